@@ -1,5 +1,5 @@
-//! Which values travel along with a request? Its baggage: a list of keys and values in the header of W3C Baggage. Reading
-//! never fails, as what is wrong with one member costs no other.
+//! Baggage: keys and values that travel with a request, in the header of W3C Baggage. Reading never fails: a malformed
+//! member is left out and does not affect the others.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,33 +11,33 @@ use super::ContextGuard;
 
 pub(super) const BAGGAGE: &str = "baggage";
 
-/// Most members and bytes of a baggage: what every participant has to propagate.
-const MOST_MEMBERS: usize = 64;
-const MOST_BYTES: usize = 8192;
+/// Maximum members and bytes of a baggage: the minimum that W3C Baggage obliges everyone to propagate.
+const MAX_MEMBERS: usize = 64;
+const MAX_BYTES: usize = 8192;
 
-/// Keys and values that travel along with a request, from process to process: who a request is for, or what it tests.
+/// Keys and values that travel with a request from process to process, such as the user or the test that it belongs to.
 ///
-/// A thread has a current one, which [`Context`](crate::Context) carries further. A clone is cheap, and a change gives a new
-/// baggage:
+/// Each thread has a current baggage, which [`Context`](crate::Context) passes to other threads and processes. A clone
+/// is cheap, and a change creates a new baggage:
 ///
 /// ```
 /// use standpipe::Baggage;
 ///
 /// let _entered = Baggage::current().with("user.id", "4711").enter();
-/// // in all that this thread calls
+/// // in all functions that this thread calls
 /// assert_eq!(Baggage::current().get("user.id"), Some("4711"));
 /// ```
 ///
-/// Every server that is called can read it: it is no place for secrets. The values are on no span unless
-/// [`Config::baggage_attributes`](crate::Config::baggage_attributes) names their keys.
+/// Every server that is called can read the baggage, so it must not contain secrets. Its values are not added to spans
+/// unless [`Config::baggage_attributes`](crate::Config::baggage_attributes) names their keys.
 ///
 /// # Limits
 ///
-/// A baggage has at most 64 members and 8,192 bytes as a header, which W3C Baggage obliges everyone to propagate. A member
-/// that does not fit beside those before it is left out as a whole.
+/// A baggage has at most 64 members and 8,192 bytes as a header, the minimum that W3C Baggage obliges everyone to
+/// propagate. A member that does not fit is left out as a whole.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Baggage {
-    /// No two of the same key; `None` if there is none.
+    /// Members with distinct keys; `None` if there are no members, so that an empty baggage needs no allocation.
     members: Option<Arc<[Member]>>,
 }
 
@@ -45,51 +45,52 @@ pub struct Baggage {
 struct Member {
     key: Box<str>,
     value: Box<str>,
-    /// The whole member, as the header has it.
+    /// The whole member in the form of the header.
     encoded: Box<str>,
 }
 
 impl Baggage {
-    /// A baggage without members.
+    /// Creates a baggage without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This thread's baggage; empty unless one was [entered](Self::enter).
+    /// Returns this thread's baggage, which is empty unless one was [entered](Self::enter).
     pub fn current() -> Self {
         let current = CURRENT.try_with(|stack| Some(stack.try_borrow().ok()?.last()?.1.clone()));
         current.ok().flatten().unwrap_or_default()
     }
 
-    /// Makes this the thread's baggage until the guard is dropped, and leaves the thread in its span.
+    /// Makes this the thread's baggage until the guard is dropped. The thread's current span does not change.
     pub fn enter(&self) -> ContextGuard {
         ContextGuard::none().and_baggage(self)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         Some(&self.member(key)?.value)
     }
 
-    /// The properties of the member with this key, as the header has them, such as `ttl=3;public`; empty if there are none.
+    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`; empty without
+    /// properties.
     pub fn metadata(&self, key: &str) -> &str {
         self.member(key).map_or("", Member::metadata)
     }
 
-    /// All keys with their values, in order.
+    /// Returns all keys with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members().iter().map(|member| (&*member.key, &*member.value))
     }
 
-    /// Whether it has no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_none()
     }
 
-    /// The same with this value for the key, instead of any other, as the last member.
+    /// Returns a copy with this value for the key, as the last member. An earlier value of the key is replaced.
     ///
-    /// The value may be any text. A key is a token as HTTP has it, like the name of a header; with any other key the baggage
-    /// stays as it is. A member that would exceed the [limits](Self#limits) is left out, and so is the key's former value.
+    /// The value may be any text. The key must be an HTTP token, like the name of a header; otherwise the copy is
+    /// unchanged. A member that would exceed the [limits](Self#limits) is left out, and so is the key's earlier value.
     ///
     /// ```
     /// use standpipe::Baggage;
@@ -103,8 +104,8 @@ impl Baggage {
         self.with_metadata(key, value, "")
     }
 
-    /// As [`with`](Self::with), with properties in the form of the header, such as `ttl=3;public`. Those that are not of that
-    /// form are left out.
+    /// Like [`with`](Self::with), with properties in the form of the header, such as `ttl=3;public`. Malformed
+    /// properties are left out.
     #[must_use]
     pub fn with_metadata(&self, key: &str, value: &str, metadata: &str) -> Self {
         match Member::new(key, value, metadata) {
@@ -113,14 +114,14 @@ impl Baggage {
         }
     }
 
-    /// The same without this key.
+    /// Returns a copy without this key.
     #[must_use]
     pub fn without(&self, key: &str) -> Self {
         self.changed(|members| members.retain(|member| *member.key != *key))
     }
 
-    /// Reads a `baggage` header. Members that are not of its form, or exceed the [limits](Self#limits), are left out; of a
-    /// key that is there twice the last value counts. Several headers are one list: join them with commas.
+    /// Reads a `baggage` header. Malformed members, and members that exceed the [limits](Self#limits), are left out. If
+    /// a key occurs twice, the last value counts. Several headers are one list: join them with commas.
     pub fn from_header(header: &str) -> Self {
         let mut members = Vec::new();
         for member in header.split(',').filter_map(Member::parse) {
@@ -129,7 +130,7 @@ impl Baggage {
         Self::of(members)
     }
 
-    /// The `baggage` header; empty if there are no members.
+    /// Returns the `baggage` header, which is empty without members.
     pub fn header(&self) -> String {
         let members: Vec<&str> = self.members().iter().map(|member| &*member.encoded).collect();
         members.join(",")
@@ -160,22 +161,22 @@ impl fmt::Debug for Baggage {
     }
 }
 
-/// Puts a member at the end if it fits there, and takes away the one that had its key.
+/// Removes the member with the same key, and appends `member` if it fits.
 fn replace(members: &mut Vec<Member>, member: Member) {
     members.retain(|known| known.key != member.key);
     let comma = usize::from(!members.is_empty());
-    if members.len() < MOST_MEMBERS && bytes(members) + comma + member.encoded.len() <= MOST_BYTES {
+    if members.len() < MAX_MEMBERS && bytes(members) + comma + member.encoded.len() <= MAX_BYTES {
         members.push(member);
     }
 }
 
-/// Of these members as a header.
+/// Returns the length of these members as a header.
 fn bytes(members: &[Member]) -> usize {
     members.iter().map(|member| member.encoded.len()).sum::<usize>() + members.len().saturating_sub(1)
 }
 
 impl Member {
-    /// `None` if the key is no token.
+    /// Creates a member, or returns `None` if the key is not a token.
     fn new(key: &str, value: &str, metadata: &str) -> Option<Self> {
         if !is_token(key) {
             return None;
@@ -186,7 +187,7 @@ impl Member {
         Some(Self { key: key.into(), value: value.into(), encoded: encoded.into() })
     }
 
-    /// `None` if it is not `key = value ; property …`.
+    /// Parses `key = value ; property …`, or returns `None` if the text is malformed.
     fn parse(text: &str) -> Option<Self> {
         let (pair, metadata) = text.split_once(';').unwrap_or((text, ""));
         let (key, value) = pair.split_once('=')?;
@@ -199,12 +200,12 @@ impl Member {
     }
 
     fn metadata(&self) -> &str {
-        // a value has its semicolons encoded
+        // Semicolons in a value are percent-encoded.
         self.encoded.split_once(';').map_or("", |(_, metadata)| metadata)
     }
 }
 
-/// Adds the properties that are of the form `key` or `key=value`, without white space.
+/// Appends the properties of the form `key` or `key=value`, without white space.
 fn write_metadata(text: &str, encoded: &mut String) {
     for property in text.split(';') {
         let (key, value) = match property.split_once('=') {
@@ -222,30 +223,31 @@ fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// What keys are made of, as HTTP has it.
+/// Returns whether the text is an HTTP token, as keys must be.
 fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// What values are made of: neither white space nor quotes, commas, semicolons or backslashes.
+/// Returns whether a byte may be in a value: no white space, quote, comma, semicolon or backslash.
 fn is_octet(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\')
 }
 
 fn encode(value: &str, encoded: &mut String) {
     for byte in value.bytes() {
-        // some readers take a plus for a space, as forms have it
+        // Some readers decode a plus as a space, as in HTML forms, so it is encoded.
         if is_octet(byte) && !matches!(byte, b'%' | b'+') {
             encoded.push(char::from(byte));
         } else {
-            // writing to a String cannot fail
+            // Writing to a String cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
 }
 
-/// A percent sign without two digits stands for itself; what is not UTF-8 then becomes U+FFFD, as the standard demands.
+/// Decodes percent-encoding. A percent sign without two digits stays, and invalid UTF-8 becomes U+FFFD, as the standard
+/// demands.
 pub(crate) fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
     let mut bytes = Vec::with_capacity(value.len());
@@ -270,16 +272,16 @@ pub(crate) fn decode_percent(value: &[u8]) -> String {
 }
 
 thread_local! {
-    /// What this thread has entered; the last one is current.
+    /// Stack of entered baggage. The last one is current.
     static CURRENT: RefCell<Vec<(NonZeroU64, Baggage)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Proof that a baggage is on this thread's stack, until it leaves.
+/// An entry of this thread's stack.
 #[derive(Debug)]
 pub(super) struct Entered(NonZeroU64);
 
-/// Makes a baggage the thread's current one. `None` while the thread ends, or if the program's allocator is called for
-/// the stack's own storage.
+/// Pushes a baggage to the thread's stack. Returns `None` at the end of the thread, or if the program's allocator calls
+/// this function while the stack grows.
 pub(super) fn enter(baggage: &Baggage) -> Option<Entered> {
     let entered = CURRENT.try_with(|stack| {
         let mut stack = stack.try_borrow_mut().ok()?;
@@ -301,7 +303,7 @@ impl Entered {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Takes the baggage off the stack, wherever it stands: guards may end in any order.
+    /// Removes the baggage from the stack at any position, because guards may be dropped in any order.
     pub(super) fn leave(self) {
         let _ = CURRENT.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {

@@ -1,21 +1,21 @@
-//! How does a context cross a process boundary? By the headers of W3C trace context, level 2. Reading never panics, and
-//! unknown versions and flags are safe.
+//! W3C Trace Context, level 2: `traceparent` and `tracestate`. Reading never panics, and accepts unknown versions and
+//! flags.
 
 use std::{env, fmt};
 
 use super::SpanContext;
-use crate::record::{SpanId, TraceId};
+use crate::record::{SpanId, TraceId, from_hex};
 
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
-/// Most bytes and members of a `tracestate` that is kept.
-const STATE_BYTES: usize = 512;
-const STATE_MEMBERS: usize = 32;
+/// Maximum bytes and members of a `tracestate`; a larger one is dropped.
+const MAX_STATE_BYTES: usize = 512;
+const MAX_STATE_MEMBERS: usize = 32;
 
 pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
 
-/// A `traceparent` that cannot be used.
+/// Error of a `traceparent` that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseContextError(&'static str);
 
@@ -28,12 +28,11 @@ impl fmt::Display for ParseContextError {
 impl std::error::Error for ParseContextError {}
 
 impl SpanContext {
-    /// The caller's span, from the headers of a request; `None` if there is no `traceparent` that can be used. A
-    /// `tracestate` that is not valid is left out, and the trace goes on without it.
+    /// Returns the caller's span from the headers of a request, or `None` without a valid `traceparent`. An invalid
+    /// `tracestate` is dropped, and the trace continues without it.
     ///
-    /// `header` gives the value of a header by its name, which is in lower case. A header that is there several times is
-    /// one list in several parts: join them with commas. [`Context::from_headers`](crate::Context::from_headers) reads more
-    /// than the span.
+    /// `header` returns the value of a header by its lower-case name. If a header occurs several times, join the values
+    /// with commas. [`Context::from_headers`](crate::Context::from_headers) also reads the baggage.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -52,23 +51,23 @@ impl SpanContext {
         })
     }
 
-    /// The span that this process was started in, from `TRACEPARENT` and `TRACESTATE` of its environment; `None` if there is
-    /// none that can be used.
+    /// Returns the span that started this process, from the environment variables `TRACEPARENT` and `TRACESTATE`, or
+    /// `None` without a valid one.
     ///
     /// ```
     /// use standpipe::{SpanContext, Tracer};
     ///
     /// fn run(tracer: &Tracer) {
     ///     let _caller = SpanContext::from_env().map(|caller| caller.enter());
-    ///     let _span = tracer.span("backup"); // of the caller's trace, or the first of a new one
+    ///     let _span = tracer.span("backup"); // in the caller's trace, or the root of a new one
     /// }
     /// ```
     pub fn from_env() -> Option<Self> {
         Self::from_headers(variable)
     }
 
-    /// Gives `set` the headers that make the receiver's spans children of this one: `traceparent`, and `tracestate` if
-    /// there is any. The names are in lower case, and the values need no escaping.
+    /// Calls `set` with the headers that make the receiver's spans children of this one: `traceparent`, and
+    /// `tracestate` unless it is empty. The names are in lower case, and the values need no escaping.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -91,7 +90,7 @@ impl SpanContext {
     /// Reads a `traceparent` header.
     ///
     /// # Errors
-    /// When it is not of the W3C form, or names no trace or no span. A program then starts a new trace.
+    /// When the header is malformed, or an id is all zero. A program then starts a new trace.
     pub fn from_traceparent(header: &str) -> Result<Self, ParseContextError> {
         let bytes = header.trim_matches([' ', '\t']).as_bytes();
         let (head, tail) = bytes.split_at_checked(LENGTH).ok_or(ParseContextError("too short"))?;
@@ -105,17 +104,17 @@ impl SpanContext {
         match version {
             0xff => return Err(ParseContextError("version ff is forbidden")),
             0 if !tail.is_empty() => return Err(ParseContextError("too long for version 00")),
-            // a later version may add fields behind a dash
+            // A later version may add fields behind a dash.
             _ if !tail.is_empty() && tail[0] != b'-' => return Err(ParseContextError("too long")),
             _ => {}
         }
         Self::known(trace_id, span_id, flags, true)
     }
 
-    /// A context that is known by its parts.
+    /// Creates a context from its parts.
     ///
     /// # Errors
-    /// When it names no trace or no span.
+    /// When an id is all zero.
     pub(crate) fn known(
         trace_id: TraceId,
         span_id: SpanId,
@@ -131,39 +130,33 @@ impl SpanContext {
         Ok(Self { is_remote, ..Self::new(trace_id, span_id, flags) })
     }
 
-    /// Adds the `tracestate` header; an invalid or oversized one is left out, as the standard demands.
+    /// Sets the `tracestate` header. An invalid or oversized one is dropped, as the standard demands.
     #[must_use]
     pub fn with_tracestate(mut self, header: &str) -> Self {
         self.state = clean_state(header).map(Into::into);
         self
     }
 
-    /// The `traceparent` header that makes the receiver's spans children of this one.
+    /// Returns the `traceparent` header that makes the receiver's spans children of this one.
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
 }
 
-/// The environment variable that carries a header to a process; one that is not UTF-8 is as good as none.
+/// Returns the environment variable that carries a header to a process, or `None` if it is absent or not UTF-8.
 pub(super) fn variable(header: &str) -> Option<String> {
     env::var(header.to_ascii_uppercase()).ok()
 }
 
 fn hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], ParseContextError> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Ok(byte - b'0'),
-        // upper case is forbidden by the standard
-        b'a'..=b'f' => Ok(byte - b'a' + 10),
-        _ => Err(ParseContextError("not lower-case hexadecimal")),
-    };
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Ok(bytes)
+    // The standard forbids upper case, which `from_hex` accepts.
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|digits| !digits.bytes().any(|b| b.is_ascii_uppercase()));
+    let bytes = digits.and_then(|digits| from_hex(digits).ok());
+    bytes.ok_or(ParseContextError("not lower-case hexadecimal"))
 }
 
-/// The list in normal form, without empty members; `None` if there is nothing or something is wrong with it.
+/// Returns the list in normal form, without empty members, or `None` if it is empty, malformed or too large.
 fn clean_state(header: &str) -> Option<String> {
     let mut members: Vec<&str> = Vec::new();
     for member in header.split(',').map(|member| member.trim_matches([' ', '\t'])) {
@@ -172,13 +165,13 @@ fn clean_state(header: &str) -> Option<String> {
         }
         let (key, value) = member.split_once('=')?;
         let known = members.iter().any(|other| other.split_once('=').is_some_and(|(name, _)| name == key));
-        if known || !valid_key(key) || !valid_value(value) || members.len() == STATE_MEMBERS {
+        if known || !valid_key(key) || !valid_value(value) || members.len() == MAX_STATE_MEMBERS {
             return None;
         }
         members.push(member);
     }
     let list = members.join(",");
-    (!list.is_empty() && list.len() <= STATE_BYTES).then_some(list)
+    (!list.is_empty() && list.len() <= MAX_STATE_BYTES).then_some(list)
 }
 
 fn valid_key(key: &str) -> bool {

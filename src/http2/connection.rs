@@ -1,48 +1,50 @@
-//! The part of a connection that client and server share: frames, header blocks, settings, flow control and floods.
+//! The part of a connection that client and server share: frames, header blocks, settings, flow control and flood
+//! protection.
 //!
-//! The owner takes bytes out of [`Connection::receive`] as events of single streams; settings, pings and the window of the
-//! connection are dealt with here. Output collects in `out`.
+//! The owner passes frames to [`Connection::handle`], which answers SETTINGS, PING and the connection's flow control
+//! itself and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
 
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Settings, setting};
 use super::hpack::{Decoder, List, Malformed, encode_size_update};
 
-/// The table size of a new connection, which we never change.
+/// Size of our dynamic table: the initial value of RFC 9113, section 6.5.2, which we never change.
 pub(crate) const HEADER_TABLE_BYTES: usize = 4096;
 
-/// One side of a connection. Not to be printed: its output may hold secrets.
+/// One side of a connection. It has no `Debug`, because its output may contain credentials.
 pub(crate) struct Connection {
-    /// Bytes to be written.
+    /// Bytes to write to the socket.
     pub(crate) out: Vec<u8>,
     inbox: FrameBuffer,
     decoder: Decoder,
-    /// A header block that has begun and not ended.
+    /// The unfinished header block, if there is one.
     block: Option<HeaderBlock>,
     pub(crate) peer: PeerSettings,
-    /// What all streams together may still send.
+    /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Frames that brought no call further, since the owner has set it to 0.
+    /// Number of frames without effect on a call since the owner last reset it to 0.
     pub(crate) noise: u32,
     max_noise: u32,
-    /// The peer's table may be smaller than the one it expects of us: the next block announces that ours is empty.
+    /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
+    /// table's limit.
     pub(crate) owes_size_update: bool,
 }
 
 /// A frame that concerns streams.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
-    /// `Data`, `Reset`, `GoAway` or `WindowUpdate`. An increment of 0 is an error of the stream; the window of stream 0, the
-    /// connection, is wider already.
+    /// `Data`, `Reset`, `GoAway` or `WindowUpdate`. An increment of 0 on a stream is a stream error. An update of
+    /// stream 0 was already applied to the connection's window.
     Frame(Frame<'a>),
-    /// A whole header block, decoded.
+    /// A complete, decoded header block.
     Headers { stream: u32, list: List, ends_stream: bool },
-    /// All streams may send this much more, or less.
+    /// A change of SETTINGS_INITIAL_WINDOW_SIZE: the send windows of all streams shift by this much.
     WindowsShift(i64),
 }
 
 impl Connection {
-    /// `list_limit` bounds the decoded fields of a block, and `max_noise` the frames that bring no call further.
+    /// Creates a connection. `list_limit` limits the decoded fields of a block, `max_noise` the frames without effect.
     pub(crate) fn new(list_limit: usize, max_noise: u32) -> Self {
         Self {
             out: Vec::new(),
@@ -58,8 +60,8 @@ impl Connection {
         }
     }
 
-    /// Takes the bytes out of the connection that were received and not taken yet, with `bytes` behind them. The owner takes
-    /// frames out of them, and gives them back with [`put_back`](Self::put_back).
+    /// Takes the received bytes out of the connection, with `bytes` appended. Taken out, because frames borrow from
+    /// them while the connection changes. The owner returns them by [`put_back`](Self::put_back).
     pub(crate) fn take_inbox(&mut self, bytes: &[u8]) -> FrameBuffer {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.push(bytes);
@@ -70,13 +72,13 @@ impl Connection {
         self.inbox = inbox;
     }
 
-    /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    /// Returns the bytes behind the last complete frame, or those that broke a rule.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.inbox.waiting()
     }
 
-    /// Deals with a frame; returns the event if the frame concerns streams.
+    /// Handles a frame. Returns an event if the frame concerns streams.
     pub(crate) fn handle<'a>(&mut self, frame: Frame<'a>) -> Result<Option<Event<'a>>, Fault> {
         self.check_turn(&frame)?;
         match frame {
@@ -84,7 +86,8 @@ impl Connection {
                 if content.is_empty() && !ends_stream {
                     self.count_noise()?;
                 }
-                // Data of a stream that is gone counts, too.
+                // DATA of a closed stream counts, too (section 5.1); otherwise the two sides' windows would drift
+                // apart.
                 if let Some(increment) = self.receive_window.receive(flow)? {
                     frame::write_window_update(0, increment, &mut self.out);
                 }
@@ -109,7 +112,7 @@ impl Connection {
                 self.count_noise().map(|()| None)
             }
             Frame::WindowUpdate { stream: 0, increment: 0 } => {
-                Err(Fault::protocol("a window update of nothing"))
+                Err(Fault::protocol("WINDOW_UPDATE with an increment of 0"))
             }
             Frame::WindowUpdate { stream, increment } => {
                 if stream == 0 {
@@ -121,29 +124,31 @@ impl Connection {
                 self.count_noise()?;
                 Ok(Some(Event::Frame(frame)))
             }
-            Frame::PushPromise => Err(Fault::protocol("a push, which nobody asked for")),
+            Frame::PushPromise => Err(Fault::protocol("PUSH_PROMISE, although push is disabled")),
             Frame::SettingsAck | Frame::PingAck | Frame::Meaningless => self.count_noise().map(|()| None),
         }
     }
 
-    /// Checks what may come now: settings first, and nothing within a header block but the rest of it.
+    /// Checks the order of frames: SETTINGS first (section 3.4), and only CONTINUATION within a header block (section
+    /// 6.10).
     fn check_turn(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
         match (frame, &self.block) {
+            // Also matches later SETTINGS, for which this changes nothing.
             (Frame::Settings(_), None) => self.peer.has_greeted = true,
             (_, _) if !self.peer.has_greeted => {
-                return Err(Fault::protocol("a first frame that is no settings"));
+                return Err(Fault::protocol("the first frame is not SETTINGS"));
             }
             (Frame::Continuation { .. }, Some(_)) => {}
             (Frame::Continuation { .. }, None) => {
-                return Err(Fault::protocol("a header block that goes on and never began"));
+                return Err(Fault::protocol("CONTINUATION without HEADERS"));
             }
-            (_, Some(_)) => return Err(Fault::protocol("something else within a header block")),
+            (_, Some(_)) => return Err(Fault::protocol("another frame within a header block")),
             (_, None) => {}
         }
         Ok(())
     }
 
-    /// Decodes a block that is complete, also if its stream is gone: the table depends on it.
+    /// Decodes a complete block, even for a closed stream: later blocks depend on its changes of the dynamic table.
     fn end_block<'a>(&mut self) -> Result<Option<Event<'a>>, Fault> {
         let Some(HeaderBlock { stream, ends_stream, bytes, .. }) = self.block.take() else { return Ok(None) };
         let list = self.decoder.decode(&bytes);
@@ -157,6 +162,7 @@ impl Connection {
             let (id, value) = setting?;
             match id {
                 setting::INITIAL_WINDOW_SIZE => self.peer.initial_window = value,
+                // The new value does not matter: our encoder never uses the table.
                 setting::HEADER_TABLE_SIZE => self.owes_size_update = true,
                 setting::MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
                 setting::MAX_FRAME_SIZE => self.peer.max_frame = value as usize,
@@ -165,20 +171,22 @@ impl Connection {
                 _ => {}
             }
         }
+        // Acknowledged after all values are applied (section 6.5.3).
         frame::write_settings_ack(&mut self.out);
         Ok(Event::WindowsShift(i64::from(self.peer.initial_window) - before))
     }
 
-    /// Counts a frame that brings no call further.
+    /// Counts a frame without effect on a call. Too many of them are a flood, which costs the sender less than the
+    /// receiver (section 10.5).
     pub(crate) fn count_noise(&mut self) -> Result<(), Fault> {
         self.noise += 1;
         match self.noise > self.max_noise {
-            true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a flood of frames that say nothing" }),
+            true => Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "too many frames without effect" }),
             false => Ok(()),
         }
     }
 
-    /// Begins a header block, which may have to announce a change of the table.
+    /// Begins a header block, with the announcement of an empty table if one is due.
     pub(crate) fn begin_block(&mut self) -> Vec<u8> {
         let mut block = Vec::new();
         if std::mem::take(&mut self.owes_size_update) {
@@ -187,43 +195,45 @@ impl Connection {
         block
     }
 
-    /// Takes up to `wanted` bytes out of the window of a stream and of the connection, and returns their number.
+    /// Takes up to `wanted` bytes out of the send windows of a stream and the connection. Returns their number.
     pub(crate) fn spend(&mut self, stream: &mut Window, wanted: usize) -> usize {
         let bytes = wanted.min(stream.available()).min(self.window.available());
-        // Neither fails, as there is enough room.
+        // Neither call fails, because `bytes` is at most what both windows have.
         let _ = self.window.spend(bytes).and(stream.spend(bytes));
         bytes
     }
 }
 
-/// Received bytes, up to a whole frame.
+/// Received bytes that are not complete frames yet.
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
-    /// Start of the bytes that were not taken out.
+    /// Start of the bytes that were not taken yet.
     start: usize,
 }
 
 impl FrameBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        // Compacts once per read, not once per frame.
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the bytes that were not taken out.
+    /// Returns the bytes that were not taken yet.
     pub(crate) fn waiting(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// Takes the next frame out, if all of it is there. A length that is too large is a fault as soon as the head is there.
+    /// Takes the next frame if it is complete. A length above the limit is a fault as soon as the frame's head is
+    /// there.
     pub(crate) fn take(&mut self) -> Result<Option<(Head, &[u8])>, Fault> {
         let Some((head, rest)) = self.bytes[self.start..].split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
         let head = Head::read(head);
         if head.length > MIN_MAX_FRAME {
-            return Err(Fault::size("a frame that is too long"));
+            return Err(Fault::size("a frame longer than 16 KiB"));
         }
         let Some(payload) = rest.get(..head.length) else { return Ok(None) };
         self.start += HEAD_BYTES + head.length;
@@ -231,12 +241,13 @@ impl FrameBuffer {
     }
 }
 
-/// Frames of a header block. A peer that needs more attacks us; empty ones count.
+/// Maximum frames of a header block, empty ones included. Unlimited CONTINUATION frames are a known attack
+/// (CVE-2024-27316 and others).
 const MAX_BLOCK_FRAMES: u32 = 8;
-/// Bytes of a header block.
+/// Maximum bytes of an encoded header block.
 pub(crate) const MAX_BLOCK_BYTES: usize = 32 << 10;
 
-/// A header block that has begun. Until it ends, nothing else may come.
+/// An unfinished header block. Until it ends, no other frame may come.
 #[derive(Debug)]
 struct HeaderBlock {
     stream: u32,
@@ -252,21 +263,21 @@ impl HeaderBlock {
 
     fn add(&mut self, stream: u32, piece: &[u8]) -> Result<(), Fault> {
         if stream != self.stream {
-            return Err(Fault::protocol("a header block that goes on in another stream"));
+            return Err(Fault::protocol("CONTINUATION on another stream"));
         }
         self.frames += 1;
         if self.frames > MAX_BLOCK_FRAMES || self.bytes.len() + piece.len() > MAX_BLOCK_BYTES {
-            return Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a header block without end" });
+            return Err(Fault { code: Code::ENHANCE_YOUR_CALM, what: "a header block that is too long" });
         }
         self.bytes.extend_from_slice(piece);
         Ok(())
     }
 }
 
-/// The settings of the peer.
+/// The peer's settings, at first the defaults of section 6.5.2.
 #[derive(Debug)]
 pub(crate) struct PeerSettings {
-    /// Its first settings have come. Calls need not wait for them.
+    /// True once the first SETTINGS have arrived. Calls do not wait for them.
     pub(crate) has_greeted: bool,
     pub(crate) wants_push: bool,
     pub(crate) initial_window: u32,
@@ -298,7 +309,7 @@ mod tests {
         use super::super::super::frame::{Code, write_head};
         use super::*;
 
-        /// All frames that are whole, until a fault if there is one.
+        /// Takes all complete frames, up to the first fault.
         fn take_all(inbox: &mut FrameBuffer) -> (Vec<(Head, Vec<u8>)>, Option<Fault>) {
             let mut frames = Vec::new();
             loop {

@@ -1,11 +1,11 @@
-//! Credit-based flow control: how much each side may still send.
+//! Credit-based flow control (RFC 9113, sections 5.2 and 6.9): the number of DATA bytes that each side may still send.
 
 use super::frame::{Fault, MAX_STREAM};
 
-/// The initial size of every window.
+/// Initial size of every window (section 6.9.2). We never change ours.
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
 
-/// Bytes that one side may still send. A change of settings can make it negative.
+/// A send window. A change of SETTINGS_INITIAL_WINDOW_SIZE can make it negative (section 6.9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window(i64);
 
@@ -18,7 +18,7 @@ impl Window {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Takes `bytes` out of the window; an error if it has fewer.
+    /// Takes `bytes` out of the window, or fails and takes nothing if the window is smaller.
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), Fault> {
         if bytes > self.available() {
             return Err(Fault::flow("more data than the window allows"));
@@ -27,17 +27,17 @@ impl Window {
         Ok(())
     }
 
-    /// Adds `bytes` to the window; negative if new settings shrink it.
+    /// Adds `bytes` to the window. The number is negative if new settings shrink it.
     pub(crate) fn shift(&mut self, bytes: i64) -> Result<(), Fault> {
         self.0 += bytes;
         match self.0 > i64::from(MAX_STREAM) {
-            true => Err(Fault::flow("a window that is too large")),
+            true => Err(Fault::flow("a flow-control window above 2^31-1")),
             false => Ok(()),
         }
     }
 }
 
-/// What a peer may send us, and what of it is to be given back.
+/// A receive window, and the credit that is not returned to the peer yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveWindow {
     window: Window,
@@ -51,8 +51,10 @@ impl Default for ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// Counts what came, padding included; gives the increment for a window update when one is worth its bytes.
+    /// Counts received bytes, padding included. Returns the increment of a WINDOW_UPDATE once half of the window is
+    /// used: an update per frame would double the number of packets.
     pub(crate) fn receive(&mut self, bytes: usize) -> Result<Option<u32>, Fault> {
+        // A peer that sends more than its credit violates the protocol (section 6.9.1).
         self.window.spend(bytes)?;
         self.owed += bytes as u32;
         if self.owed < INITIAL_WINDOW / 2 {
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(window.shift(1), Ok(()));
         assert_eq!(window.available(), MAX_STREAM as usize);
         assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
-        // from as far below as settings can bring it
+        // From the lowest value that settings can cause.
         let mut window = Window::new(0);
         window.shift(-i64::from(MAX_STREAM)).unwrap();
         window.shift(i64::from(MAX_STREAM)).unwrap();
@@ -125,13 +127,13 @@ mod tests {
     }
 
     proptest! {
-        /// A leak of a single byte for each answer would stall a connection after some thousands.
+        /// Losing one byte of credit per response would stall a connection after some thousands.
         #[test]
         fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
             let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
-                // Never a fault: a sender that waits for window updates always has room for a frame.
+                // Never fails: after an update, half of the window is always available, which is more than a frame.
                 given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
                 prop_assert_eq!(given + u64::from(receive_window.owed), received);
@@ -154,7 +156,7 @@ mod tests {
                         model -= if is_spent { i64::from(bytes) } else { 0 };
                     }
                     false => {
-                        // a change of settings takes away what it likes
+                        // A change of settings may reduce the window by any amount.
                         model -= i64::from(bytes);
                         prop_assert!(window.shift(-i64::from(bytes)).is_ok());
                     }

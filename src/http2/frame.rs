@@ -1,14 +1,15 @@
-//! Frames: nine bytes of head, then a payload. Reads untrusted bytes, by the rules of RFC 9113, section 6.
+//! Frames: a head of nine bytes, then a payload (RFC 9113, sections 4.1 and 6). The reader checks all rules that need
+//! only the frame.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-/// The client's connection preface.
+/// The client's connection preface (section 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) const HEAD_BYTES: usize = 9;
-/// The longest payload that everyone must take, and the longest that we do.
+/// Smallest permitted SETTINGS_MAX_FRAME_SIZE, and the maximum payload that we accept.
 pub(crate) const MIN_MAX_FRAME: usize = 16_384;
 const MAX_MAX_FRAME: u32 = (1 << 24) - 1;
 pub(crate) const MAX_STREAM: u32 = (1 << 31) - 1;
@@ -43,7 +44,7 @@ pub(crate) mod setting {
     pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
 }
 
-/// What a connection or a stream ended with.
+/// An error code of GOAWAY or RST_STREAM (section 7).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) u32);
 
@@ -90,12 +91,12 @@ impl fmt::Debug for Code {
     }
 }
 
-/// The peer broke a rule that the whole connection depends on.
+/// A connection error (section 5.4.1): the peer broke a rule that the whole connection depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The code for the peer.
+    /// Code to send to the peer in GOAWAY.
     pub(crate) code: Code,
-    /// The reason, for messages.
+    /// Reason, for messages.
     pub(crate) what: &'static str,
 }
 
@@ -128,7 +129,7 @@ impl Head {
             length: u32::from_be_bytes([0, a, b, c]) as usize,
             kind,
             flags,
-            // the first bit is reserved
+            // The first bit is reserved and ignored (section 4.1).
             stream: u32::from_be_bytes(stream) & MAX_STREAM,
         }
     }
@@ -138,10 +139,10 @@ impl Head {
     }
 }
 
-/// A frame that keeps the rules which need no more than the frame itself.
+/// A frame that is well-formed by itself. Whether it may come now is up to the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
-    /// `flow` counts against the windows: padding included.
+    /// `flow` is the length that counts against the windows, padding included (section 6.1).
     Data {
         stream: u32,
         content: &'a [u8],
@@ -172,26 +173,26 @@ pub(crate) enum Frame<'a> {
         code: Code,
         debug: &'a [u8],
     },
-    /// Stream 0 is the connection. An increment of 0 is an error, whose reach depends on the stream.
+    /// Stream 0 is the connection. An increment of 0 is a connection error there, and a stream error elsewhere.
     WindowUpdate {
         stream: u32,
         increment: u32,
     },
     PushPromise,
-    /// Priorities, and frames of kinds that we do not know.
+    /// PRIORITY, and frames of unknown types, which must be ignored (section 4.1).
     Meaningless,
 }
 
 impl<'a> Frame<'a> {
-    /// `payload` is as long as the head says.
+    /// Reads a frame. `payload` is as long as the head says.
     pub(crate) fn read(head: Head, payload: &'a [u8]) -> Result<Self, Fault> {
         let stream = head.stream;
         match head.kind {
             kind::DATA | kind::HEADERS | kind::CONTINUATION | kind::PRIORITY | kind::RESET if stream == 0 => {
-                return Err(Fault::protocol("a frame of no stream that needs one"));
+                return Err(Fault::protocol("a stream frame on stream 0"));
             }
             kind::SETTINGS | kind::PING | kind::GO_AWAY if stream != 0 => {
-                return Err(Fault::protocol("a frame of a stream that is for the connection"));
+                return Err(Fault::protocol("a connection frame on a stream"));
             }
             _ => {}
         }
@@ -205,39 +206,39 @@ impl<'a> Frame<'a> {
             kind::HEADERS => {
                 let mut block = unpadded(head, payload)?;
                 if head.has(flag::PRIORITY) {
-                    block =
-                        block.get(5..).ok_or(Fault::size("headers without the priority they announce"))?;
+                    // Five bytes of dependency and weight, which are ignored (section 5.3.2).
+                    block = block.get(5..).ok_or(Fault::size("HEADERS without the announced priority"))?;
                 }
                 Frame::Headers { stream, block, ends_stream, ends_block }
             }
             kind::CONTINUATION => Frame::Continuation { stream, block: payload, ends_block },
             kind::PRIORITY => {
-                let _: [u8; 5] = exactly(payload, "a priority of a wrong length")?;
+                let _: [u8; 5] = exactly(payload, "PRIORITY with a wrong length")?;
                 Frame::Meaningless
             }
             kind::RESET => {
-                let code = exactly(payload, "a reset of a wrong length")?;
+                let code = exactly(payload, "RST_STREAM with a wrong length")?;
                 Frame::Reset { stream, code: Code(u32::from_be_bytes(code)) }
             }
             kind::SETTINGS => match head.has(flag::ACK) {
                 true if payload.is_empty() => Frame::SettingsAck,
                 false if payload.len() % 6 == 0 => Frame::Settings(Settings(payload)),
-                _ => return Err(Fault::size("settings of a wrong length")),
+                _ => return Err(Fault::size("SETTINGS with a wrong length")),
             },
             kind::PUSH_PROMISE => Frame::PushPromise,
             kind::PING => {
-                let payload = exactly(payload, "a ping of a wrong length")?;
+                let payload = exactly(payload, "PING with a wrong length")?;
                 if head.has(flag::ACK) { Frame::PingAck } else { Frame::Ping(payload) }
             }
             kind::GO_AWAY => {
                 let Some(([a, b, c, d, code @ ..], debug)) = payload.split_first_chunk::<8>() else {
-                    return Err(Fault::size("a farewell of a wrong length"));
+                    return Err(Fault::size("GOAWAY with a wrong length"));
                 };
                 let last_stream = u32::from_be_bytes([*a, *b, *c, *d]) & MAX_STREAM;
                 Frame::GoAway { last_stream, code: Code(u32::from_be_bytes(*code)), debug }
             }
             kind::WINDOW_UPDATE => {
-                let increment = exactly(payload, "a window update of a wrong length")?;
+                let increment = exactly(payload, "WINDOW_UPDATE with a wrong length")?;
                 let increment = u32::from_be_bytes(increment) & MAX_STREAM;
                 Frame::WindowUpdate { stream, increment }
             }
@@ -255,29 +256,30 @@ fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
         return Ok(payload);
     }
     let (length, rest) = payload.split_first().ok_or(Fault::size("padding without its length"))?;
+    // The padding may fill the payload, but not exceed it (section 6.1).
     let end = rest.len().checked_sub(usize::from(*length));
-    end.map(|end| &rest[..end]).ok_or(Fault::protocol("more padding than frame"))
+    end.map(|end| &rest[..end]).ok_or(Fault::protocol("padding longer than its frame"))
 }
 
-/// The settings of a peer: pairs of a number, see [`setting`], and a value.
+/// The payload of SETTINGS: pairs of an identifier (see [`setting`]) and a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings<'a>(&'a [u8]);
 
 impl<'a> Settings<'a> {
-    /// Returns the settings in their order, in which they take effect.
+    /// Returns the settings in their order, which is the order of their effect (section 6.5.3).
     pub(crate) fn each(self) -> impl Iterator<Item = Result<(u16, u32), Fault>> + 'a {
         self.0.chunks_exact(6).map(|entry| {
             let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
             let (id, value) = (number(&entry[..2]) as u16, number(&entry[2..]));
             match id {
                 setting::ENABLE_PUSH if value > 1 => {
-                    Err(Fault::protocol("a setting for push that is neither on nor off"))
+                    Err(Fault::protocol("SETTINGS_ENABLE_PUSH is neither 0 nor 1"))
                 }
                 setting::INITIAL_WINDOW_SIZE if value > MAX_STREAM => {
-                    Err(Fault::flow("a setting for windows that are too large"))
+                    Err(Fault::flow("SETTINGS_INITIAL_WINDOW_SIZE above 2^31-1"))
                 }
                 setting::MAX_FRAME_SIZE if !(MIN_MAX_FRAME as u32..=MAX_MAX_FRAME).contains(&value) => {
-                    Err(Fault::protocol("a setting for frames that are too small or too large"))
+                    Err(Fault::protocol("SETTINGS_MAX_FRAME_SIZE out of range"))
                 }
                 _ => Ok((id, value)),
             }
@@ -285,7 +287,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Writes the head of a frame; the caller writes the payload of `length` bytes next. All lengths here fit into 24 bits.
+/// Writes the head of a frame, to be followed by `length` bytes of payload. All lengths here fit into 24 bits.
 pub(crate) fn write_head(kind: u8, flags: u8, stream: u32, length: usize, out: &mut Vec<u8>) {
     let [_, length @ ..] = (length as u32).to_be_bytes();
     out.extend_from_slice(&length);
@@ -326,7 +328,7 @@ pub(crate) fn write_go_away(last_stream: u32, code: Code, out: &mut Vec<u8>) {
     out.extend_from_slice(&code.0.to_be_bytes());
 }
 
-/// A header block, in as many frames as it takes.
+/// Writes a header block as HEADERS and as many CONTINUATION frames as it takes.
 pub(crate) fn write_headers(
     stream: u32,
     block: &[u8],

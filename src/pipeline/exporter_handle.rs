@@ -277,7 +277,7 @@ impl ExporterHandle {
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
             // a stop from the worker's own thread does not wait for it
-            own_counters.close(recorded(own_recorder.as_ref(), &own_queues), || accepted(&own_queues));
+            own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
         let start = Arc::new(WorkerStart::due(clock::now() + LONGEST_START));
@@ -441,7 +441,7 @@ impl ExporterHandle {
 
     /// Counts what is not settled as lost to the stop.
     pub(crate) fn finish_stop(&self) {
-        self.counters.close(recorded(self.recorder.as_ref(), &self.queues), || accepted(&self.queues));
+        self.counters.close(has_all(self.recorder.as_ref()), || accepted(&self.queues));
     }
 
     /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
@@ -467,11 +467,9 @@ fn open_queues(spec: &ExporterSpec, shared: Shared) -> Queues {
     Signal::ALL.map(|signal| spec.filter.takes(signal).then(|| Arc::new(queue())))
 }
 
-/// The signals of which the flight recorder has all that is not settled. It never has metrics that the worker has collected.
-fn recorded(recorder: Option<&Arc<Recorder>>, queues: &Queues) -> [bool; Signal::COUNT] {
-    let has_all = recorder.is_some_and(|recorder| recorder.has_all());
-    let has_admitted = |signal| queues[signal as usize].as_ref().is_some_and(|queue| queue.has_admitted());
-    Signal::ALL.map(|signal| has_all && !has_admitted(signal))
+/// Returns whether the flight recorder has all unsettled records that callers have enqueued.
+fn has_all(recorder: Option<&Arc<Recorder>>) -> bool {
+    recorder.is_some_and(|recorder| recorder.has_all())
 }
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {

@@ -1,4 +1,4 @@
-//! The meaning of a failed stage, and what to do about it. Pure.
+//! Explanation of a failed stage, and advice. Pure.
 
 use std::io::ErrorKind;
 
@@ -8,7 +8,7 @@ use super::stages::Protocol;
 use crate::config::Transport;
 use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
 
-const SILENT: &str = "nothing was answered in time";
+const SILENT: &str = "the request timed out";
 const CLOSED: &str = "the server closed the connection without an answer";
 
 const CHECK_NAME: &str = "is the name right? in a container, is it on the same network?";
@@ -16,9 +16,9 @@ pub(super) const GRPC_PORT: &str = "is it the gRPC port of a collector, usually 
 const HTTP_PORT: &str = "is it the port of a collector, usually 4318 for HTTP?";
 const NOT_HTTP_PORT: &str = "is it the HTTP port? that of gRPC is usually 4317";
 const MAY_BE_PLAIN: &str = "does this port speak TLS? if not, write http://";
-const AROUND_PROXY: &str = "set proxy = \"off\" or NO_PROXY to go without it";
+const AROUND_PROXY: &str = "set proxy = \"off\" or NO_PROXY to bypass it";
 
-/// What is wrong, and advice, which may be empty.
+/// A problem and its advice, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) what: String,
@@ -35,12 +35,12 @@ impl Problem {
 pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
     match failure {
         ProbeFailure::TimedOut => {
-            let what = format!("no name server answered in time for {who}");
+            let what = format!("the DNS lookup timed out for {who}");
             Problem::new(what, "is there a network? is the name right?")
         }
         // The system's message for EAI_AGAIN.
         ProbeFailure::Io { text, .. } if text.contains("emporary failure") => {
-            let what = format!("no name server knows {who} at the moment");
+            let what = format!("the DNS lookup failed temporarily for {who}");
             Problem::new(what, format!("{CHECK_NAME} is there a network at all?"))
         }
         _ => Problem::new(format!("no address was found for {who}"), CHECK_NAME),
@@ -49,7 +49,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
 
 /// The peer of a connection.
 pub(super) struct Target<'a> {
-    /// The addresses, as they may be shown.
+    /// Addresses, in the form that may be shown.
     pub(super) addresses: String,
     /// Host and port of a proxy in between.
     pub(super) proxy: Option<&'a str>,
@@ -66,7 +66,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     let (what, advice) = match failure {
         ProbeFailure::Proxy { status, advice } => {
             let usual = || format!("does it allow this host and port? {AROUND_PROXY}");
-            let what = format!("{who} opens no way to the collector: {status}");
+            let what = format!("{who} does not connect to the collector: {status}");
             return Problem::new(what, advice.clone().unwrap_or_else(usual));
         }
         ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
@@ -82,11 +82,11 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
             (format!("connection refused by {who}"), advice)
         }
         ProbeFailure::TimedOut => {
-            let advice = "are host and port right? does a firewall stand between?";
+            let advice = "are host and port right? does a firewall block it?";
             (format!("no answer in time from {who}"), advice)
         }
         ProbeFailure::Io { kind: ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable, .. } => {
-            (format!("there is no way to {who}"), "is the network up? is a VPN needed?")
+            (format!("no route to {who}"), "is the network up? is a VPN needed?")
         }
         ProbeFailure::Closed => (format!("connection closed at once by {who}"), ""),
         ProbeFailure::Io { text, .. } => (format!("{who}: {text}"), ""),
@@ -96,7 +96,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     Problem::new(what, advice)
 }
 
-/// Explains why there is no encryption. The certificate names the issuer that is not trusted.
+/// Explains why TLS failed. The certificate names the issuer that is not trusted.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
     url: &EndpointUrl,
@@ -131,7 +131,7 @@ fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option
         TlsFaultKind::WrongHost => {
             let advice =
                 "write a name that it is valid for in the endpoint, or get a certificate for this host";
-            // rustls names the host as it is used.
+            // rustls quotes the real host, which may be secret.
             return Problem::new(what.replace(url.host.as_str(), &url.shown_host), advice);
         }
         TlsFaultKind::NotTls => "write http:// instead of https://",
@@ -139,9 +139,9 @@ fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option
         TlsFaultKind::NotValidYet => "is this machine's clock right?",
         TlsFaultKind::ClientCertificateRefused => "does the server trust the authority that issued it?",
         TlsFaultKind::Authority => {
-            "make one for the server; a certificate signed by itself needs basicConstraints=CA:FALSE"
+            "make one for the server; a self-signed certificate needs basicConstraints=CA:FALSE"
         }
-        TlsFaultKind::Passing => "it may pass: try again later, and look into the server's log",
+        TlsFaultKind::Passing => "this may be temporary: try again later, and check the server's log",
         TlsFaultKind::Other => "",
     };
     Problem::new(what, advice)
@@ -152,8 +152,8 @@ fn unknown_issuer(what: String, has_ca: bool, certificate: Option<&Certificate>)
         return Problem::new(what, "set ca-file to the certificate of its issuer");
     };
     let issuer = &certificate.issuer;
-    let signed = if certificate.is_self_signed() { "it is signed by itself, " } else { "" };
-    let advice = if has_ca { "ca-file does not hold" } else { "set ca-file to" };
+    let signed = if certificate.is_self_signed() { "it is self-signed, " } else { "" };
+    let advice = if has_ca { "ca-file does not contain" } else { "set ca-file to" };
     let advice = format!("{advice} the certificate of \"{issuer}\"");
     Problem::new(format!("{what}: {signed}\"{issuer}\""), advice)
 }
@@ -173,7 +173,7 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             Problem::new(CLOSED, "is it a gRPC port? that of HTTP is usually 4318")
         }
         (_, ProbeFailure::Closed) => Problem::new(CLOSED, HTTP_PORT),
-        (_, ProbeFailure::NotHttp) => Problem::new("something answers, but not in HTTP", HTTP_PORT),
+        (_, ProbeFailure::NotHttp) => Problem::new("the response is not HTTP", HTTP_PORT),
         (_, ProbeFailure::Proxy { status, advice }) => {
             let what = format!("the proxy refuses the request: {status}");
             Problem::new(what, advice.clone().unwrap_or_default())
@@ -201,7 +201,7 @@ pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
     match (protocol, failure) {
         (Protocol::Http1, _) => Problem::new("this port speaks HTTP/1", NOT_HTTP_PORT),
         (Protocol::Tls, _) => speaks_tls(),
-        (Protocol::Unknown, _) => Problem::new("something answers, but not in HTTP/2", GRPC_PORT),
+        (Protocol::Unknown, _) => Problem::new("the response is not HTTP/2", GRPC_PORT),
         (_, ProbeFailure::TimedOut) => Problem::new(SILENT, may_want_tls),
         _ => Problem::new(CLOSED, may_want_tls),
     }
@@ -239,12 +239,12 @@ mod tests {
                     ErrorKind::Other,
                     "failed to lookup address information: Temporary failure in name resolution",
                 ),
-                "no name server knows \"collector\" at the moment | is the name right? in a container, is it \
+                "the DNS lookup failed temporarily for \"collector\" | is the name right? in a container, is it \
              on the same network? is there a network at all?",
             ),
             (
                 ProbeFailure::TimedOut,
-                "no name server answered in time for \"collector\" | is there a network? is the name right?",
+                "the DNS lookup timed out for \"collector\" | is there a network? is the name right?",
             ),
         ] {
             assert_eq!(line(&unresolved("\"collector\"", &failure)), expected);
@@ -264,9 +264,9 @@ mod tests {
             ),
             (
                 &ProbeFailure::TimedOut,
-                "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall stand between?",
+                "no answer in time from 127.0.0.1:4318 | are host and port right? does a firewall block it?",
             ),
-            (&unreachable, "there is no way to 127.0.0.1:4318 | is the network up? is a VPN needed?"),
+            (&unreachable, "no route to 127.0.0.1:4318 | is the network up? is a VPN needed?"),
         ] {
             assert_eq!(line(&unconnected(&direct, failure)), expected);
         }
@@ -274,20 +274,19 @@ mod tests {
         for (failure, expected) in [
             (
                 &refused,
-                "connection refused by the proxy proxy:3128 | is the proxy running? set proxy = \"off\" or NO_PROXY to go \
-             without it",
+                "connection refused by the proxy proxy:3128 | is the proxy running? set proxy = \"off\" or NO_PROXY to bypass it",
             ),
             (
                 &ProbeFailure::Proxy { status: "502 Bad Gateway".to_owned(), advice: None },
-                "the proxy proxy:3128 opens no way to the collector: 502 Bad Gateway | does it allow this \
-             host and port? set proxy = \"off\" or NO_PROXY to go without it",
+                "the proxy proxy:3128 does not connect to the collector: 502 Bad Gateway | does it allow this \
+             host and port? set proxy = \"off\" or NO_PROXY to bypass it",
             ),
             (
                 &ProbeFailure::Proxy {
                     status: "407 Proxy Authentication Required".to_owned(),
                     advice: Some("set user and password in HTTPS_PROXY".to_owned()),
                 },
-                "the proxy proxy:3128 opens no way to the collector: 407 Proxy Authentication Required | set user and \
+                "the proxy proxy:3128 does not connect to the collector: 407 Proxy Authentication Required | set user and \
              password in HTTPS_PROXY",
             ),
         ] {
@@ -319,13 +318,13 @@ mod tests {
             (
                 Some(certificate("collector.test")),
                 true,
-                "the server's certificate has an unknown issuer: \"Test CA\" | ca-file does not hold the certificate of \
+                "the server's certificate has an unknown issuer: \"Test CA\" | ca-file does not contain the certificate of \
              \"Test CA\"",
             ),
             (
                 Some(certificate("Test CA")),
                 false,
-                "the server's certificate has an unknown issuer: it is signed by itself, \"Test CA\" | set ca-file to the \
+                "the server's certificate has an unknown issuer: it is self-signed, \"Test CA\" | set ca-file to the \
              certificate of \"Test CA\"",
             ),
         ] {
@@ -351,17 +350,17 @@ mod tests {
             (Protocol::Http2, ProbeFailure::TimedOut, grpc),
             (Protocol::Tls, ProbeFailure::NotHttp, https),
             (Protocol::Tls, ProbeFailure::Closed, https),
-            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "the request timed out"),
             (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
-            (Protocol::Unknown, ProbeFailure::NotHttp, "something answers, but not in HTTP"),
+            (Protocol::Unknown, ProbeFailure::NotHttp, "the response is not HTTP"),
         ] {
             assert_eq!(unanswered(&failure, protocol, false).what, what, "{protocol:?} {failure:?}");
         }
         for (protocol, failure, what) in [
             (Protocol::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
             (Protocol::Tls, ProbeFailure::Closed, https),
-            (Protocol::Unknown, ProbeFailure::Closed, "something answers, but not in HTTP/2"),
-            (Protocol::Nothing, ProbeFailure::TimedOut, "nothing was answered in time"),
+            (Protocol::Unknown, ProbeFailure::Closed, "the response is not HTTP/2"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "the request timed out"),
             (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
         ] {
             assert_eq!(no_grpc(&failure, protocol).what, what, "{protocol:?} {failure:?}");

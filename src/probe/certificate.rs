@@ -1,4 +1,4 @@
-//! Reads subject, issuer and last day of a certificate, and verifies nothing. Pure.
+//! Minimal reader of X.509 certificates (DER): subject, issuer and last day. Verifies nothing. Pure.
 
 use std::fmt;
 
@@ -15,27 +15,28 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const UNNAMED: &str = "unnamed";
-/// Names are cut to this number of characters.
+/// Maximum characters of a name; longer ones are cut.
 const MAX_NAME: usize = 64;
 
-/// What a person wants to know of a certificate.
+/// The parts of a certificate that a report shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
     pub(super) subject: String,
     pub(super) issuer: String,
-    /// The last day, as `2027-01-01`.
+    /// Last day of validity, such as `2027-01-01`.
     pub(super) until: String,
 }
 
 impl Certificate {
-    /// Reads DER; `None` if it is none.
+    /// Reads a certificate in DER. Returns `None` if it is malformed.
     pub(super) fn parse(der: &[u8]) -> Option<Self> {
         let mut certificate = Der(Der(der).expect(SEQUENCE)?);
         let mut fields = Der(certificate.expect(SEQUENCE)?);
+        // The version is optional: certificates of version 1 have none.
         if fields.0.first() == Some(&VERSION) {
             fields.next()?;
         }
-        // serial number, algorithm
+        // Serial number and algorithm.
         fields.next()?;
         fields.next()?;
         let issuer = fields.expect(SEQUENCE)?;
@@ -43,7 +44,7 @@ impl Certificate {
         validity.next()?;
         let (time_kind, time) = validity.next()?;
         let subject = fields.expect(SEQUENCE)?;
-        // the key
+        // The public key.
         fields.next()?;
         Some(Self {
             subject: name(subject).or_else(|| first_host(fields)).unwrap_or_else(|| UNNAMED.to_owned()),
@@ -63,7 +64,7 @@ impl fmt::Display for Certificate {
     }
 }
 
-/// What is left to read of a run of DER values.
+/// Iterator over a sequence of DER values.
 struct Der<'a>(&'a [u8]);
 
 /// Yields the tag and the content of each value.
@@ -75,7 +76,7 @@ impl<'a> Iterator for Der<'a> {
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
             0..=0x7f => (usize::from(first), rest),
-            // no certificate is longer than three bytes of length can say
+            // Three bytes of length suffice for every certificate.
             0x81..=0x83 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
                 (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
@@ -94,7 +95,7 @@ impl<'a> Der<'a> {
     }
 }
 
-/// The common name, or else the organization.
+/// Returns the common name, or the organization if the certificate has no common name.
 fn name(distinguished: &[u8]) -> Option<String> {
     let part = |wanted: &[u8]| {
         let mut sets = Der(distinguished).filter(|(tag, _)| *tag == SET);
@@ -107,7 +108,7 @@ fn name(distinguished: &[u8]) -> Option<String> {
     part(COMMON_NAME).or_else(|| part(ORGANIZATION)).filter(|name| !name.is_empty())
 }
 
-/// The first name that a certificate without a subject is for.
+/// Returns the first alternative name, for a certificate without a subject.
 fn first_host(mut rest: Der<'_>) -> Option<String> {
     let (_, extensions) = rest.find(|(tag, _)| *tag == EXTENSIONS)?;
     let names = Der(Der(extensions).expect(SEQUENCE)?).find_map(|(_, extension)| {
@@ -119,11 +120,12 @@ fn first_host(mut rest: Der<'_>) -> Option<String> {
     names.find(|(tag, _)| *tag == DNS_NAME).map(|(_, name)| printable(name))
 }
 
-/// `YYMMDD…` up to 2049, `YYYYMMDD…` beyond.
+/// Reads a date: `YYMMDD…` up to 2049, `YYYYMMDD…` later.
 fn day(kind: u8, time: &[u8]) -> Option<String> {
     let time =
         std::str::from_utf8(time).ok().filter(|time| time.bytes().take(6).all(|b| b.is_ascii_digit()))?;
     let (century, rest) = match kind {
+        // RFC 5280, section 4.1.2.5.1: years from 50 on are of the 20th century.
         UTC_TIME if time < "50" => ("20", time),
         UTC_TIME => ("19", time),
         GENERALIZED_TIME => time.split_at_checked(2)?,
@@ -132,7 +134,7 @@ fn day(kind: u8, time: &[u8]) -> Option<String> {
     Some(format!("{century}{}-{}-{}", rest.get(..2)?, rest.get(2..4)?, rest.get(4..6)?))
 }
 
-/// A stranger's text: nothing in it may move a cursor or look like the end of the name.
+/// Makes untrusted text safe: without control characters, and without characters that look like the end of the name.
 fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let safe = text.chars().map(|c| if c.is_control() || c == '"' { ' ' } else { c });

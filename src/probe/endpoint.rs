@@ -1,4 +1,4 @@
-//! The endpoints of an exporter: the parts of each URL, which of them may be shown, and what is visibly wrong with a path.
+//! The endpoints of an exporter: the parts of each URL, their displayable form, and obvious mistakes in a path.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,11 @@ use crate::record::Signal;
 
 const HIDDEN: &str = "***";
 
-/// A URL to probe, and the signals that go there.
+/// A URL to probe, and the signals that are sent to it.
 pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) shown: String,
-    /// One at least.
+    /// Signals, at least one.
     pub(super) signals: Vec<Signal>,
 }
 
@@ -35,21 +35,21 @@ pub(super) fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EndpointUrl {
     pub(super) is_tls: bool,
-    /// To be used, never to be shown.
+    /// Real host, which must not be shown.
     pub(super) host: String,
     /// The host, or `***`.
     pub(super) shown_host: String,
-    /// As the user wrote it, without the query.
+    /// Path as the user wrote it, without the query.
     pub(super) shown_path: String,
-    /// The host came from a secret, so that its address is not shown either.
+    /// True if the host comes from a secret, so that its address is not shown either.
     hides_address: bool,
 }
 
 impl EndpointUrl {
-    /// Reads the URL that is used and its form that may be shown.
+    /// Reads the real URL and its displayable form.
     pub(super) fn parse(url: &str, shown: &str) -> Option<Self> {
         let (scheme, authority, _) = split(url)?;
-        // an endpoint that came from elsewhere as a whole has no parts that can be shown
+        // If the whole endpoint comes from a secret, no part of it can be shown.
         let (_, shown_authority, shown_path) = split(shown).unwrap_or_default();
         let (host, hides_address) = (host(authority), authority != shown_authority);
         Some(Self {
@@ -61,13 +61,13 @@ impl EndpointUrl {
         })
     }
 
-    /// An address as it may be shown.
+    /// Returns the displayable form of an address.
     pub(super) fn shown_address(&self, address: SocketAddr) -> String {
         if self.hides_address { HIDDEN.to_owned() } else { address.to_string() }
     }
 }
 
-/// Scheme, host with port, and path.
+/// Splits a URL into scheme, host with port, and path.
 fn split(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
@@ -82,7 +82,7 @@ fn host(authority: &str) -> &str {
     }
 }
 
-/// A mistake that the path of an endpoint shows by itself, for the signals that are posted there.
+/// Returns an obvious mistake in the path of an endpoint, for the signals that are posted there.
 pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Problem> {
     let signal_paths = Signal::ALL.iter().map(|signal| path.matches(signal.path()).count()).sum::<usize>();
     if signal_paths > 1 {

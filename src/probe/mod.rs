@@ -1,12 +1,12 @@
-//! Checks, stage by stage, whether a collector can be reached, and reports what is wrong and what to do about it.
+//! Checks stage by stage whether a collector can be reached, and reports problems with advice.
 //!
 //! ```text
 //! Exporter → each endpoint → resolve → connect → TLS → HTTP/2 → empty export → Report
-//!                               └────────┴───────┴───────┴──────────┴ the first failure ends it, with advice
+//!                               └────────┴───────┴───────┴──────────┴ the first failure ends the probe
 //! ```
 //!
-//! A probe connects as the exporter does, with its proxy, certificates and headers. No telemetry is sent: an export without
-//! records is an empty body. No redirect is followed, and no secret is shown.
+//! A probe connects like the exporter, with its proxy, certificates and headers. It sends no telemetry: an export
+//! without records is an empty body. It follows no redirect and shows no secret.
 
 mod advice;
 mod certificate;
@@ -20,21 +20,22 @@ use std::time::{Duration, Instant};
 
 use self::advice::Problem;
 use self::endpoint::{Endpoint, EndpointUrl, endpoints};
-use self::stages::{ProbeTarget, ask_grpc, ask_http};
+use self::stages::{ProbeTarget, probe_grpc, probe_http};
 use crate::config::{ConnectionSettings, Exporter, Transport};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::process::spawn_scoped;
 use crate::record::Signal;
 use crate::transport::{GrpcSpec, HttpSpec, SetupError};
 
-/// Stands in for a budget that no clock can hold.
+/// Maximum budget. It keeps deadlines within the range of the clock.
 const MAX_BUDGET: Duration = Duration::from_secs(3600);
 
-/// Checks for each endpoint of an exporter whether it would take what is sent there.
+/// Checks for each endpoint of an exporter whether it would accept telemetry.
 ///
-/// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the other, and the first
-/// failure to reach the collector is the result of all: a wrong password is sent once. Console exporters have no endpoints. This
-/// function blocks until the last endpoint has answered or the budget is used up, and never fails: problems are in the report.
+/// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the
+/// other, and the first failure to reach the collector is the result for all, so that a wrong password is sent only
+/// once. Console exporters have no endpoints. The function blocks until the last endpoint has answered or the budget is
+/// used up. It never fails: problems are in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +64,7 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     Report { exporter: exporter.name().to_owned(), endpoints }
 }
 
-/// Probes endpoints behind a proxy. A result that is not the collector's holds for all of them: each attempt would repeat the
+/// Probes endpoints behind a proxy. A failure before the collector holds for all of them: each attempt would repeat the
 /// password, and proxies lock accounts.
 fn one_by_one(endpoints: &[Endpoint], probe: impl Fn(&Endpoint) -> Probed) -> Vec<Vec<Stage>> {
     let mut failed: Option<Vec<Stage>> = None;
@@ -81,31 +82,32 @@ fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + S
     thread::scope(|scope| {
         let start = |endpoint| {
             let probe = move || probe(endpoint).stages;
-            // Where no more threads can be started, one after the other.
+            // If no thread can be started, the endpoint is probed on this one.
             spawn_scoped(scope, "standpipe-probe", probe).map_err(|_| probe())
         };
         let probes: Vec<_> = endpoints.iter().map(start).collect();
         let stages = probes.into_iter().map(|probe| match probe {
-            Ok(thread) => thread.join().unwrap_or_else(|_| given_up()),
+            // A panic of a probe must not cost the reports of the other endpoints.
+            Ok(thread) => thread.join().unwrap_or_else(|_| panicked_stages()),
             Err(stages) => stages,
         });
         stages.collect()
     })
 }
 
-/// What was found out about an exporter, from [`probe`]. Shown as a line for each stage.
+/// The result of [`probe`] for an exporter. `Display` shows one line per stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a probe changes nothing: its report is all there is"]
 pub struct Report {
-    /// The exporter's [name](Exporter::name).
+    /// [Name](Exporter::name) of the exporter.
     pub exporter: String,
-    /// Each URL that signals are sent to, once.
+    /// Results by URL.
     pub endpoints: Vec<EndpointReport>,
 }
 
 impl Report {
-    /// Whether nothing failed.
+    /// Returns whether no stage failed.
     pub fn is_good(&self) -> bool {
         self.endpoints.iter().all(EndpointReport::is_good)
     }
@@ -122,15 +124,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// How far the way to one URL could be gone.
+/// The result for one URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointReport {
     /// The URL, without its query.
     pub url: String,
-    /// What is sent there.
+    /// Signals that are sent to the URL.
     pub signals: Vec<Signal>,
-    /// The stages that were gone through, in their order. After one that failed there is no other.
+    /// Stages in their order. A failed stage is the last one.
     pub stages: Vec<Stage>,
 }
 
@@ -140,23 +142,23 @@ impl EndpointReport {
         self.failure().is_none()
     }
 
-    /// The stage that failed.
+    /// Returns the failed stage.
     pub fn failure(&self) -> Option<&Stage> {
         self.stages.iter().find(|stage| matches!(stage.outcome, Outcome::Failed { .. }))
     }
 }
 
-/// One step on the way to a collector.
+/// One stage of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stage {
-    /// Which step.
+    /// Kind of the stage.
     pub kind: StageKind,
-    /// How long it took.
+    /// Duration of the stage.
     pub took: Duration,
-    /// What came of it.
+    /// Outcome of the stage.
     pub outcome: Outcome,
-    /// Whether the server gave an answer after which an exporter drops records, as 404 or UNAUTHENTICATED, and does not send
+    /// True if an exporter would drop records after this response, such as 404 or UNAUTHENTICATED, instead of sending
     /// them again.
     pub is_refused: bool,
 }
@@ -174,26 +176,26 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The steps, in their order.
+/// The stages, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StageKind {
-    /// Making sense of the exporter's settings; only there if that failed.
+    /// Check of the exporter's settings. Present only if it failed.
     Settings,
-    /// Looking up the host's addresses.
+    /// Lookup of the host.
     Resolve,
-    /// Opening a connection, by way of a proxy if there is one.
+    /// Opening of a connection, through a proxy if one is configured.
     Connect,
-    /// Agreeing on encryption, and verifying the certificate; only for `https`.
+    /// TLS handshake and verification of the certificate; only for `https`.
     Tls,
-    /// The HTTP/2 preface and settings; only for gRPC.
+    /// HTTP/2 preface and settings; only for gRPC.
     Http2,
-    /// Sending a request without records; over gRPC one for each signal.
+    /// Export of a request without records; over gRPC one for each signal.
     Export,
 }
 
 impl StageKind {
-    /// In lower case.
+    /// Returns the name of the stage in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -212,30 +214,30 @@ impl fmt::Display for StageKind {
     }
 }
 
-/// What came of a stage. All texts are lines without line breaks, and without secrets.
+/// Outcome of a stage. All texts are single lines without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// All is well.
+    /// The stage passed.
     Passed {
-        /// What was found, such as `127.0.0.1:4318`.
+        /// Finding, such as `127.0.0.1:4318`.
         detail: String,
     },
-    /// Neither good nor bad, but worth knowing.
+    /// The stage passed, with a remark.
     Noted {
-        /// What to know.
+        /// The remark.
         detail: String,
     },
-    /// It ends here.
+    /// The stage failed, and the probe ends.
     Failed {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What to do about it; may be empty.
+        /// Advice, which may be empty.
         advice: String,
     },
 }
 
-/// The transport to probe, checked.
+/// The checked transport to probe.
 enum Spec {
     Http(Box<HttpSpec>),
     Grpc(Box<GrpcSpec>),
@@ -263,7 +265,7 @@ impl Spec {
 /// The stages of an endpoint.
 struct Probed {
     stages: Vec<Stage>,
-    /// The collector answered. Only then can another endpoint have another result.
+    /// True if the collector answered. Only then can another endpoint have another result.
     is_answered: bool,
 }
 
@@ -282,9 +284,9 @@ fn probe_endpoint(
         Ok((url, spec)) => {
             let target = ProbeTarget { settings, endpoint, url: &url, proxy: spec.proxy(), deadline };
             match spec {
-                Spec::Http(spec) => ask_http(&target, spec, &mut stages),
+                Spec::Http(spec) => probe_http(&target, spec, &mut stages),
                 Spec::Grpc(spec) => {
-                    ask_grpc(&target, spec, &mut stages);
+                    probe_grpc(&target, spec, &mut stages);
                     true
                 }
             }
@@ -297,15 +299,16 @@ fn probe_endpoint(
     Probed { stages: stages.done, is_answered }
 }
 
-/// A panic on the way is a bug of ours, but the other endpoints still have their reports.
-fn given_up() -> Vec<Stage> {
+/// Returns the stages of a probe that panicked. That is a bug of this library, and the other endpoints still have their
+/// reports.
+fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };
     stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
     stages.done
 }
 
-/// A report as it grows: each stage lasts from the end of the one before it.
+/// Recorder of stages. Each stage begins at the end of the one before it.
 struct Stages {
     done: Vec<Stage>,
     since: Instant,
@@ -322,7 +325,7 @@ impl Stages {
 
     fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome, is_refused: bool) {
         let shown = |text: String| escape_all_but(shows_itself, &text).into_owned();
-        // they hold text from peers and proxies
+        // Texts may contain control characters from peers and proxies.
         let outcome = match outcome {
             Outcome::Passed { detail } => Outcome::Passed { detail: shown(detail) },
             Outcome::Noted { detail } => Outcome::Noted { detail: shown(detail) },
@@ -333,7 +336,8 @@ impl Stages {
         self.done.push(Stage { kind, took, outcome, is_refused });
     }
 
-    /// Records the outcome of an export that was answered; `is_retryable` if an exporter sends again after this answer.
+    /// Records the outcome of an answered export. `is_retryable` is true if an exporter would send again after this
+    /// response.
     fn answer(&mut self, at: Instant, outcome: Outcome, is_retryable: bool) {
         let is_refused = matches!(outcome, Outcome::Failed { .. }) && !is_retryable;
         self.push(StageKind::Export, at, outcome, is_refused);

@@ -1,4 +1,4 @@
-//! The meaning of a collector's responses to empty exports, over HTTP and over gRPC. Pure.
+//! Interpretation of a collector's responses to empty exports, over HTTP and gRPC. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -9,22 +9,22 @@ use super::endpoint::path_mistake;
 use crate::record::Signal;
 use crate::transport::{CallResponse, Oddity, ProbeResponse, TOO_LONG};
 
-/// The gRPC status of a call that succeeded.
+/// gRPC status of a successful call.
 pub(super) const OK: u32 = 0;
 const PATIENCE: &str = "the server is there, but asks for patience: try again later";
 const TROUBLE: &str = "the server is there, but in trouble: look into its log";
 
 /// The empty exports.
 pub(super) struct Sent<'a> {
-    /// The path of the URL, as it may be shown.
+    /// Displayable path of the URL.
     pub(super) path: &'a str,
     pub(super) signals: &'a [Signal],
-    /// The names of the headers that the user set.
+    /// Names of the headers that the user set.
     pub(super) headers: &'a [&'a str],
     pub(super) is_compressed: bool,
 }
 
-/// The last stage's outcome.
+/// Returns the outcome of the export stage over HTTP.
 pub(super) fn judge(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     match reply.status {
         200..300 => success(reply, sent),
@@ -37,7 +37,7 @@ fn failed(problem: Problem) -> Outcome {
     Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
-/// An exporter judges the same, so that a probe is content with what counts as delivered.
+/// Judges a success like an exporter, so that a probe accepts every response that counts as delivered.
 fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
@@ -52,7 +52,7 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
         Ok(message) if message.is_empty() => status.clone(),
         Ok(message) => format!("{status}, and the collector says: {message}"),
     };
-    // an empty request is welcome on any path, but records would not be
+    // Some servers accept an empty request on any path, but not records.
     if let Some(mistake) = path_mistake(sent.path, sent.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
@@ -70,6 +70,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     if reply.status == 400 && wants_tls(reply) {
         return advice::speaks_tls();
     }
+    // Only these statuses can come from a wrong path.
     let is_lost = matches!(reply.status, 400 | 404 | 405 | 501);
     if let Some(mistake) = path_mistake(sent.path, sent.signals).filter(|_| is_lost) {
         return Problem::new(format!("{}: {}", reply.status_text, mistake.what), mistake.advice);
@@ -78,13 +79,13 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     let (usual, status) = (usual(sent), &reply.status_text);
     let advice = match reply.status {
         404 | 501 => {
-            let what = format!("{status}: nothing is taken at {path}");
-            let is_usual = "is it a collector, and does it take this signal at this path?".to_owned();
+            let what = format!("{status}: no telemetry is accepted at {path}");
+            let is_usual = "is it a collector, and does it accept this signal at this path?".to_owned();
             let advice = format!("is the path right? usual is {usual}");
             return Problem::new(what, if sent.path == usual { is_usual } else { advice });
         }
         405 => {
-            let what = format!("{status}: nothing can be posted to {path}");
+            let what = format!("{status}: POST is not allowed at {path}");
             let advice = format!("is it a collector? is the path right? usual is {usual}");
             return Problem::new(
                 what,
@@ -92,11 +93,11 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
             );
         }
         401 | 403 | 407 => &credentials(sent.headers),
-        413 => "not even an empty request is taken: look into the server's limits",
+        413 => "even an empty request is too large: check the server's limits",
         415 if sent.is_compressed => {
-            "does the server take gzip, and OTLP as protobuf? try compression = \"none\""
+            "does the server accept gzip, and OTLP as protobuf? try compression = \"none\""
         }
-        415 => "does the server take OTLP as protobuf, application/x-protobuf?",
+        415 => "does the server accept OTLP as protobuf, application/x-protobuf?",
         429 => PATIENCE,
         505 => {
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
@@ -108,7 +109,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
     Problem::new(message_of(reply), advice)
 }
 
-/// The status, and what the body adds; a page in HTML adds nothing.
+/// Returns the status and the message in the body. HTML pages are not quoted.
 fn message_of(reply: &ProbeResponse) -> String {
     match &reply.body {
         Ok(text) if !text.is_empty() && !reply.content_type.contains("html") => {
@@ -118,7 +119,7 @@ fn message_of(reply: &ProbeResponse) -> String {
     }
 }
 
-/// The usual servers' messages for plain HTTP at a TLS port.
+/// Returns whether the response is a usual server's message for plain HTTP at a TLS port.
 fn wants_tls(reply: &ProbeResponse) -> bool {
     let Ok(text) = &reply.body else { return false };
     let text = text.to_ascii_lowercase();
@@ -127,7 +128,7 @@ fn wants_tls(reply: &ProbeResponse) -> bool {
         .any(|phrase| text.contains(phrase))
 }
 
-/// Advice if the server rejects the credentials; the headers are those that the user set.
+/// Returns the advice for rejected credentials. `headers` are those that the user set.
 pub(super) fn credentials(headers: &[&str]) -> String {
     if headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
         return "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?".to_owned();
@@ -145,14 +146,14 @@ fn usual(sent: &Sent<'_>) -> &'static str {
     sent.signals.first().copied().unwrap_or(Signal::Traces).path()
 }
 
-/// The last stage's outcome: good only if every signal is taken.
+/// Returns the outcome of the export stage over gRPC, which passes only if every signal is accepted.
 pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -> Outcome {
     let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
     failed(match signals_with(refusal.code, replies) {
         None => refused_call(refusal, sent),
         Some(signals) if refusal.name == "UNIMPLEMENTED" => Problem::new(
-            format!("{}: the server takes no {signals}", refusal.name),
+            format!("{}: the server does not accept {signals}", refusal.name),
             format!("give the collector a pipeline for {signals}, or do not send them there"),
         ),
         Some(signals) => {
@@ -170,7 +171,7 @@ pub(super) fn signals_with(code: u32, replies: &[(Signal, CallResponse)]) -> Opt
 }
 
 fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
-    // the exporter takes that for a success, too
+    // The exporter counts this as a success, too.
     if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
         return Outcome::Noted { detail: format!("OK, but {odd}") };
     }
@@ -180,7 +181,7 @@ fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
 }
 
 fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
-    const UNCOMPRESSED: &str = "does the server take gzip? try compression = \"none\"";
+    const UNCOMPRESSED: &str = "does the server accept gzip? try compression = \"none\"";
     let advice = match reply.name.as_str() {
         "UNAUTHENTICATED" | "PERMISSION_DENIED" => &credentials(sent.headers),
         "UNIMPLEMENTED" | "NOT_FOUND" if reply.message.to_ascii_lowercase().contains("compress") => {

@@ -1,4 +1,4 @@
-//! The stages on the way to a collector: resolve, connect, TLS, HTTP/2, export. The first failure ends them.
+//! The stages of a probe: resolve, connect, TLS, HTTP/2, export. The first failure ends the probe.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use crate::transport::{
     TlsConnector, TlsFaultKind, is_retryable_call,
 };
 
-/// Addresses that are shown. Further ones are only counted.
+/// Maximum addresses that are shown. Further ones are only counted.
 const MAX_ADDRESSES: usize = 4;
 
-/// The endpoint to probe, and the way to it.
+/// The endpoint to probe, with its proxy and deadline.
 pub(super) struct ProbeTarget<'a> {
     pub(super) settings: &'a ConnectionSettings,
     pub(super) endpoint: &'a Endpoint,
@@ -30,10 +30,10 @@ pub(super) struct ProbeTarget<'a> {
 }
 
 impl ProbeTarget<'_> {
-    /// Reports the stages up to TLS; returns whether all of them passed.
+    /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // A request that did not fail went through all stages, so that this stands for none.
+        // A request without a failure passed all stages, so this value is never shown.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
@@ -57,6 +57,7 @@ impl ProbeTarget<'_> {
             return true;
         }
         let fault = if let ProbeFailure::Tls(fault) = failure { Some(fault.kind) } else { None };
+        // A missing HTTP/2 is reported by its own stage.
         match (timeline.secured, fault) {
             // The server ended the handshake because it does not speak HTTP/2.
             (None, Some(TlsFaultKind::NoHttp2)) => true,
@@ -100,7 +101,7 @@ impl ProbeTarget<'_> {
         }
     }
 
-    /// Describes an encrypted connection.
+    /// Describes a TLS connection.
     fn tls(&self, timeline: &Timeline) -> String {
         match certificate(timeline) {
             Some(certificate) => format!("{}, {certificate}", timeline.tls_version),
@@ -120,12 +121,12 @@ impl ProbeTarget<'_> {
         Sent { path: &self.url.shown_path, signals: &self.endpoint.signals, headers, is_compressed }
     }
 
-    /// Returns the address for a second connection; none through a proxy.
+    /// Returns the address for a second connection; `None` behind a proxy.
     fn server(&self, timeline: &Timeline) -> Option<SocketAddr> {
         timeline.peer.filter(|_| self.proxy.is_none())
     }
 
-    /// Returns whether a server that was spoken to in plain text answers a TLS handshake.
+    /// Returns whether a server at which plain text failed answers a TLS handshake.
     fn shows_certificate(&self, timeline: &Timeline) -> bool {
         let Some(server) = self.server(timeline).filter(|_| !self.url.is_tls) else { return false };
         let settings = &self.settings.tls;
@@ -141,8 +142,8 @@ fn certificate(timeline: &Timeline) -> Option<Certificate> {
     Certificate::parse(timeline.certificate.as_ref()?)
 }
 
-/// Goes through all stages of an endpoint of OTLP over HTTP: one empty export. Returns whether the collector answered.
-pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
+/// Runs all stages of an OTLP/HTTP endpoint, with one empty export. Returns whether the collector answered.
+pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut Stages) -> bool {
     // One request is enough for all signals of a URL.
     let request = spec.try_export(target.endpoint.signals[0], target.deadline);
     if !target.enter(&request, stages) {
@@ -165,9 +166,11 @@ pub(super) fn ask_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut S
     }
 }
 
-/// Returns the peer's protocol. A peer that closes the connection without a response is spoken to in others.
+/// Returns the peer's protocol. If the peer closed the connection without a response, other protocols are tried.
 fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Protocol {
     let protocol = protocol_of(&timeline.first_bytes);
+    // Only a silent close leaves the protocol open. Second connections are not made through a proxy, which would see
+    // the credentials again.
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
     let Some(server) = target.server(timeline).filter(|_| hung_up && !target.url.is_tls) else {
         return protocol;
@@ -178,8 +181,8 @@ fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailur
     if target.shows_certificate(timeline) { Protocol::Tls } else { Protocol::Nothing }
 }
 
-/// Goes through all stages of an endpoint of OTLP over gRPC, with one empty call for each signal.
-pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut Stages) {
+/// Runs all stages of an OTLP/gRPC endpoint, with one empty call for each signal.
+pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut Stages) {
     let mut caller = spec.open(Driver::OwnThread);
     let request = caller.try_connect(target.deadline);
     if !target.enter(&request, stages) {
@@ -189,13 +192,14 @@ pub(super) fn ask_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut S
         return stages.fail(StageKind::Http2, request.ended, not_http2(target, &request.timeline, failure));
     }
     stages.pass(StageKind::Http2, request.ended, "speaks HTTP/2");
-    // A collector may take one signal and not another.
+    // A collector may accept one signal and not another.
     let signals = target.endpoint.signals.iter();
     let replies: Result<Vec<_>, _> = signals
         .map(|signal| caller.try_export(*signal, target.deadline).map(|reply| (*signal, reply)))
         .collect();
     match replies {
         Ok(replies) => {
+            // If only some signals are accepted, the report names them before it fails.
             if let Some(signals) = responses::signals_with(responses::OK, &replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
@@ -225,20 +229,20 @@ fn not_http2(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailu
 
 /// The client's connection preface, with empty settings.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
-/// The head of a frame is enough to know the protocol.
+/// Bytes that suffice to recognize the protocol: the head of an HTTP/2 frame.
 const ENOUGH: u64 = 9;
 
-/// Greets a peer in HTTP/2 and returns the first bytes of its answer.
+/// Sends the HTTP/2 preface to a peer, and returns the first bytes of its response.
 fn greet(address: SocketAddr, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut stream = Stream::connect(address, deadline)?;
     stream.write_all(GREETING)?;
     let mut answer = Vec::new();
-    // An error after some bytes does not matter: they show the protocol.
+    // An error after some bytes does not matter, because the bytes show the protocol.
     let _ = stream.take(ENOUGH).read_to_end(&mut answer);
     Ok(answer)
 }
 
-/// The protocol of a peer, as far as its first bytes show it.
+/// The protocol of a peer, recognized by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Nothing,
@@ -256,11 +260,11 @@ const HANDSHAKE: u8 = 0x16;
 fn protocol_of(first_bytes: &[u8]) -> Protocol {
     match first_bytes {
         [] => Protocol::Nothing,
-        // the version of every TLS record begins with a 3
+        // The version in every TLS record begins with 3.
         [ALERT | HANDSHAKE, 3, ..] => Protocol::Tls,
-        // an alert may come a byte at a time
+        // An alert may arrive byte by byte.
         [ALERT | HANDSHAKE] => Protocol::Tls,
-        // length, type, flags, stream 0: the first frame of an HTTP/2 server
+        // Length, type, flags, stream 0: the first frame of an HTTP/2 server.
         [_, _, _, SETTINGS | GO_AWAY, 0 | 1, 0, 0, 0, 0, ..] => Protocol::Http2,
         bytes if bytes.starts_with(b"HTTP/1.") => Protocol::Http1,
         _ => Protocol::Unknown,

@@ -1,19 +1,19 @@
-//! What the receiver can be scripted to answer, true or not.
+//! Scripted answers of the receiver, including faulty ones.
 
 use std::time::Duration;
 
 use super::answer_body::{code_of, status_of};
 use crate::record::wire::encode_field;
 
-/// An answer for the receiver to give instead of the honest one, over HTTP or over gRPC.
+/// An answer that the receiver gives instead of the regular one, over HTTP or gRPC.
 ///
-/// Queue answers with [`Receiver::script`](super::Receiver::script) or set one for good with
-/// [`Receiver::always`](super::Receiver::always). An answer starts as one of the constructors and is refined by the
-/// methods; what has no meaning for it (a header on [`Answer::hang`]) is ignored.
+/// Queue answers with [`Receiver::script`](super::Receiver::script), or set one for all requests with
+/// [`Receiver::always`](super::Receiver::always). An answer begins with one of the constructors and is refined by the
+/// methods. A method without a meaning for the answer (a header on [`Answer::hang`]) has no effect.
 ///
-/// The same answer serves both transports, and acts on the connection alike. Over gRPC, a head is the
-/// header block of the answer, a body is its message, and a status is the gRPC code that goes with it, which
-/// [`Answer::grpc`] sets exactly:
+/// The same answer works over both protocols and has the same effect on the connection. Over gRPC, the head is the
+/// header block of the response, the body is its message, and the status is translated to a gRPC code, which
+/// [`Answer::grpc`] sets directly:
 ///
 /// | HTTP status | gRPC code |
 /// |---|---|
@@ -28,8 +28,8 @@ use crate::record::wire::encode_field;
 /// | 401 | 16 `UNAUTHENTICATED` |
 /// | others | 2 `UNKNOWN` |
 ///
-/// The records of a request that is answered with a 2xx status count as accepted, however badly the answer
-/// is delivered; all other answers leave the counts of records alone.
+/// The records of a request that is answered with a 2xx status count as accepted, even if the answer is not delivered
+/// completely. All other answers do not change the counts of records.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,12 +45,12 @@ use crate::record::wire::encode_field;
 pub struct Answer {
     pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,
-    /// Another than the one that goes with the status.
+    /// gRPC code, if it is not the one of the status.
     code: Option<u32>,
     pub(super) headers: Vec<(String, String)>,
-    /// What went wrong, for people.
+    /// Error message for people.
     pub(super) message: Option<String>,
-    /// How long the client is to wait.
+    /// Delay that the client is asked for.
     pub(super) retry: Option<Duration>,
     pub(super) header_padding: u64,
     pub(super) body: Body,
@@ -81,11 +81,11 @@ pub(super) enum DeliveryMode {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Body {
-    /// A response without any field.
+    /// A response message without fields.
     #[default]
     Empty,
     Bytes(Vec<u8>),
-    /// A response with a partial success.
+    /// A response message with a partial success.
     Partial {
         rejected: u64,
         message: String,
@@ -99,25 +99,25 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// Returns whether the body is a message of OTLP, which has a form in protobuf and one in JSON.
+    /// Returns whether the body is an OTLP message, which has a protobuf and a JSON form.
     pub(super) fn is_otlp(&self) -> bool {
         matches!(self, Self::Empty | Self::Partial { .. } | Self::Status)
     }
 }
 
-/// How an answer over gRPC is divided.
+/// How an answer over gRPC is divided into headers, message and trailers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum GrpcFraming {
-    /// Success as headers, message and trailers; an error as trailers alone.
+    /// Success as headers, message and trailers; an error as trailers only.
     #[default]
     Usual,
     TrailersOnly,
     HeadersFirst,
-    /// A status of HTTP and none of gRPC.
+    /// An HTTP status without a gRPC status.
     BareHttp,
 }
 
-/// Whether an answer over gRPC is the last one, and when the client learns of it.
+/// When GOAWAY is sent with an answer over gRPC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum GoAwayTiming {
     #[default]
@@ -127,70 +127,73 @@ pub(super) enum GoAwayTiming {
 }
 
 impl Answer {
-    /// Success: 200 with an empty response message.
+    /// Creates a success: 200 with an empty response message.
     pub fn ok() -> Self {
         Self::status(200)
     }
 
-    /// Any status, with an empty body. A status that has no body by definition (204, 304) is sent without one
-    /// whatever is set.
+    /// Creates an answer with any status and an empty body. A status that has no body by definition (204, 304) is
+    /// always sent without one.
     pub fn status(status: u16) -> Self {
         Self { status, ..Self::default() }
     }
 
-    /// Success for all but the last `rejected` spans, log records or data points of the request, with a reason.
+    /// Creates a partial success: all but the last `rejected` spans, log records or data points are accepted.
     ///
-    /// With 0 rejected and a message it is a warning. More rejected than sent counts as nothing accepted.
+    /// With 0 rejected records and a message, the answer is a warning. If `rejected` exceeds the records, none is
+    /// accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
         let (message, sent) = (message.into(), rejected.min(i64::MAX as u64));
         Self { rejected, body: Body::Partial { rejected: sent, message }, ..Self::ok() }
     }
 
-    /// Success as the OpenTelemetry Collector says it: a partial success that is there and empty (`0a 00`).
+    /// Creates a success as the OpenTelemetry Collector sends it: a partial success that is present and empty (`0a
+    /// 00`).
     pub fn empty_partial() -> Self {
         Self::partial(0, "")
     }
 
-    /// A redirect to `location`, which an exporter must not follow. Over gRPC it needs
-    /// [`Answer::without_grpc_status`] to be one.
+    /// Creates a redirect to `location`, which an exporter must not follow. Over gRPC, add
+    /// [`Answer::without_grpc_status`].
     pub fn redirect(status: u16, location: impl Into<String>) -> Self {
         Self::status(status).header("location", location)
     }
 
-    /// 200 with a body of `bytes` bytes, made while they are sent. Over gRPC there are no more than a message can have,
-    /// 4 GiB.
+    /// Creates a 200 with a body of `bytes` zeros, generated while they are sent. Over gRPC, the limit is that of a
+    /// message, 4 GiB.
     pub fn oversized(bytes: u64) -> Self {
         Self { body: Body::Zeros(bytes), ..Self::ok() }
     }
 
-    /// 200 with at least `bytes` bytes of header fields before the empty body.
+    /// Creates a 200 with at least `bytes` bytes of header fields and an empty body.
     pub fn oversized_headers(bytes: u64) -> Self {
         Self { header_padding: bytes, ..Self::ok() }
     }
 
-    /// 200 with a small gzip body, over gRPC a compressed message, that unpacks to at least `bytes` bytes.
+    /// Creates a 200 with a small gzip body (over gRPC a compressed message) that decompresses to at least `bytes`
+    /// bytes.
     pub fn gzip_bomb(bytes: u64) -> Self {
         Self { body: Body::GzipBomb(bytes), ..Self::ok() }
     }
 
-    /// Reads the request and never answers, until the client leaves or the receiver stops. Over gRPC, other requests of
-    /// the connection are answered meanwhile.
+    /// Reads the request and never answers, until the client disconnects or the receiver stops. Over gRPC, other
+    /// requests of the connection are answered meanwhile.
     pub fn hang() -> Self {
         Self::without_status(DeliveryMode::Hang)
     }
 
-    /// Leaves the request unread, until the receiver stops.
+    /// Does not read the request until the receiver stops.
     ///
-    /// It is taken as soon as a request's first byte arrives, over gRPC its header block, and what is not read is not
-    /// counted as a request. Nothing else of the connection is read or answered either.
+    /// The answer applies to the next request whose first byte (over gRPC, whose header block) arrives. An unread
+    /// request is not counted, and nothing else of the connection is read or answered.
     pub fn never_read() -> Self {
         Self::without_status(DeliveryMode::NeverRead)
     }
 
-    /// Resets the connection (RST) at a request's first byte, over gRPC at its header block, while the client is still
-    /// writing.
+    /// Resets the connection (RST) at the first byte of a request, over gRPC at its header block, while the client is
+    /// still writing.
     ///
-    /// What is not read is not counted as a request.
+    /// The unread request is not counted.
     pub fn reset() -> Self {
         Self::without_status(DeliveryMode::Reset)
     }
@@ -200,7 +203,7 @@ impl Answer {
         Self::without_status(DeliveryMode::ResetAfterRequest)
     }
 
-    /// Reads the whole request, then closes the connection in good order (FIN) instead of answering.
+    /// Reads the whole request, then closes the connection regularly (FIN) instead of answering.
     pub fn close() -> Self {
         Self::without_status(DeliveryMode::Close)
     }
@@ -210,35 +213,37 @@ impl Answer {
         Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
 
-    /// Adds a header field. One that the receiver would send by itself (`content-type`, `content-length`) is replaced.
+    /// Adds a header field. It replaces one that the receiver would send otherwise (`content-type`, `content-length`).
     ///
-    /// Over gRPC it is metadata: in the headers of a success, in the trailers of an error. What is about HTTP/1 alone
-    /// (`connection`, `content-encoding`, `content-length`, `retry-after`, `transfer-encoding`) is left out.
+    /// Over gRPC, the field is metadata: in the headers of a success, in the trailers of an error. Fields that only
+    /// concern HTTP/1 (`connection`, `content-encoding`, `content-length`, `retry-after`, `transfer-encoding`) are left
+    /// out.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Adds `Retry-After`: seconds, a date, or nonsense. Over gRPC, seconds are sent as `RetryInfo`, and nothing else is.
+    /// Adds `Retry-After`: seconds, a date, or an invalid value. Over gRPC, seconds are sent as `RetryInfo`; other
+    /// values are not sent.
     pub fn retry_after(mut self, value: impl Into<String>) -> Self {
         let value = value.into();
         self.retry = value.parse().ok().map(Duration::from_secs);
         self.header("retry-after", value)
     }
 
-    /// Asks the client to wait this long: by `RetryInfo` over gRPC, and over HTTP by `Retry-After`, in whole seconds.
+    /// Asks the client to wait for `delay`: over gRPC by `RetryInfo`, over HTTP by `Retry-After` in whole seconds.
     pub fn retry_delay(self, delay: Duration) -> Self {
         let seconds = delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0));
         Self { retry: Some(delay), ..self.header("retry-after", seconds.to_string()) }
     }
 
-    /// Sets the bytes of the body, over gRPC of a success's message.
+    /// Sets the bytes of the body, over gRPC those of a successful response's message.
     pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.body = Body::Bytes(bytes.into());
         self
     }
 
-    /// Sets the body to a `google.rpc.Status` with this message, as OTLP asks of errors. Over gRPC it is the
+    /// Sets the body to a `google.rpc.Status` with this message, as OTLP demands for errors. Over gRPC, it is the
     /// `grpc-message`.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -246,7 +251,7 @@ impl Answer {
         self
     }
 
-    /// Waits before answering. The request counts when it has arrived, its records when they are answered.
+    /// Waits before answering. The request is counted when it has arrived, its records when they are answered.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -258,7 +263,7 @@ impl Answer {
         self
     }
 
-    /// Sends the body one byte per `interval`, over gRPC in as many frames. An empty body is filled up with a field that
+    /// Sends the body one byte per `interval`, over gRPC one frame per byte. An empty body is filled with a field that
     /// decoders skip.
     pub fn slow_body(mut self, interval: Duration) -> Self {
         self.delivery_mode = DeliveryMode::SlowBody(interval);
@@ -268,20 +273,20 @@ impl Answer {
         self
     }
 
-    /// Announces a longer body than it sends, then closes.
+    /// Announces a longer body than it sends, then closes the connection.
     pub fn cut_short(mut self) -> Self {
         self.delivery_mode = DeliveryMode::CutShort;
         self
     }
 
-    /// Closes the connection after the answer without saying so in it (over gRPC without a GOAWAY), which leaves the
-    /// client with a stale connection.
+    /// Closes the connection after the answer without an announcement (over gRPC without GOAWAY), so that the client
+    /// keeps a stale connection.
     pub fn then_close(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    /// Any gRPC code. Over HTTP it is the status that goes with it: 503 for 14, for instance.
+    /// Creates an answer with any gRPC code. Over HTTP, it has the corresponding status, such as 503 for 14.
     ///
     /// ```
     /// use standpipe::receiver::Answer;
@@ -293,69 +298,66 @@ impl Answer {
         Self { code: Some(code), ..Self::status(status_of(code)) }
     }
 
-    /// Over gRPC, resets the request's stream (RST_STREAM) with this error code of HTTP/2; the connection goes on. Over
-    /// HTTP, where there are no streams, it closes the connection.
+    /// Over gRPC, resets the request's stream (RST_STREAM) with this HTTP/2 error code; the connection stays open. Over
+    /// HTTP, which has no streams, closes the connection.
     pub fn reset_stream(code: u32) -> Self {
         Self::without_status(DeliveryMode::ResetStream(code))
     }
 
-    /// Over gRPC, sends GOAWAY with this error code of HTTP/2, which shows that the request was not looked at, then
-    /// closes: a client may send it again elsewhere. Over HTTP it only closes the connection.
+    /// Over gRPC, sends GOAWAY with this HTTP/2 error code and closes. The GOAWAY says that the request was not
+    /// processed, so a client may send it again elsewhere. Over HTTP, closes the connection.
     pub fn go_away(code: u32) -> Self {
         Self::without_status(DeliveryMode::GoAway(code))
     }
 
-    /// Over gRPC, says that no more requests will be taken (GOAWAY) before it answers this one, then closes. Over HTTP
-    /// nothing changes.
+    /// Over gRPC, announces by GOAWAY that this request is the last one, answers it, then closes. No effect over HTTP.
     pub fn go_away_before(mut self) -> Self {
         self.go_away = GoAwayTiming::BeforeAnswer;
         self
     }
 
-    /// Over gRPC, says after the answer that no more requests will be taken (GOAWAY), then closes. Over HTTP nothing
-    /// changes.
+    /// Over gRPC, sends GOAWAY after the answer, then closes. No effect over HTTP.
     pub fn go_away_after(mut self) -> Self {
         self.go_away = GoAwayTiming::AfterAnswer;
         self
     }
 
-    /// Over gRPC, sends the status alone, also of a success: one block of headers that ends the answer. Over HTTP
-    /// nothing changes.
+    /// Over gRPC, sends only the status, even for a success: one header block that ends the response. No effect over
+    /// HTTP.
     pub fn trailers_only(mut self) -> Self {
         self.grpc_framing = GrpcFraming::TrailersOnly;
         self
     }
 
-    /// Over gRPC, sends an error in two blocks, headers and trailers, as a server does that fails late. Over HTTP
-    /// nothing changes.
+    /// Over gRPC, sends an error as headers and trailers, as a server does that fails late. No effect over HTTP.
     pub fn headers_first(mut self) -> Self {
         self.grpc_framing = GrpcFraming::HeadersFirst;
         self
     }
 
-    /// Over gRPC, sends the HTTP status and no status of gRPC, as a proxy in the way does. The body is sent as it is. Over
-    /// HTTP nothing changes.
+    /// Over gRPC, sends the HTTP status without a gRPC status and the body as it is, as a proxy does. No effect over
+    /// HTTP.
     pub fn without_grpc_status(mut self) -> Self {
         self.grpc_framing = GrpcFraming::BareHttp;
         self
     }
 
-    /// The message for people; may be empty.
+    /// Returns the message for people, which may be empty.
     pub(super) fn status_message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
     }
 
-    /// The code that goes with it over gRPC.
+    /// Returns the gRPC code of the answer.
     pub(super) fn grpc_code(&self) -> u32 {
         self.code.unwrap_or_else(|| code_of(self.status))
     }
 
-    /// The code that goes over the wire of gRPC, if one does.
+    /// Returns the gRPC code that is sent, if one is.
     pub(super) fn grpc_code_sent(&self) -> Option<u32> {
         (self.status != NO_STATUS && self.grpc_framing != GrpcFraming::BareHttp).then(|| self.grpc_code())
     }
 
-    /// Whether the records of a request answered so count as accepted.
+    /// Returns whether the records of a request with this answer count as accepted.
     pub fn accepts(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -364,12 +366,12 @@ impl Answer {
         Self { delivery_mode, ..Self::status(NO_STATUS) }
     }
 
-    /// The status that goes over the wire, if one does.
+    /// Returns the status that is sent, if one is.
     pub(super) fn status_sent(&self) -> Option<u16> {
         (self.status != NO_STATUS).then_some(self.status)
     }
 
-    /// How many of a request's records are accepted.
+    /// Returns how many of a request's records are accepted.
     pub(super) fn accepted_of(&self, records: usize) -> usize {
         match self.accepts() {
             true => records.saturating_sub(usize::try_from(self.rejected).unwrap_or(usize::MAX)),
@@ -377,7 +379,7 @@ impl Answer {
         }
     }
 
-    /// Whether it must be known before the request is read.
+    /// Returns whether the answer must be known before the request is read.
     pub(super) fn precedes_reading(&self) -> bool {
         matches!(
             self.delivery_mode,
@@ -389,7 +391,7 @@ impl Answer {
 const NO_STATUS: u16 = 0;
 const SLOW_BODY_FILLING: usize = 1024;
 
-/// A field that no OTLP message has.
+/// Returns a field with a number that no OTLP message has.
 fn skipped_field(bytes: usize) -> Vec<u8> {
     let mut body = Vec::new();
     encode_field(15 << 3 | 2, &vec![0; bytes], &mut body);

@@ -1,4 +1,5 @@
-//! Bodies of answers, made while they are sent where they are large, and the statuses of remote calls.
+//! Bodies of answers, which are generated while they are sent if they are large, and the mapping of HTTP status and
+//! gRPC code.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,12 +14,12 @@ use crate::record::wire::{encode_field, encode_varint};
 
 const BLOCK: usize = 1 << 20;
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// An empty final block.
+/// An empty final deflate block.
 const END_OF_STREAM: [u8; 2] = [3, 0];
 const CHECKSUM_AND_LENGTH: usize = 8;
 pub(super) const PIECE: usize = 64 * 1024;
 
-/// A body that knows its length before it is made.
+/// A body whose length is known before its bytes are generated.
 pub(super) enum Sendable<'a> {
     Bytes(Cow<'a, [u8]>),
     Zeros(u64),
@@ -46,7 +47,7 @@ impl<'a> Sendable<'a> {
         Sendable::Bytes(Cow::Owned(encoded))
     }
 
-    /// No more than `bytes` zeros. Others are never as long.
+    /// Limits a body of zeros to `bytes`. Other bodies are never that long.
     pub(super) fn at_most(self, bytes: u64) -> Self {
         match self {
             Sendable::Zeros(length) => Sendable::Zeros(length.min(bytes)),
@@ -81,19 +82,19 @@ pub(super) fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> i
     Ok(())
 }
 
-/// A gzip stream that is small on the wire and huge when unpacked: zeros, in whole mebibytes, as one gzip member. They
-/// are never unpacked here.
+/// A gzip stream that decompresses to many zeros, in whole mebibytes, as one gzip member. The receiver itself never
+/// decompresses it.
 pub(super) struct GzipBomb {
     block: Vec<u8>,
     blocks: u64,
 }
 
 impl GzipBomb {
-    /// At least `unpacked` bytes when unpacked.
+    /// Creates a stream that decompresses to at least `unpacked` bytes.
     pub(super) fn new(unpacked: u64) -> Self {
         let mut block = Vec::with_capacity(BLOCK / 64);
-        // a full flush ends on a byte and forgets the window: the same bytes can follow again and again.
-        // It cannot fail: the output has room for sixteen times what zeros compress to.
+        // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call
+        // cannot fail: the output has room for sixteen times the compressed length of zeros.
         let _ = Compress::new(Compression::best(), false).compress_vec(
             &vec![0; BLOCK],
             &mut block,
@@ -102,7 +103,7 @@ impl GzipBomb {
         Self { block, blocks: unpacked.div_ceil(BLOCK as u64) }
     }
 
-    /// Length on the wire.
+    /// Returns the compressed length.
     pub(super) fn len(&self) -> u64 {
         let frame = HEADER.len() + END_OF_STREAM.len() + CHECKSUM_AND_LENGTH;
         self.blocks * self.block.len() as u64 + frame as u64
@@ -115,6 +116,7 @@ impl GzipBomb {
         out.write_all(&HEADER)?;
         for _ in 0..self.blocks {
             out.write_all(&self.block)?;
+            // The checksum of the repeated block is combined arithmetically, instead of hashing all zeros again.
             checksum.combine(&block_checksum);
         }
         out.write_all(&END_OF_STREAM)?;
@@ -123,7 +125,7 @@ impl GzipBomb {
     }
 }
 
-/// The gRPC code that goes with an HTTP status.
+/// Returns the gRPC code of an HTTP status.
 pub(super) fn code_of(status: u16) -> u32 {
     match status {
         200..300 => 0,
@@ -139,7 +141,7 @@ pub(super) fn code_of(status: u16) -> u32 {
     }
 }
 
-/// The HTTP status that goes with a gRPC code.
+/// Returns the HTTP status of a gRPC code.
 pub(super) fn status_of(code: u32) -> u16 {
     match code {
         0 => 200,
@@ -157,7 +159,8 @@ pub(super) fn status_of(code: u32) -> u16 {
     }
 }
 
-/// Returns a response of any signal: its field 1 is the partial success, with the rejected count (1) and a message (2).
+/// Returns a response message, which is the same for every signal: field 1 is the partial success with the rejected
+/// count (1) and a message (2).
 pub(super) fn encode_partial(rejected: u64, message: &str) -> Vec<u8> {
     let (mut partial_success, mut response) = (Vec::new(), Vec::new());
     if rejected > 0 {
@@ -170,7 +173,7 @@ pub(super) fn encode_partial(rejected: u64, message: &str) -> Vec<u8> {
     response
 }
 
-/// Returns a `google.rpc.Status`, with a `google.rpc.RetryInfo` if the client is to wait.
+/// Returns a `google.rpc.Status`, with a `google.rpc.RetryInfo` if `retry` is set.
 pub(super) fn encode_status(code: u32, message: &str, retry: Option<Duration>) -> Vec<u8> {
     let mut status = Vec::new();
     encode_number(1 << 3, code.into(), &mut status);
@@ -197,7 +200,7 @@ fn encode_number(tag: u8, number: u64, out: &mut Vec<u8>) {
     encode_varint(number, out);
 }
 
-/// A message as a header can carry it: printable ASCII without the percent sign, everything else by its bytes.
+/// Percent-encodes a message for `grpc-message`: printable ASCII except `%` stays.
 pub(super) fn percent_encoded(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     for byte in message.bytes() {
@@ -234,7 +237,7 @@ mod tests {
     fn a_status_keeps_its_meaning_on_the_way_there_and_back() {
         for code in [0, 2, 3, 4, 7, 8, 14, 16] {
             let back = code_of(status_of(code));
-            // there is no HTTP status for an unknown error
+            // HTTP has no status for an unknown error.
             assert_eq!(back, if code == 2 { 13 } else { code }, "{code}");
         }
         assert_eq!((code_of(404), code_of(501), status_of(12)), (12, 12, 501));

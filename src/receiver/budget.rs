@@ -1,8 +1,8 @@
-//! Bounds that all connections of a receiver share: the memory of their requests, and the threads that answer.
+//! Limits that all connections of a receiver share: the memory of their requests, and the threads that answer.
 //!
-//! A request reserves its memory before it uses it, from its first byte until it is answered and shown, so that no number of
-//! clients can make the receiver take more. A record takes at least the size of its message, so the budget bounds the number
-//! of records, too.
+//! A request reserves memory before it allocates, from its first byte until it is answered and its batch is dropped, so
+//! no number of clients can make the receiver exceed the limit. A record takes at least the size of its message, so the
+//! budget limits the number of records, too.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::refusal::Refusal;
 
-/// An amount of bytes, or of threads, that requests reserve shares of.
+/// A number of bytes or threads of which requests reserve shares.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
@@ -22,19 +22,19 @@ impl Budget {
         Arc::new(Self { limit, used: AtomicUsize::new(0) })
     }
 
-    /// Returns a share of nothing yet.
+    /// Returns an empty share.
     pub(super) fn share(self: &Arc<Self>) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }
 
-    /// Returns a share of `amount`, if there is as much left.
+    /// Returns a share of `amount`, or `None` if less is left.
     pub(super) fn share_of(self: &Arc<Self>, amount: usize) -> Option<Share> {
         let mut share = self.share();
         share.grow(amount).ok().map(|()| share)
     }
 }
 
-/// What one request has reserved. It goes back when it is dropped.
+/// The reservation of one request. Dropping it releases the reservation.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
@@ -45,7 +45,7 @@ impl Share {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// When the request alone would be beyond the budget, which is final, or when others use what it needs.
+    /// A final refusal if the request alone exceeds the budget, or a retryable one if other requests use what it needs.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.budget.limit;
         if self.bytes.saturating_add(bytes) > limit {
@@ -59,11 +59,11 @@ impl Share {
         Ok(())
     }
 
-    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. A buffer that must grow at least
-    /// doubles, but for the last time: its capacity exceeds `most` only if its content does.
+    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. The capacity at least doubles,
+    /// up to `most`: it exceeds `most` only if the content does.
     ///
     /// # Errors
-    /// As [`grow`](Self::grow); the buffer stays as it is.
+    /// Those of [`grow`](Self::grow). The buffer is then unchanged.
     pub(super) fn make_room(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -79,7 +79,7 @@ impl Share {
         Ok(())
     }
 
-    /// Gives back all but `bytes`.
+    /// Releases all but `bytes`.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.budget.used.fetch_sub(surplus, Relaxed);

@@ -1,4 +1,4 @@
-//! A receiver with other than the usual settings.
+//! Settings of a receiver.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -57,82 +57,84 @@ impl Builder {
         }
     }
 
-    /// Where to listen for OTLP over HTTP; `127.0.0.1:0`, a free port of this machine, by default.
+    /// Sets the address for OTLP over HTTP. The default is `127.0.0.1:0`, a free port of this machine.
     ///
-    /// If a name stands for several addresses, the first that is free is taken. Every host that can reach the address can
-    /// send: the receiver checks no credentials.
+    /// If a name has several addresses, the first free one is used. Every host that can reach the address can send
+    /// telemetry: the receiver checks no credentials.
     pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
         self.address = address.to_socket_addrs().map(Iterator::collect);
         self
     }
 
-    /// Where to listen for OTLP over gRPC, as [`Builder::address`] for HTTP.
+    /// Sets the address for OTLP over gRPC, like [`Builder::address`] for HTTP.
     pub fn grpc_address(mut self, address: impl ToSocketAddrs) -> Self {
         self.grpc_address = address.to_socket_addrs().map(Iterator::collect);
         self
     }
 
-    /// The longest body, after decompression, that is not answered with 413; 64 MiB by default.
+    /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
     ///
-    /// Over gRPC the answer is `RESOURCE_EXHAUSTED`. The calls of one connection that are on their way in or not answered
-    /// yet may have twice as much together; what is more is answered with `UNAVAILABLE`.
+    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. The unanswered calls of one connection may have twice as much
+    /// together; a further call is answered with `UNAVAILABLE`.
     ///
-    /// A shorter body of very many empty messages is refused likewise, when it would take sixteen times this in memory.
+    /// A shorter body of very many empty messages is refused, too, if it would take sixteen times the limit in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self
     }
 
-    /// How many bytes of memory all requests together may take, of all connections: while they are read, decompressed,
-    /// decoded and answered, and as long as a clone of their [`Batch`] is kept; 512 MiB by default.
+    /// Sets the memory limit of all requests together, while they are read, decompressed, decoded and answered, and as
+    /// long as a clone of their [`Batch`] exists. The default is 512 MiB.
     ///
-    /// A request that needs more than all of it is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`; one that needs
-    /// what others use with 503 or `UNAVAILABLE`, which are retryable. The memory is estimated before a
-    /// request is decoded: an empty span of two bytes takes about 600. What is kept afterwards is not part of it: see
-    /// [`Builder::keep_bytes`].
+    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. A
+    /// request that needs memory that others use is answered with 503 or `UNAVAILABLE`, which are retryable. The memory
+    /// is estimated before a request is decoded: an empty span of two bytes takes about 600. Records that are kept
+    /// afterwards do not count: see [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_memory_bytes = bytes;
         self
     }
 
-    /// The longest request head that is not answered with 431; 32 KiB by default.
+    /// Sets the maximum length of a request head. The default is 32 KiB. A longer one is answered with 431.
     ///
-    /// Over gRPC each header counts for 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
-    /// There, more than 32 KiB in compressed form end the connection regardless of this setting.
+    /// Over gRPC, each header counts 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
+    /// There, a header block of more than 32 KiB in compressed form ends the connection, regardless of this setting.
     pub fn max_header_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_header_bytes = bytes;
         self
     }
 
-    /// How many connections, of both protocols together, may be open at a time; 256 by default.
+    /// Sets the maximum number of open connections of both protocols together. The default is 256.
     ///
-    /// A further one takes the place of the connection that brought nothing for longest, which is closed. If all wait for an
-    /// answer, the new one is closed at once. Each has a thread, over gRPC one more that answers; up to 256 more threads are
-    /// for calls that are answered at the same time on one connection, of all connections together.
+    /// A further connection replaces the one that has been idle for longest, which is closed. If all connections wait
+    /// for an answer, the new one is closed at once. Each connection has a thread, over gRPC one more that answers. Up
+    /// to 256 more threads serve calls that are answered at the same time on one connection, for all connections
+    /// together.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self
     }
 
-    /// How long a client may take to send a request, to take in an answer, and to stay silent between two
-    /// requests; 30 seconds by default, and a millisecond at least.
+    /// Sets how long a client may take to send a request, to read an answer, and to stay silent between two requests.
+    /// The default is 30 seconds, the minimum one millisecond.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.settings.read_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
-    /// Shows every decoded request before it is counted and answered.
+    /// Sets a callback for every decoded request, which runs before the request is counted and answered.
     ///
-    /// It is called on the thread of the request, so for several requests at a time; as long as it takes, the client
-    /// waits. If it panics, the connection is closed without an answer.
+    /// It runs on the request's thread, so it can run for several requests at a time. The client waits until it
+    /// returns. If it panics, the connection is closed without an answer.
     pub fn on_batch(mut self, show: impl Fn(&Batch) + Send + Sync + 'static) -> Self {
         self.settings.on_batch = Some(Callback(Box::new(show)));
         self
     }
 
-    /// Shows every request that is refused by itself, before it is answered: what a client got wrong, and what it is answered.
+    /// Sets a callback for every request that the receiver refuses, with the reason. It runs before the request is
+    /// answered.
     ///
-    /// It is called as [`Builder::on_batch`] is. Answers that were ordered ([`Receiver::script`]) are no refusals.
+    /// It runs like [`Builder::on_batch`]. Scripted answers ([`Receiver::script`]) are not refusals.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;
@@ -147,26 +149,26 @@ impl Builder {
         self
     }
 
-    /// Takes only requests that are meant for this machine: their `Host`, over gRPC their `:authority`, must be `localhost`
-    /// or a name below it, an address of loopback, or the address that is listened on. Others are answered with 403.
+    /// Accepts only requests for this machine: their `Host`, over gRPC their `:authority`, must be `localhost` or a
+    /// name below it, a loopback address, or the address of the listener. Others are answered with 403.
     ///
-    /// So no web page can send here under a name of its own (DNS rebinding). It holds for addresses of loopback; a receiver
-    /// that listens on another is called by names that it cannot know.
+    /// A web page can then not send telemetry under its own host name (DNS rebinding). The check applies to loopback
+    /// listeners only: a receiver on another address is called by names that it cannot know.
     pub fn local_hosts_only(mut self) -> Self {
         self.settings.local_hosts_only = true;
         self
     }
 
-    /// How many bytes of memory the kept spans, log records and metrics may take together, and as many the kept
-    /// requests; 256 MiB by default, 0 keeps nothing.
+    /// Sets the memory limit of the kept spans, log records and metrics together; the kept requests have the same
+    /// limit. The default is 256 MiB, and 0 keeps nothing.
     ///
-    /// Beyond it the oldest are forgotten. The counts stay exact.
+    /// Beyond the limit, the oldest are dropped. The counts stay exact.
     pub fn keep_bytes(mut self, bytes: usize) -> Self {
         self.keep_bytes = bytes;
         self
     }
 
-    /// Answers for the first requests, as by [`Receiver::script`].
+    /// Queues answers for the first requests, like [`Receiver::script`].
     pub fn first_answers(mut self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.script.answers_for(None).next.extend(answers);
         self
@@ -193,10 +195,11 @@ impl Builder {
         }
     }
 
-    /// Serves pages with the receiver's HTTP/1 server and its limits, for as long as the process lives. The command uses it.
+    /// Serves pages by the receiver's HTTP/1 server and its limits, for as long as the process lives. The command uses
+    /// it.
     ///
-    /// `answer` gets a request without a body, or why a request is refused. If it returns `None`, it has written its answer
-    /// to the socket, and the connection ends.
+    /// `answer` gets a request without a body, or the refusal of a request. If it returns `None`, it has written its
+    /// answer to the socket, and the connection ends.
     #[doc(hidden)]
     pub fn serve_pages(
         self,

@@ -1,4 +1,4 @@
-//! The content of a request's message.
+//! Decompression and decoding of a request's body, within memory limits.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -11,29 +11,29 @@ use super::records::Records;
 use super::refusal::Refusal;
 use crate::record::{Signal, message};
 
-/// How much more memory than the largest body a decoded one may take. Spans as programs make them take five times
-/// their length.
+/// Maximum memory of a decoded body, as a multiple of the maximum body length. Spans of typical programs take five
+/// times their encoded length.
 const UNFOLDING: usize = 16;
-/// While it is decoded, a message is there twice: as the decoder builds it, and as the records that it becomes.
+/// Copies of a message during decoding: the decoder's output, and the records that it becomes.
 const WHILE_DECODING: usize = 2;
-/// What is unpacked before room for more is reserved.
+/// Bytes that are decompressed before memory for more is reserved.
 const STEP: usize = 64 * 1024;
 
-/// How a message was packed.
+/// Compression of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
     Gzip,
 }
 
-/// How a message is written.
+/// Encoding of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Protobuf,
     Json,
 }
 
-/// The form of a request, in which its answer is written.
+/// Format and signal of a request, which determine the form of its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) format: Format,
@@ -44,18 +44,18 @@ impl Form {
     pub(super) const PROTOBUF: Self = Self { format: Format::Protobuf, signal: None };
 }
 
-/// The content of a request.
+/// The decoded content of a request.
 pub(super) struct Content {
     pub(super) signal: Signal,
     pub(super) records: Records,
-    /// The memory it takes.
+    /// Memory of the records.
     pub(super) weight: usize,
-    /// The room for it.
+    /// Reserved memory.
     pub(super) share: Share,
 }
 
 impl Content {
-    /// Decompresses and decodes a message of at most `limit` bytes. `share` has the room for `bytes`.
+    /// Decompresses and decodes a message of at most `limit` bytes. `share` has already reserved the memory of `bytes`.
     pub(super) fn read(
         signal: Signal,
         format: Format,
@@ -72,6 +72,7 @@ impl Content {
             return Self::decode(signal, &body, limit, share);
         }
         let reserved = share.bytes();
+        // The upper bound is reserved first; the actual length is known after the conversion.
         share.grow(json::max_protobuf_bytes(body.len()))?;
         let message = json::to_protobuf(signal, &body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
@@ -80,10 +81,10 @@ impl Content {
     }
 
     fn decode(signal: Signal, body: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {
-        // first: two bytes can be a whole span, so the decoder may only build what there is room for
+        // Estimated first: two bytes can be a whole span, so decoding may take far more memory than the body.
         let weight = message::decoded_bytes(signal, body);
         if weight > limit.saturating_mul(UNFOLDING) {
-            return Err(Refusal::new(413, "request body too large: it unfolds to too many messages"));
+            return Err(Refusal::new(413, "request body too large: it contains too many messages"));
         }
         share.grow(weight.saturating_mul(WHILE_DECODING))?;
         let records = Records::decode(signal, body)
@@ -92,7 +93,7 @@ impl Content {
     }
 }
 
-/// Decompresses, counting while it does: a bomb is defused at `limit` bytes, or where `share` cannot grow.
+/// Decompresses step by step, and stops at `limit` bytes or when `share` cannot grow.
 fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>, Refusal> {
     let failed = |error| Refusal::undecodable(format!("cannot decompress the body: {error}"));
     let mut body = Vec::new();
@@ -104,6 +105,7 @@ fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>,
             return Ok(body);
         }
     }
+    // Exactly `limit` bytes are allowed, so one more byte decides.
     match decoder.read(&mut [0]).map_err(failed)? {
         0 => Ok(body),
         _ => Err(Refusal::too_large(limit)),

@@ -1,4 +1,4 @@
-//! Telemetry and a receiver that belong together, for tests of the user's own.
+//! Telemetry with its own receiver, for tests of user code.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::record::Severity;
 use crate::telemetry::Telemetry;
 use crate::telemetry::provider::Provider;
 
-/// Longer than any test waits, unless something is wrong.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a flush. No test waits this long unless something is wrong.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Telemetry for a test: it sends to a receiver of its own, and there is nothing to wait for.
+/// Telemetry for a test. It sends to its own receiver, and the test need not wait for anything.
 ///
-/// Give its tracers, loggers, meters or the whole of it to the code under test, then look at what was
+/// Pass its tracers, loggers and meters, or all of it, to the code under test, then check the telemetry that was
 /// [`received`](Self::received). Tests that run in parallel each have their own.
 ///
 /// ```
@@ -34,11 +34,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// assert_eq!(trace.span("checkout").attribute("phases"), 2);
 /// ```
 ///
-/// It derefs to [`Telemetry`]. A bridge takes it as it takes telemetry: `TracingLayer::new(&test)`.
+/// It derefs to [`Telemetry`]. A bridge accepts it like telemetry: `TracingLayer::new(&test)`.
 #[derive(Debug)]
 #[must_use = "dropping it stops the telemetry and its receiver"]
 pub struct TestTelemetry {
-    // first: it is shut down while its receiver is there
+    // Declared first, so that it is shut down before its receiver is dropped.
     telemetry: Telemetry,
     receiver: Receiver,
 }
@@ -53,8 +53,8 @@ impl TestTelemetry {
         Self::start_with(Config::new().service_name("test"))
     }
 
-    /// Starts telemetry with a configuration of its own, to which an exporter to the receiver is added: over HTTP, of log
-    /// records of every severity, without a throttle, and quick to retry.
+    /// Starts telemetry with `config` and an additional exporter to the receiver: over HTTP, for log records of every
+    /// severity, without a throttle, and with short retry delays.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -81,27 +81,27 @@ impl TestTelemetry {
         Self { telemetry, receiver }
     }
 
-    /// Flushes the telemetry, then gives the receiver: all spans that ended and all log records before the call are in it,
-    /// and the metrics as they are now.
+    /// Flushes the telemetry, then returns the receiver. It has all spans that ended and all log records before the
+    /// call, and the current metrics.
     ///
     /// # Panics
-    /// When not all was sent after 10 s; the message has the ledger.
+    /// When the flush takes longer than 10 s. The message contains the ledger.
     #[track_caller]
     pub fn received(&self) -> &Receiver {
-        if let FlushOutcome::TimedOut { left } = self.telemetry.flush(PATIENCE) {
-            panic!("{left} records were not sent in {PATIENCE:?}\n{}", self.telemetry.ledger());
+        if let FlushOutcome::TimedOut { left } = self.telemetry.flush(FLUSH_TIMEOUT) {
+            panic!("{left} records were not sent in {FLUSH_TIMEOUT:?}\n{}", self.telemetry.ledger());
         }
         &self.receiver
     }
 
-    /// The receiver as it is, without a flush: to script its answers, to pause it, to wait for something.
+    /// Returns the receiver without a flush, to script its answers, to pause it, or to wait for something.
     pub fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
-    /// Shuts the telemetry down and keeps the receiver, with all that was sent.
+    /// Shuts the telemetry down and returns the receiver with all that was sent.
     pub fn finish(self) -> Receiver {
-        self.telemetry.shutdown(PATIENCE);
+        self.telemetry.shutdown(FLUSH_TIMEOUT);
         self.receiver
     }
 }

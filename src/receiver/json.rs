@@ -1,7 +1,7 @@
-//! OTLP/JSON, read as it comes and written as protobuf: what holds for the one form holds for the other.
+//! Streaming conversion of OTLP/JSON to protobuf, so that limits and decoding are the same for both formats.
 //!
-//! No tree of values is built, and the message is weighed and decoded like any other. Messages are nested no deeper than in
-//! protobuf.
+//! The converter builds no tree of values. It follows the schema in `record::schema`, and messages are nested no deeper
+//! than in protobuf.
 
 use std::fmt;
 
@@ -15,23 +15,25 @@ use crate::record::{Severity, Signal};
 use crate::transport::base64::decode as decode_base64;
 use serde_json::json;
 
-/// The protobuf of an export request that is written in JSON.
+/// Converts an export request from JSON to protobuf.
 pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut text = serde_json::Deserializer::from_slice(text);
-    // Messages have a limit of their own, that of protobuf, and unknown fields are skipped without recursion.
+    // Messages have the nesting limit of protobuf, and unknown fields are skipped without recursion.
     text.disable_recursion_limit();
     text.deserialize_map(Request { schema: schema::request(signal), out: &mut out })?;
+    // Text behind the request is an error.
     text.end()?;
     Ok(out)
 }
 
-/// Returns the largest number of bytes of protobuf that a text of this length becomes: where `0,` is a double of eight bytes.
+/// Returns the maximum protobuf length of a JSON text of this length. The worst case is `0,`, which becomes a double of
+/// eight bytes.
 pub(super) fn max_protobuf_bytes(text: usize) -> usize {
     text.saturating_mul(4)
 }
 
-/// A message without framing.
+/// The top-level message.
 struct Request<'a> {
     schema: &'static Schema,
     out: &'a mut Vec<u8>,
@@ -65,20 +67,20 @@ fn write_fields<'de, A: MapAccess<'de>>(
                 let context = if is_list { ValueContext::List } else { ValueContext::Field };
                 map.next_value_seed(Value { field, context, depth, out })?;
             }
-            // of a later version, or of the sender's own
+            // Unknown fields are ignored: they are of a later version, or an extension of the sender.
             None => _ = map.next_value::<IgnoredAny>()?,
         }
     }
     Ok(())
 }
 
-/// Where a value stands.
+/// Position of a value in its message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueContext {
     Field,
     List,
     Element,
-    /// In a list of numbers, which share one key.
+    /// An element of a packed list of numbers.
     Packed,
 }
 
@@ -86,7 +88,7 @@ enum ValueContext {
 struct Value<'a> {
     field: &'static Field,
     context: ValueContext,
-    /// Messages that may be nested in this one.
+    /// Levels of messages that may be nested in this one.
     depth: u32,
     out: &'a mut Vec<u8>,
 }
@@ -98,7 +100,7 @@ impl Value<'_> {
         }
     }
 
-    /// Writes the bits of a number; `None` if the field does not hold numbers.
+    /// Writes the bits of a number. Returns `None` if the field does not hold numbers.
     fn number(&mut self, bits: u64) -> Option<()> {
         self.key(self.field.kind.number_type()?);
         self.field.kind.encode_number(bits, self.out);
@@ -111,18 +113,19 @@ impl Value<'_> {
         self.out.extend_from_slice(value);
     }
 
-    /// Writes what `write` does with its length in front of it.
+    /// Writes the output of `write` with its length in front.
     fn delimited<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         self.key(WireType::LengthDelimited);
         let start = self.out.len();
+        // The length is inserted afterwards: the converter sees the content only once.
         write(self.out)?;
         insert_length(start, self.out);
         Ok(())
     }
 
-    /// Writes a whole number; `None` if it is no value of this field.
+    /// Writes an integer. Returns `None` if the field cannot hold it.
     fn whole(&mut self, number: i128) -> Option<()> {
-        // a list is none, and what is no number is refused by the ranges below
+        // A list is not a number. Other wrong types are refused by the ranges below.
         if self.context == ValueContext::List {
             return None;
         }
@@ -140,7 +143,7 @@ impl Value<'_> {
     fn float(&mut self, number: f64) -> Option<()> {
         match self.field.kind {
             Kind::Double if self.context != ValueContext::List => self.number(number.to_bits()),
-            // 1e3 is a whole number, too
+            // JSON may write an integer as 1e3.
             _ if number.fract() == 0.0 => self.whole(number as i128),
             _ => None,
         }
@@ -151,6 +154,7 @@ impl Value<'_> {
             _ if self.context == ValueContext::List => return None,
             Kind::Text => self.bytes(text.as_bytes()),
             Kind::Id => self.bytes(&decode_hex(text.as_bytes())?),
+            // Protobuf's JSON mapping accepts the URL-safe alphabet, too.
             Kind::Bytes => self.bytes(&decode_base64(text.replace('-', "+").replace('_', "/").as_bytes())?),
             Kind::Int32 => self.whole(enum_number(self.field, text)?)?,
             Kind::Double => self.number(double(text)?.to_bits())?,
@@ -188,7 +192,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         })
     }
 
-    /// `null` is a field that is not there; in a list it keeps its place.
+    /// `null` means that a field is absent. In a list, it is a default element.
     fn visit_unit<E: Error>(mut self) -> Result<(), E> {
         match (self.context, self.field.kind) {
             (ValueContext::Field | ValueContext::List, _) => Ok(()),
@@ -218,7 +222,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_str<E: Error>(mut self, value: &str) -> Result<(), E> {
-        // what it says instead may be long, and is no business of the log that the answer ends in
+        // The message does not quote the string, which may be long or secret and would end up in the client's log.
         self.text(value).ok_or_else(|| E::invalid_value(Unexpected::Other("another string"), &self))
     }
 
@@ -254,7 +258,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// Returns the number that a name of an enumeration stands for.
+/// Returns the number of an enumeration's name.
 fn enum_number(field: &Field, text: &str) -> Option<i128> {
     let (prefix, names): (&str, &[&str]) = match field.name {
         "kind" => ("SPAN_KIND_", &["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]),
@@ -289,7 +293,7 @@ fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     text.chunks(2).map(byte).collect()
 }
 
-/// Returns an export response as JSON. A partial success has the same fields for all signals; one has another name for each.
+/// Returns an export response as JSON. The name of the rejected count depends on the signal.
 pub(super) fn partial(rejected: u64, message: &str, signal: Option<Signal>) -> Vec<u8> {
     let name = match signal {
         None | Some(Signal::Traces) => "rejectedSpans",
@@ -298,7 +302,7 @@ pub(super) fn partial(rejected: u64, message: &str, signal: Option<Signal>) -> V
     };
     let mut success = serde_json::Map::new();
     if rejected > 0 {
-        // A 64-bit number is a string in JSON.
+        // OTLP/JSON writes 64-bit integers as strings.
         success.insert(name.to_owned(), rejected.to_string().into());
     }
     if !message.is_empty() {

@@ -1,4 +1,4 @@
-//! Requests as lines of OTLP JSON: what file exporters write, what the console prints, and what a collector takes.
+//! Requests as lines of OTLP JSON: the format of file exporters and of the console exporter, which collectors accept.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 use crate::record::{Signal, message, schema};
 use crate::transport::write_json;
 
-/// More records than this are written as several lines, so that no line is much larger than a usual request.
+/// Maximum records per line, so that no line is much larger than a usual request.
 const MAX_LINE_RECORDS: usize = 4096;
-/// What one line may become in memory.
+/// Maximum memory of one decoded line.
 const MAX_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 
-/// A text is no export request in OTLP JSON. Its `Display` has the reason.
+/// Error of a text that is not an export request in OTLP JSON. `Display` shows the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError(String);
 
 impl JsonError {
     fn of(error: impl fmt::Display) -> Self {
-        // the text is one line, and which one of a file it is, only the caller knows
+        // The text is one line. Only the caller knows its number in a file.
         Self(error.to_string().replace(" at line 1 column ", " at column "))
     }
 }
@@ -39,7 +39,7 @@ impl Records {
     /// Reads an export request in OTLP JSON, of any signal: a line of a file exporter, or of `standpipe drain --to-stdout`.
     ///
     /// # Errors
-    /// If it is no such request, or would take more than 256 MiB of memory.
+    /// When the text is not such a request, or would take more than 256 MiB of memory.
     ///
     /// ```
     /// use standpipe::receiver::Records;
@@ -65,11 +65,11 @@ impl Records {
         Ok(all)
     }
 
-    /// Writes the records as OTLP JSON: a line for each signal that there is, each ended by `\n`. More than 4096 records of
-    /// a signal are several lines.
+    /// Writes the records as OTLP JSON, one line per signal, each terminated by `\n`. More than 4096 records of a
+    /// signal take several lines.
     ///
     /// # Errors
-    /// If `out` cannot be written to.
+    /// When `out` cannot be written to.
     pub fn write_json_lines(&self, out: &mut impl Write) -> io::Result<()> {
         write_lines(Signal::Traces, &self.spans, ReceivedSpan::encode, out)?;
         write_lines(Signal::Logs, &self.logs, ReceivedLog::encode, out)?;
@@ -85,7 +85,7 @@ impl Records {
     }
 }
 
-/// Returns the signals that a text has records of: one, if it is an export request.
+/// Returns the signals of the records in a text. An export request has one.
 fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
     let members: HashMap<String, IgnoredAny> = serde_json::from_slice(text).map_err(JsonError::of)?;
     let has = |signal: &Signal| {
@@ -99,7 +99,7 @@ fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
     }
 }
 
-/// Each line is written before the next is made: all of them together may be large.
+/// Writes lines one by one, because all lines together may be large.
 fn write_lines<R>(
     signal: Signal,
     records: &[R],
@@ -108,7 +108,7 @@ fn write_lines<R>(
 ) -> io::Result<()> {
     for records in records.chunks(MAX_LINE_RECORDS) {
         let mut line = Vec::new();
-        // Decoded records are not nested deeper than what can be written.
+        // The decoder limits the nesting of records to the depth that can be written, so this does not fail.
         if write_json(&mut line, signal, &encode(records)).is_ok() {
             line.push(b'\n');
             out.write_all(&line)?;

@@ -1,4 +1,4 @@
-//! Accepts connections, gives each a thread, and closes for good at the stop.
+//! Accepts connections, starts a thread for each, and closes all of them at the stop.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 use super::state::Shared;
 use crate::process::spawn;
 
-/// How long to wait when the system accepts no connection (out of file descriptors, mostly).
+/// Pause after a failed `accept`, which usually means that the process has no free file descriptor.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
-/// How long stopping tries to reach an acceptor, and waits for one that it could not reach.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// How long it waits for acceptors that do see the stop: this is up to the scheduler alone.
-const CLOSING: Duration = Duration::from_secs(2);
+/// Time that a stop spends on reaching an acceptor thread, and on waiting for one that it could not reach.
+const WAKE_TIMEOUT: Duration = Duration::from_millis(100);
+/// Time that a stop waits for acceptor threads that it has reached. Only the scheduler can delay them.
+const ACCEPTOR_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Talks to a client to the end. The number is that of the connection.
+/// Serves a client until its connection ends. The number is that of the connection.
 pub(super) trait Serve: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static {}
 
 impl<F: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static> Serve for F {}
 
-/// A thread that listens, and the threads of its clients.
+/// An acceptor thread, and the threads of its clients.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) address: SocketAddr,
@@ -52,28 +52,30 @@ impl Listener {
         Ok(Self { address, threads: Mutex::new(Some(Threads { acceptor, clients })) })
     }
 
-    /// Lets the acceptor see that the receiver was stopped, and says whether it does.
+    /// Wakes the acceptor, so that it sees the stop. Returns whether it will.
     fn wake_acceptor(&self) -> bool {
-        // nothing but a client wakes a thread from `accept`. Without a file descriptor to spare there is no
-        // such client: then the acceptor ends by itself when the next one comes
-        match TcpStream::connect_timeout(&reachable(self.address), PATIENCE) {
+        // Only a connection wakes a thread from `accept`. Without a free file descriptor, no connection is possible;
+        // the acceptor then ends when the next client connects.
+        match TcpStream::connect_timeout(&reachable(self.address), WAKE_TIMEOUT) {
             Ok(_) => true,
-            // it has closed already, or clients queue before it
+            // The listener is already closed, or the queue of waiting clients is full.
             Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
         }
     }
 }
 
-/// Closes all addresses and connections. The second time there is nothing left to do.
+/// Closes all listeners and connections. A second call does nothing.
 pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
+    // Taken, so that a second call finds nothing.
     let threads: Vec<Threads> =
         listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
     if threads.is_empty() {
         return;
     }
     shared.stop();
+    // After `shared.stop`, so that a woken acceptor sees the stop.
     let unreached = listeners.iter().filter(|listener| !listener.wake_acceptor()).count();
-    let patience = if unreached == 0 { CLOSING } else { PATIENCE };
+    let patience = if unreached == 0 { ACCEPTOR_TIMEOUT } else { WAKE_TIMEOUT };
     let all_closed = shared.wait_until(patience, |state| state.listening == 0);
     let all_left = shared.read(|state| state.open.is_empty());
     for Threads { acceptor, clients } in threads {
@@ -81,15 +83,16 @@ pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
             let _ = acceptor.join();
         }
         for client in std::mem::take(&mut *clients.lock()) {
+            // Threads in a callback are not joined: the callback may never return.
             if all_left || client.is_finished() {
-                // a panic in a callback was reported when it happened
+                // A panic in a callback was reported when it happened.
                 let _ = client.join();
             }
         }
     }
 }
 
-/// A listener on all addresses of the machine is reached on its loopback address, others on their own.
+/// Returns the address at which a listener can be reached from this machine: loopback for a listener on all addresses.
 pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
     let ip = match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -110,6 +113,7 @@ fn accept_clients(
             Ok((socket, _)) => {
                 let client = admit(socket, shared, serve.clone());
                 let mut clients = clients.lock();
+                // Handles of finished threads would accumulate as long as the receiver runs.
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
             }
@@ -120,10 +124,10 @@ fn accept_clients(
     }
 }
 
-/// Gives a client a thread of its own, or closes its connection at once.
+/// Starts a thread for a client, or closes its connection at once.
 fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
-    // an answer is written in one piece: waiting to fill a packet would only delay it
+    // An answer is one write. Nagle's algorithm would only delay it.
     socket.set_nodelay(true).ok()?;
     socket.set_write_timeout(Some(timeout)).ok()?;
     let socket = Arc::new(socket);
@@ -131,13 +135,14 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<J
     let registered = RegisteredConnection { shared: shared.clone(), number };
     spawn(format!("standpipe-in-{number}"), move || {
         serve(&registered.shared, &socket, registered.number);
+        // Closed before the connection is unregistered, so that `wait_for_disconnection` means a closed socket.
         drop(socket);
         drop(registered);
     })
     .ok()
 }
 
-/// Keeps a connection registered as open until its thread ends, also by a panic.
+/// Keeps a connection registered as open until its thread ends, even by a panic.
 struct RegisteredConnection {
     shared: Arc<Shared>,
     number: u64,

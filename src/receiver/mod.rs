@@ -1,11 +1,11 @@
-//! An OTLP receiver to embed: a real server on a real socket, for tests and for looking at telemetry.
+//! An embeddable OTLP receiver: a real server on a real socket, for tests and for viewing telemetry.
 //!
-//! It takes traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without TLS),
-//! compressed or not, keeps what it accepts, counts exactly, and can be scripted to misbehave in every way a network and a
-//! collector can. It has a thread per request at a time, up to a bound, and no async runtime, and it stops, with all its threads, when
-//! it is dropped.
+//! It accepts traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without
+//! TLS), compressed or not. It keeps accepted records, counts exactly, and can be scripted to fail in the ways in which
+//! networks and collectors fail. It uses one thread per request at a time, up to a limit, and no async runtime.
+//! Dropping it stops it with all its threads.
 //!
-//! A test starts a [`TestTelemetry`], which sends to a receiver of its own:
+//! A test starts a [`TestTelemetry`], which sends to its own receiver:
 //!
 //! ```
 //! use standpipe::receiver::TestTelemetry;
@@ -35,10 +35,13 @@
 //! ```
 //!
 //! ```text
-//! listener → http or grpc → content → records             what the client sent
-//!                 ▲            └─ request_sink ◄ script     what becomes of it
-//!                 └── answer ◄──────┴─► store               what it receives, and what you see
+//! listener → http or grpc → content → records             request: parsed, decoded
+//!                 ▲            └─ request_sink ◄ script     answer: regular or scripted
+//!                 └── answer ◄──────┴─► store               counts and kept records
 //! ```
+
+// Lock order: `Listener::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
+// `state::Shared`. No callback of the user runs while one of these locks is held.
 
 mod answer;
 mod answer_body;
@@ -82,9 +85,9 @@ use state::Shared;
 
 use crate::record::{Signal, TraceId};
 
-/// Messages of the OpenTelemetry protocol, for the command and for tests.
+/// Messages of the OpenTelemetry protocol, for the command and for tests of this crate.
 ///
-/// Programs use the methods of the received records, which hide them.
+/// Programs use the methods of received records instead.
 #[doc(hidden)]
 pub mod proto {
     pub use super::records::{Point, TreeNode, points, tree};
@@ -99,8 +102,8 @@ pub mod proto {
 
 /// A running OTLP receiver.
 ///
-/// [`Receiver::start`] is all that most tests need; [`Receiver::builder`] changes address and limits.
-/// Dropping it closes the listeners and all connections, and the ports are free again.
+/// Most tests only need [`Receiver::start`]; [`Receiver::builder`] sets addresses and limits. Dropping the receiver
+/// closes the listeners and all connections, and frees the ports.
 #[derive(Debug)]
 #[must_use = "dropping it stops the receiver"]
 pub struct Receiver {
@@ -118,54 +121,55 @@ impl Receiver {
         Self::builder().start()
     }
 
-    /// A receiver with settings of your own.
+    /// Returns a builder, to change settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// The base URL for an exporter on this machine that speaks HTTP, `http://127.0.0.1:43180` for instance, without a
-    /// path.
+    /// Returns the base URL for an exporter over HTTP on this machine, without a path, such as
+    /// `http://127.0.0.1:43180`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.shared.addresses.http)
     }
 
-    /// The URL for an exporter on this machine that speaks gRPC, `http://127.0.0.1:43170` for instance.
+    /// Returns the URL for an exporter over gRPC on this machine, such as `http://127.0.0.1:43170`.
     pub fn grpc_endpoint(&self) -> String {
         format!("http://{}", self.shared.addresses.grpc)
     }
 
-    /// The address it listens on for HTTP.
+    /// Returns the address of the HTTP listener.
     pub fn address(&self) -> SocketAddr {
         self.http.address
     }
 
-    /// The address it listens on for gRPC.
+    /// Returns the address of the gRPC listener.
     pub fn grpc_address(&self) -> SocketAddr {
         self.grpc.address
     }
 
-    /// All kept spans that were accepted with a 2xx answer, in the order they were.
+    /// Returns all kept spans that were accepted with a 2xx answer, in the order of their acceptance.
     pub fn spans(&self) -> Vec<ReceivedSpan> {
         self.shared.read(|state| state.store.spans())
     }
 
-    /// All kept log records that were accepted with a 2xx answer, in the order they were.
+    /// Returns all kept log records that were accepted with a 2xx answer, in the order of their acceptance.
     pub fn logs(&self) -> Vec<ReceivedLog> {
         self.shared.read(|state| state.store.logs())
     }
 
-    /// All kept metrics that were accepted with a 2xx answer, in the order they were. A metric that is sent again
-    /// is there again.
+    /// Returns all kept metrics that were accepted with a 2xx answer, in the order of their acceptance. A metric that
+    /// is sent again appears again.
     pub fn metrics(&self) -> Vec<ReceivedMetric> {
         self.shared.read(|state| state.store.metrics())
     }
 
-    /// The newest kept metric of this name. One with very many data points is sent in parts, of which this is the last.
+    /// Returns the newest kept metric with this name. A metric with very many data points is sent in parts; this is the
+    /// last part.
     pub fn metric(&self, name: &str) -> Option<ReceivedMetric> {
         self.metrics().into_iter().rfind(|metric| metric.name() == name)
     }
 
-    /// The trace with this id, of all kept spans and log records. Without any, it is empty.
+    /// Returns the trace with this id from all kept spans and log records. It is empty if no span has this id.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -186,16 +190,16 @@ impl Receiver {
         Trace::new(id, spans, logs)
     }
 
-    /// All traces of which a span is kept, in the order their first one arrived.
+    /// Returns all traces with kept spans, in the order in which their first spans arrived.
     pub fn traces(&self) -> Vec<Trace> {
         let (spans, logs) = self.shared.read(|state| (state.store.spans(), state.store.logs()));
         Trace::all(spans, logs)
     }
 
-    /// The trace, if spans of only one are kept.
+    /// Returns the only trace of the kept spans.
     ///
     /// # Panics
-    /// When there is none, or there are several; the message draws them.
+    /// When there is no trace, or more than one. The message shows the traces.
     #[track_caller]
     pub fn only_trace(&self) -> Trace {
         let mut traces = self.traces();
@@ -209,47 +213,47 @@ impl Receiver {
         }
     }
 
-    /// How many spans were ever accepted with a 2xx answer, kept or not.
+    /// Returns the number of spans accepted with a 2xx answer since the start, kept or not.
     ///
-    /// They are counted just before the answer is written: when a client has it, they are in.
+    /// Spans are counted just before the answer is written, so they are included once a client has its answer.
     pub fn span_count(&self) -> u64 {
         self.record_count(Signal::Traces)
     }
 
-    /// How many log records were ever accepted, counted as spans are.
+    /// Returns the number of accepted log records since the start, counted like spans.
     pub fn log_count(&self) -> u64 {
         self.record_count(Signal::Logs)
     }
 
-    /// How many data points of metrics were ever accepted, counted as spans are.
+    /// Returns the number of accepted data points since the start, counted like spans.
     pub fn point_count(&self) -> u64 {
         self.record_count(Signal::Metrics)
     }
 
-    /// All kept requests, refused ones included, in the order they arrived.
+    /// Returns all kept requests in the order of their arrival, including refused ones.
     ///
-    /// A request without a readable head, and one whose body never came to its end, is none.
+    /// Requests with a malformed head or a truncated body are not counted.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.read(|state| state.store.requests())
     }
 
-    /// How many requests ever arrived, kept or not.
+    /// Returns the number of requests since the start, kept or not.
     pub fn request_count(&self) -> u64 {
         self.shared.read(|state| state.store.request_count)
     }
 
-    /// How many connections were ever admitted.
+    /// Returns the number of admitted connections since the start.
     pub fn connection_count(&self) -> u64 {
         self.shared.read(|state| state.connection_count)
     }
 
-    /// How many requests are being held: by [`Receiver::pause`], or because they are [never read](Answer::never_read), which
+    /// Returns the number of requests that are held: by [`Receiver::pause`], or [never read](Answer::never_read), which
     /// lasts until the receiver stops.
     pub fn held_count(&self) -> u64 {
         self.shared.read(|state| state.held)
     }
 
-    /// The kept spans, which are then forgotten together with everything else that was kept. The counts go on.
+    /// Returns the kept spans, and drops everything that was kept. The counts stay.
     pub fn take(&self) -> Vec<ReceivedSpan> {
         self.shared.change(|state| state.store.take())
     }
@@ -298,29 +302,29 @@ impl Receiver {
 
     /// Queues answers for the next requests, behind those already queued.
     ///
-    /// Only a valid request uses one up: what must be refused (a wrong path, a body that is not OTLP) is refused as ever.
-    /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which are
-    /// taken at a request's first byte.
+    /// Only a valid request consumes an answer; requests with a wrong path or a malformed body are refused as usual.
+    /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which apply at
+    /// the first byte of a request.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(None, answers);
     }
 
-    /// Gives this answer whenever the script is empty.
+    /// Sets the answer for requests while the script is empty.
     pub fn always(&self, answer: Answer) {
         self.shared.change(|state| state.script.answers_for(None).always = Some(answer));
     }
 
-    /// Queues answers for the next requests of one signal. They go before all that is ordered without a signal.
+    /// Queues answers for the next requests of one signal. They have precedence over answers without a signal.
     ///
-    /// Which signal a request has is known when it was read. That is too late for the answers that are taken at a
-    /// request's first byte: here, [`Answer::never_read`] hangs, and [`Answer::reset`] and
-    /// [`Answer::reset_after_request`] close in good order.
+    /// The signal is known only after the request was read, too late for answers that apply at its first byte. Here,
+    /// [`Answer::never_read`] hangs, and [`Answer::reset`] and [`Answer::reset_after_request`] close the connection
+    /// regularly.
     pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(Some(signal), answers);
     }
 
-    /// Gives this answer to every request of one signal for which [`Receiver::script_for`] has none left. It goes
-    /// before all that is ordered without a signal.
+    /// Sets the answer for requests of one signal while [`Receiver::script_for`] has none left. It has precedence over
+    /// answers without a signal.
     ///
     /// ```
     /// use standpipe::Signal;
@@ -334,27 +338,27 @@ impl Receiver {
         self.shared.change(|state| state.script.answers_for(Some(signal)).always = Some(answer));
     }
 
-    /// Forgets all answers that were ordered, for a signal or for all: answers are honest again.
+    /// Removes all scripted answers, so that requests get regular answers again.
     pub fn behave(&self) {
         self.shared.change(|state| state.script = Script::default());
     }
 
-    /// From now on, requests are read and held: counted and answered only after [`Receiver::resume`].
+    /// Holds requests from now on: they are read, but counted and answered only after [`Receiver::resume`].
     pub fn pause(&self) {
         self.shared.change(|state| state.paused = true);
     }
 
-    /// Lets the requests go that were held by [`Receiver::pause`].
+    /// Releases the requests that [`Receiver::pause`] holds.
     pub fn resume(&self) {
         self.shared.change(|state| state.paused = false);
     }
 
-    /// Closes the listeners and all connections, as dropping does, and leaves what arrived to be read.
+    /// Closes the listeners and all connections, like dropping, and keeps the received telemetry.
     ///
     /// A new receiver can listen on the same [`address`](Receiver::address) and
-    /// [`grpc_address`](Receiver::grpc_address) at once. A thread that is busy in
-    /// [`Builder::on_batch`] or [`Builder::on_refusal`] is waited for no longer than a tenth of a
-    /// second, and a client that does not read its answer no longer than two seconds.
+    /// [`grpc_address`](Receiver::grpc_address) at once. The call waits at most 0.1 s for a thread in
+    /// [`Builder::on_batch`] or [`Builder::on_refusal`], and at most two seconds for a client that does not read its
+    /// answer.
     pub fn stop_listening(&self) {
         listener::stop(&[&self.http, &self.grpc], &self.shared);
     }

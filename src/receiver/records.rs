@@ -1,7 +1,7 @@
 //! The records of a request: spans, log records and metrics, each with its resource and scope.
 //!
-//! This file decodes and encodes them. Their public methods are in `signals.rs`, the values of attributes in `value.rs`,
-//! and the tree of a trace in `trace.rs`.
+//! This file decodes and encodes the records. `signals.rs` has their public methods, `value.rs` the values of
+//! attributes, and `trace.rs` the tree of a trace.
 
 mod signals;
 mod trace;
@@ -22,9 +22,9 @@ use crate::record::schema::{
 use crate::record::wire::encode_field;
 use crate::record::{Signal, SpanId, TraceId};
 
-/// The records of one request, most often of one signal.
+/// The records of one request, usually of one signal.
 ///
-/// With the feature `console` they are read from OTLP JSON and written as such, to look at them again later.
+/// With the feature `console`, they can be read from OTLP JSON and written as OTLP JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Records {
@@ -45,18 +45,18 @@ impl Records {
         })
     }
 
-    /// Whether there is nothing at all, not even a metric without data points.
+    /// Returns whether there are no records, not even a metric without data points.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty() && self.logs.is_empty() && self.metrics.is_empty()
     }
 
-    /// How many spans, log records and data points there are.
+    /// Returns the number of spans, log records and data points.
     pub fn count(&self) -> usize {
         let points = self.metrics.iter().map(ReceivedMetric::point_count).sum::<usize>();
         self.spans.len() + self.logs.len() + points
     }
 
-    /// Forgets all but the first `count` spans, log records or data points.
+    /// Drops all but the first `count` spans, log records or data points.
     pub(super) fn keep_first(&mut self, count: usize) {
         self.spans.truncate(count);
         self.logs.truncate(count);
@@ -64,12 +64,12 @@ impl Records {
     }
 }
 
-/// All zero, which is invalid, where the sender's has another length.
+/// Returns the id, or the invalid id of zeros if the sender's id has a wrong length.
 fn trace_id(bytes: &[u8]) -> TraceId {
     TraceId(bytes.try_into().unwrap_or_default())
 }
 
-/// As [`trace_id`].
+/// Like [`trace_id`], for a span.
 fn span_id(bytes: &[u8]) -> SpanId {
     SpanId(bytes.try_into().unwrap_or_default())
 }
@@ -84,47 +84,47 @@ const FIRST: u8 = 0x0a;
 #[cfg(feature = "console")]
 const SECOND: u8 = 0x12;
 
-/// Defines the records of all signals: the message, where it came from, and how a request holds it.
+/// Defines the record type of a signal: its message, resource and scope, and its place in a request.
 macro_rules! received {
     ($($(#[$doc:meta])* $record:ident { $message:ident: $type:ident } = $request:ident.$of_resource:ident.$of_scope:ident.$all:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub struct $record {
-            /// The record as it was decoded, with what the methods do not show.
+            /// The decoded message, with all fields.
             #[doc(hidden)]
             pub $message: Arc<$type>,
-            /// Its resource, shared with the other records of the resource; empty if the sender gave none.
+            /// Resource, shared with its other records; empty if the sender gave none.
             #[doc(hidden)]
             pub resource: Arc<Resource>,
-            /// Its instrumentation scope, shared likewise; empty if the sender gave none.
+            /// Instrumentation scope, shared with its other records; empty if the sender gave none.
             #[doc(hidden)]
             pub scope: Arc<InstrumentationScope>,
         }
 
         impl $record {
-            /// The name of its instrumentation scope; empty if the sender gave none.
+            /// Returns the name of the instrumentation scope; empty if the sender gave none.
             pub fn scope_name(&self) -> &str {
                 &self.scope.name
             }
 
-            /// The `service.name` of its resource; empty if the sender gave none.
+            /// Returns the `service.name` of the resource; empty if the sender gave none.
             pub fn service_name(&self) -> &str {
                 self.resource_attribute("service.name").as_str().unwrap_or_default()
             }
 
-            /// The value of the resource's attribute `key`.
+            /// Returns the value of the resource's attribute `key`.
             pub fn resource_attribute(&self, key: &str) -> ReceivedValue<'_> {
                 ReceivedValue::find(&self.resource.attributes, key)
             }
 
-            /// Returns about how much memory the record takes, without its resource and its scope.
+            /// Returns the approximate memory of the record, without its resource and scope.
             #[doc(hidden)]
             pub fn memory_bytes(&self) -> usize {
                 size_of::<$type>() + message::Value::heap_bytes(&*self.$message)
             }
 
-            /// Returns about how much memory its resource and its scope take.
+            /// Returns the approximate memory of its resource and scope.
             #[doc(hidden)]
             pub fn origin_bytes(&self) -> usize {
                 let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
@@ -148,10 +148,11 @@ macro_rules! received {
                 Ok(records)
             }
 
-            /// Encodes records as an export request. Its fields have the same numbers for every signal.
+            /// Encodes records as an export request, whose field numbers are the same for every signal.
             #[cfg(feature = "console")]
             pub(super) fn encode(records: &[Self]) -> Vec<u8> {
                 let mut request = Vec::new();
+                // Decoding shares a resource among its records, so equal pointers are the original groups.
                 for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(&a.resource, &b.resource)) {
                     let mut resource = Vec::new();
                     encode_field(FIRST, &message::encoded(&*of_resource[0].resource), &mut resource);
@@ -170,28 +171,28 @@ macro_rules! received {
 }
 
 received! {
-    /// A span that was accepted, with where it came from. Clones are cheap.
+    /// An accepted span with its resource and scope. Clones are cheap.
     ///
     /// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
     ReceivedSpan { span: Span } = TracesRequest.resource_spans.scope_spans.spans;
-    /// A log record that was accepted, with where it came from. Clones are cheap.
+    /// An accepted log record with its resource and scope. Clones are cheap.
     ///
     /// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
     ReceivedLog { log: LogRecord } = LogsRequest.resource_logs.scope_logs.log_records;
-    /// A metric that was accepted, all its data points or the first of them, with where it came from. Clones are cheap.
+    /// An accepted metric with its resource and scope, and all or the first of its data points. Clones are cheap.
     ///
     /// Get them from [`Receiver::metrics`](super::Receiver::metrics) or in a [`Batch`](super::Batch).
     ReceivedMetric { metric: Metric } = MetricsRequest.resource_metrics.scope_metrics.metrics;
 }
 
 impl ReceivedMetric {
-    /// How many data points it has, of whatever kind.
+    /// Returns the number of data points, of any kind.
     pub fn point_count(&self) -> usize {
         points(&self.metric).len()
     }
 }
 
-/// Keeps the metrics that hold the first `points` data points; the last of them may lose its later ones.
+/// Keeps the metrics with the first `points` data points. The last metric may lose some of its points.
 fn keep_first_points(metrics: &mut Vec<ReceivedMetric>, points: usize) {
     let mut room = points;
     let whole = metrics.iter().take_while(|received| match room.checked_sub(received.point_count()) {
@@ -202,9 +203,11 @@ fn keep_first_points(metrics: &mut Vec<ReceivedMetric>, points: usize) {
         None => false,
     });
     let whole = whole.count();
+    // The next metric keeps some of its points.
     let in_part = usize::from(room > 0);
     metrics.truncate(whole + in_part);
     if let Some(received) = metrics.get_mut(whole) {
+        // `make_mut` copies the metric if a clone of the batch still refers to it.
         truncate(Arc::make_mut(&mut received.metric), room);
     }
 }

@@ -7,66 +7,66 @@ use super::answer::Answer;
 use super::store::{Protocol, ReceivedRequest};
 use crate::record::Signal;
 
-/// Delay before a client that finds no room may retry.
+/// Delay that a client is asked for when memory is short.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What containers call the machine that they run on. Names below `internal` cannot be registered.
+/// Names by which containers reach their host. Names below `internal` cannot be registered.
 const HOST_OF_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
-/// Characters of a host that is repeated to its client.
+/// Maximum characters of a host name that a message quotes.
 const MAX_SHOWN_CHARS: usize = 100;
 
-/// What is wrong with a request that is refused.
+/// Reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// It goes to a path that takes no telemetry.
+    /// The path is not one of OTLP.
     Path,
-    /// It is no POST.
+    /// The method is not POST.
     Method,
-    /// Its content type is none that can be read.
+    /// The content type is not supported.
     ContentType,
-    /// It is compressed in a way that cannot be read.
+    /// The compression is not supported.
     Compression,
-    /// Its body is not what its content type and its path promise.
+    /// The body does not match its content type and path.
     Undecodable,
-    /// It is larger than [`Builder::max_body_bytes`](super::Builder::max_body_bytes) or
-    /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes) allows, or its head is too long.
+    /// The request exceeds [`Builder::max_body_bytes`](super::Builder::max_body_bytes) or
+    /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes), or its head is too long.
     TooLarge,
-    /// Others take the memory that it needs. The client may retry.
+    /// Other requests use the memory that the request needs. The client may retry.
     Busy,
-    /// It took too long to arrive.
+    /// The request took too long to arrive.
     Late,
-    /// It is meant for another host: see [`Builder::local_hosts_only`](super::Builder::local_hosts_only).
+    /// The request is for another host: see [`Builder::local_hosts_only`](super::Builder::local_hosts_only).
     Host,
-    /// A gRPC request at the port for HTTP.
+    /// A gRPC request at the HTTP port.
     GrpcAtHttpPort,
-    /// An HTTP/1 request at the port for gRPC.
+    /// An HTTP/1 request at the gRPC port.
     HttpAtGrpcPort,
     /// A TLS handshake, which the receiver does not support.
     Tls,
-    /// It breaks the rules of HTTP.
+    /// The request violates HTTP.
     Malformed,
 }
 
-/// A request that was refused by itself, not by an [`Answer`](super::Answer) that was ordered.
+/// A request that the receiver refused, not a scripted [`Answer`](super::Answer).
 ///
-/// [`Builder::on_refusal`](super::Builder::on_refusal) is shown each of them.
+/// [`Builder::on_refusal`](super::Builder::on_refusal) gets each of them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RefusedRequest {
-    /// What is wrong with it.
+    /// Reason of the refusal.
     pub kind: RefusalKind,
-    /// The protocol of the port that it came to.
+    /// Protocol of the listener.
     pub protocol: Protocol,
-    /// The HTTP status of the answer. Over gRPC, what the client sees is the gRPC code that goes with it.
+    /// HTTP status of the answer. Over gRPC, the client sees the corresponding gRPC code.
     pub status: u16,
-    /// The message that the client gets.
+    /// Message to the client.
     pub message: String,
-    /// The request, as far as it could be read; `None` without a readable head.
+    /// The request, as far as it was read; `None` if its head is malformed.
     pub request: Option<ReceivedRequest>,
 }
 
-/// A request that gets an error for an answer.
+/// The error answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) kind: RefusalKind,
@@ -75,7 +75,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Of the kind that the status stands for.
+    /// Creates a refusal of the kind that corresponds to the status.
     pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
         let kind = match status {
             403 => RefusalKind::Host,
@@ -90,7 +90,7 @@ impl Refusal {
         Self { kind, status, message: message.into() }
     }
 
-    /// The same, of another kind.
+    /// Changes the kind.
     pub(super) fn of_kind(self, kind: RefusalKind) -> Self {
         Self { kind, ..self }
     }
@@ -103,17 +103,20 @@ impl Refusal {
         Self::new(413, format!("request body too large: the limit is {limit} bytes"))
     }
 
-    /// For a request that unfolds to more than all requests together may take.
+    /// Refuses a request whose decoded records need more than the whole memory limit.
     pub(super) fn too_large_in_memory(limit: usize) -> Self {
-        Self::new(413, format!("request body too large: it unfolds to more than {limit} bytes in memory"))
+        Self::new(
+            413,
+            format!("request body too large: it needs more than {limit} bytes of memory when decoded"),
+        )
     }
 
-    /// For a request that may be retried, when others are done.
+    /// Refuses a request that can be retried when others are done.
     pub(super) fn too_much_at_a_time() -> Self {
-        Self::new(503, "too much at a time on all connections; try again")
+        Self::new(503, "the requests of all connections exceed the memory limit; try again")
     }
 
-    /// Refuses a path, and names those of all signals.
+    /// Refuses a path, and names the paths of all signals.
     pub(super) fn no_such_path(path_of: impl Fn(Signal) -> &'static str) -> Self {
         let places = Signal::ALL.map(|signal| format!("{} go to {}", signal.name(), path_of(signal)));
         Self::new(404, format!("no such path: {}", places.join(", ")))
@@ -132,25 +135,26 @@ impl Refusal {
     }
 }
 
-/// The hosts that requests may be for: all, or names and addresses of this machine and the address that is listened on.
+/// Hosts that requests may name: all, or only names and addresses of this machine and the listener's address.
 ///
-/// A web page can have its own name stand for 127.0.0.1 (DNS rebinding) and then send to whatever listens there, with the name
-/// of its own host. No other program of this machine has a reason to use such a name.
+/// A web page can make its own host name resolve to 127.0.0.1 (DNS rebinding) and then send requests to local servers
+/// under that name. No local program has a reason to use such a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Hosts(Option<IpAddr>);
 
 impl Hosts {
-    /// For a listener on `address`: one that is reached from elsewhere is called by names that are not known here.
+    /// Creates the check for a listener on `address`. A listener that other machines can reach has names that are
+    /// unknown here, so it accepts all.
     pub(super) fn of(address: IpAddr, local_only: bool) -> Self {
         Self(Some(address).filter(|address| local_only && address.is_loopback()))
     }
 
-    /// Checks the host that a request is meant for.
+    /// Checks the hosts that a request names.
     pub(super) fn check<'a>(self, mut hosts: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
         let other = self.0.and_then(|address| hosts.find(|host| !is_local(host, address)));
         other.map_or(Ok(()), |host| {
             let host: String = host.chars().take(MAX_SHOWN_CHARS).collect();
-            Err(Refusal::new(403, format!("requests for {host:?} are not taken here, only for localhost")))
+            Err(Refusal::new(403, format!("requests for host {host:?} are refused; use localhost")))
         })
     }
 }
@@ -174,7 +178,7 @@ fn is_own(ip: IpAddr, address: IpAddr) -> bool {
 
 fn without_port(host: &str) -> Option<&str> {
     match host.rsplit_once(':') {
-        // the last colon of an address in brackets may be within
+        // In an address in brackets, the last colon may be inside.
         Some((_, port)) if port.ends_with(']') => Some(host),
         Some((name, port)) => port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name),
         None => Some(host),

@@ -1,4 +1,5 @@
-//! What becomes of a request that was read, however it came: held at the gate, answered by the script, shown, counted.
+//! Processing of a request after it was read, for both protocols: wait for the gate, choose the answer, call the user,
+//! count.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use super::state::{ActiveRequest, Callback, Shared, Stage};
 use super::store::{Batch, Protocol, ReceivedRequest};
 use crate::record::Signal;
 
-/// Takes a request in and says what to answer, once it is time. All is counted before the client can know. The caller drops
-/// the request when the answer is written.
+/// Processes a decoded request and returns its answer. Everything is counted before the client can get the answer. The
+/// caller drops the returned request when the answer is written.
 ///
-/// `decided` is an answer that was taken before the request was read. `None` if the receiver was stopped.
+/// `decided` is an answer that was chosen before the request was read. Returns `None` if the receiver was stopped.
 pub(super) fn take_in(
     shared: &Shared,
     mut request: ReceivedRequest,
@@ -21,7 +22,7 @@ pub(super) fn take_in(
     decided: Option<Answer>,
 ) -> Option<(Answer, ActiveRequest<'_>)> {
     let mut active = shared.begin_request(request.connection, Stage::Held);
-    // the body, and what the decoder built besides, is freed by now
+    // The body and the decoder's intermediate message are freed by now.
     content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
         return None;
@@ -40,7 +41,7 @@ pub(super) fn take_in(
         show(&batch);
         active.enter(Stage::Held);
     }
-    // The share is given back after the records are gone or kept.
+    // The share is released after the records are dropped or kept.
     let Batch { share: _share, request, mut records, .. } = batch;
     shared.change(|state| state.store.add_request(request));
     if !shared.rest(answer.delay) {
@@ -50,13 +51,13 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // Before the answer is sent: a client that has it may make room for others at once.
+    // Before the answer is sent, because the client may disconnect as soon as it has the answer.
     active.enter(Stage::Answering);
     Some((answer, active))
 }
 
-/// Shows a request that is refused, and counts it if it has a readable head. The caller drops what is returned when the answer
-/// is written.
+/// Reports a refused request to the user, and counts it if its head is readable. The caller drops the returned request
+/// when the answer is written.
 pub(super) fn turn_down<'a>(
     shared: &'a Shared,
     protocol: Protocol,
@@ -65,6 +66,7 @@ pub(super) fn turn_down<'a>(
     refusal: &Refusal,
     answer: &Answer,
 ) -> ActiveRequest<'a> {
+    // Registered before the callback runs, so that a stop knows that this thread cannot be interrupted.
     let mut active = shared.begin_request(connection, Stage::InCallback);
     if let Some(request) = &mut request {
         note_answer(request, answer);
@@ -87,7 +89,7 @@ fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {
     };
 }
 
-/// The answers to give instead of the honest one: what was ordered for a signal outranks what was ordered for all.
+/// The scripted answers. Those for a signal have precedence over those for all.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     for_all: ScriptedAnswers,
@@ -97,12 +99,12 @@ pub(super) struct Script {
 #[derive(Debug, Default)]
 pub(super) struct ScriptedAnswers {
     pub(super) next: VecDeque<Answer>,
-    /// The answer once there is no next one.
+    /// Answer while `next` is empty.
     pub(super) always: Option<Answer>,
 }
 
 impl Script {
-    /// Returns the answers for a signal, or those for all.
+    /// Returns the answers for a signal, or those for all if `signal` is `None`.
     pub(super) fn answers_for(&mut self, signal: Option<Signal>) -> &mut ScriptedAnswers {
         match signal {
             Some(signal) => &mut self.for_signal[signal as usize],
@@ -110,13 +112,13 @@ impl Script {
         }
     }
 
-    /// Whether the next answer for all is one that must be known before the request is read.
+    /// Returns whether the next answer for all signals must be known before the request is read.
     pub(super) fn has_preceding(&self) -> bool {
         let upcoming = self.for_all.next.front().or(self.for_all.always.as_ref());
         upcoming.is_some_and(Answer::precedes_reading)
     }
 
-    /// The next answer for all, if it is such a one.
+    /// Takes the next answer for all signals if it must be known before the request is read.
     pub(super) fn take_preceding(&mut self) -> Option<Answer> {
         if self.has_preceding() { self.for_all.take() } else { None }
     }

@@ -1,4 +1,4 @@
-//! What all threads of a receiver share: one lock, one condition variable.
+//! State that all threads of a receiver share: one mutex, one condition variable.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,22 +14,23 @@ use super::refusal::{Hosts, RefusedRequest};
 use super::request_sink::Script;
 use super::store::{Batch, Store};
 
-/// How long stopping waits for threads to finish their answers and to send GOAWAY. Only a client that does not read needs it
-/// all, or a machine that gives a thread no time to run.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How long it waits for threads that are busy in a callback of the user's.
-const PATIENCE: Duration = Duration::from_millis(80);
+/// Time that a stop waits for threads to finish their answers and to send GOAWAY. Only a client that does not read, or
+/// an overloaded machine, takes all of it.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that a stop waits for threads in a callback of the user.
+const CALLBACK_TIMEOUT: Duration = Duration::from_millis(80);
 
-/// Threads that answer calls over gRPC, on all connections, beyond the one that each connection has for itself.
-const ANSWERING_THREADS: usize = 256;
-/// How long after an answer a connection does not count as idle: the client may still be about to read it.
-const JUST_ANSWERED: Duration = Duration::from_millis(20);
-/// How long after an answer was decided a connection does not count as idle, unless the answer is written sooner.
-const ANSWERING: Duration = Duration::from_secs(1);
-/// How long a newcomer waits for a place, at most.
-const WAIT_FOR_PLACE: Duration = Duration::from_secs(2);
+/// Maximum threads that answer gRPC calls of all connections, in addition to one per connection.
+const MAX_ANSWERING_THREADS: usize = 256;
+/// Time after an answer in which a connection does not count as idle, because the client may still be reading.
+const READ_GRACE: Duration = Duration::from_millis(20);
+/// Time after the choice of an answer in which a connection does not count as idle, unless the answer is written
+/// sooner.
+const ANSWER_GRACE: Duration = Duration::from_secs(1);
+/// Maximum time that a new connection waits for an idle one to replace.
+const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the builder settled.
+/// The builder's settings.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) max_body_bytes: usize,
@@ -42,7 +43,7 @@ pub(super) struct Settings {
     pub(super) on_refusal: Option<Callback<RefusedRequest>>,
 }
 
-/// A function of the user's.
+/// A callback of the user.
 pub(super) struct Callback<T>(pub(super) Box<dyn Fn(&T) + Send + Sync>);
 
 impl<T> fmt::Debug for Callback<T> {
@@ -51,7 +52,7 @@ impl<T> fmt::Debug for Callback<T> {
     }
 }
 
-/// Where clients on this machine find the receiver, and what they may call it.
+/// Addresses of the listeners for clients on this machine, and the host names that clients may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
     pub(super) http: SocketAddr,
@@ -76,7 +77,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) addresses: Addresses,
     pub(super) budget: Arc<Budget>,
-    /// For threads that answer, beyond the one that each connection has.
+    /// Permits for answering threads, in addition to one per connection.
     pub(super) threads: Arc<Budget>,
     state: Mutex<State>,
     changed: Condvar,
@@ -86,38 +87,38 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) store: Store,
     pub(super) script: Script,
-    /// Addresses where a listener is open, which is so for a moment after the receiver was stopped.
+    /// Number of open listeners. They close a moment after the stop.
     pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
-    /// Requests that wait for the pause to end, or are never read.
+    /// Number of requests that wait for the end of a pause, or are never read.
     pub(super) held: u64,
-    /// Connections ever admitted.
+    /// Number of admitted connections since the start.
     pub(super) connection_count: u64,
-    /// Those that are open, so that stopping can close them.
+    /// Open connections, so that a stop can close them.
     pub(super) open: HashMap<u64, Open>,
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Open {
     socket: Arc<TcpStream>,
-    /// How many requests are at each stage.
+    /// Number of requests at each stage.
     stages: [usize; Stage::COUNT],
-    /// When an answer was last decided, or a request last decoded, if it ever brought one that could be.
-    brought: Option<Instant>,
-    /// When a request last changed its stage, or the connection began.
+    /// When an answer was last chosen or a request last decoded; `None` if the connection never sent a valid request.
+    last_valid_request: Option<Instant>,
+    /// When a request last changed its stage, or the connection was opened.
     since: Instant,
 }
 
-/// What becomes of a request that was read, until its answer is written.
+/// Stage of a request between its last byte and the end of its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stage {
-    /// It was decoded and waits for its answer, which stopping ends.
+    /// The request was decoded and waits for its answer. A stop ends the wait.
     Held,
-    /// A callback of the user's looks at it, which nothing ends.
+    /// A callback of the user is running, which cannot be interrupted.
     InCallback,
-    /// Its answer is being written.
+    /// The answer is being written.
     Answering,
 }
 
@@ -134,18 +135,19 @@ impl Open {
         !self.has(Stage::Held) && !self.has(Stage::InCallback)
     }
 
-    /// When it may be pushed out, if it is idle.
-    fn ripe(&self) -> Instant {
-        self.since + if self.has(Stage::Answering) { ANSWERING } else { JUST_ANSWERED }
+    /// Returns when another connection may replace this one, if it is idle.
+    fn replaceable_from(&self) -> Instant {
+        self.since + if self.has(Stage::Answering) { ANSWER_GRACE } else { READ_GRACE }
     }
 
     fn move_request(&mut self, from: Option<Stage>, to: Option<Stage>) {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
-        let is_brought = self.brought.is_some() && matches!(to, Some(Stage::Answering));
-        if is_brought || matches!(to, Some(Stage::Held)) {
-            self.brought = Some(self.since);
+        // A refused request is answered, too, but it must not protect a client that never sent a valid one.
+        let sent_valid_request = self.last_valid_request.is_some() && matches!(to, Some(Stage::Answering));
+        if sent_valid_request || matches!(to, Some(Stage::Held)) {
+            self.last_valid_request = Some(self.since);
         }
     }
 }
@@ -153,25 +155,26 @@ impl Open {
 impl State {
     fn shut(&self, how: Shutdown) {
         for open in self.open.values() {
-            // an error means that the client was faster
+            // An error means that the client has already closed the connection.
             let _ = open.socket.shutdown(how);
         }
     }
 
-    /// Whether no thread is left that a stop ends in good order: all answers are written, and the rest is busy in callbacks. A
-    /// thread of Windows that waits for a client is not woken when its socket is shut.
+    /// Returns whether all answers are written and the remaining threads are in callbacks. On Windows, a thread that
+    /// waits for a client is not woken when its socket is shut down.
     fn is_settled(&self) -> bool {
         let is_settled = |open: &Open| cfg!(windows) || open.has(Stage::InCallback);
         self.open.values().all(|open| is_settled(open) && !open.has(Stage::Answering))
     }
 
-    /// The connection that brought nothing for longest, and when it may be pushed out; first those that never brought
-    /// anything, so that clients that send cannot be pushed out by clients that only connect.
+    /// Returns the connection that has been idle for longest, and when it may be replaced. Connections that never sent
+    /// a valid request come first, so clients that only connect cannot displace clients that send.
     fn idlest(&self) -> Option<(u64, Instant)> {
         let idle = self.open.iter().filter(|(_, open)| open.is_idle());
-        // not by when it is ripe, as a thread may note the end of its answer long after the client has read that
-        let (number, open) = idle.min_by_key(|(_, open)| (open.brought, open.since))?;
-        Some((*number, open.ripe()))
+        // Not ordered by `replaceable_from`: a thread may note the end of its answer long after the client has read the
+        // answer.
+        let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;
+        Some((*number, open.replaceable_from()))
     }
 }
 
@@ -188,42 +191,42 @@ impl Shared {
             open: HashMap::new(),
         };
         let budget = Budget::new(settings.max_memory_bytes);
-        let threads = Budget::new(ANSWERING_THREADS);
+        let threads = Budget::new(MAX_ANSWERING_THREADS);
         Self { settings, addresses, budget, threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Reads the state.
+    /// Calls `look` with the state.
     pub(super) fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.lock())
     }
 
-    /// Changes the state and wakes all that wait for a change.
+    /// Changes the state and wakes all threads that wait for a change.
     pub(super) fn change<T>(&self, edit: impl FnOnce(&mut State) -> T) -> T {
         let result = edit(&mut self.state.lock());
         self.changed.notify_all();
         result
     }
 
-    /// Waits until `reached` or the end of `timeout`, and says whether it was reached.
+    /// Waits until `reached` returns true, for at most `timeout`. Returns whether it did.
     pub(super) fn wait_until(&self, timeout: Duration, reached: impl Fn(&State) -> bool) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, |state| !reached(state), timeout);
         reached(&state)
     }
 
-    /// Waits for `time`, and says whether to go on: `false` if the receiver was stopped.
+    /// Waits for `time`. Returns false if the receiver was stopped.
     pub(super) fn rest(&self, time: Duration) -> bool {
         !self.wait_until(time, |state| state.stopped)
     }
 
     /// Holds a request until the receiver is stopped.
-    pub(super) fn rest_for_good(&self) {
+    pub(super) fn hold_until_stopped(&self) {
         self.change(|state| state.held += 1);
         self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
         self.change(|state| state.held -= 1);
     }
 
-    /// Waits while the receiver is paused, and says whether to go on.
+    /// Waits while the receiver is paused. Returns false if the receiver was stopped.
     pub(super) fn pass_gate(&self) -> bool {
         let mut state = self.state.lock();
         if state.paused && !state.stopped {
@@ -235,20 +238,22 @@ impl Shared {
         !state.stopped
     }
 
-    /// Lets a new connection in and gives it a number, unless the receiver was stopped or there are too many, all of which
-    /// wait for an answer. Else it takes the place of the one that brought nothing for longest.
+    /// Admits a connection and returns its number, or `None` if the receiver was stopped, or if there are too many
+    /// connections that all wait for an answer. If there are too many, the new connection replaces the one that has
+    /// been idle for longest.
     pub(super) fn admit(&self, socket: &Arc<TcpStream>) -> Option<u64> {
         let started = Instant::now();
         let mut state = self.state.lock();
         while state.open.len() >= self.settings.max_connections && !state.stopped {
-            let (idlest, ripe) = state.idlest()?;
+            let (idlest, replaceable_from) = state.idlest()?;
             let now = Instant::now();
-            if ripe <= now {
+            if replaceable_from <= now {
                 let pushed_out = state.open.remove(&idlest);
-                // its thread sees the end of the connection, and ends
+                // Its thread sees the end of the connection and ends.
                 pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
-            } else if now.duration_since(started) < WAIT_FOR_PLACE {
-                self.changed.wait_until(&mut state, ripe);
+            } else if now.duration_since(started) < ADMISSION_TIMEOUT {
+                // Woken early by every change, so the loop looks for the idlest connection again.
+                self.changed.wait_until(&mut state, replaceable_from);
             } else {
                 return None;
             }
@@ -259,14 +264,14 @@ impl Shared {
         state.connection_count += 1;
         let number = state.connection_count;
         let stages = [0; Stage::COUNT];
-        let open = Open { socket: socket.clone(), stages, brought: None, since: Instant::now() };
+        let open = Open { socket: socket.clone(), stages, last_valid_request: None, since: Instant::now() };
         state.open.insert(number, open);
         drop(state);
         self.changed.notify_all();
         Some(number)
     }
 
-    /// A request of this connection was read, and is at a stage until what is returned is dropped.
+    /// Registers a request of this connection at a stage, until the returned guard is dropped.
     pub(super) fn begin_request(&self, connection: u64, stage: Stage) -> ActiveRequest<'_> {
         let mut request = ActiveRequest { shared: self, connection, stage: None };
         request.enter(stage);
@@ -274,25 +279,27 @@ impl Shared {
     }
 
     pub(super) fn unregister(&self, connection: u64) {
-        // closed outside the lock, should this be its last handle
+        // Dropped outside the lock: if this is the last handle, dropping closes the socket.
         let open = self.change(|state| state.open.remove(&connection));
         drop(open);
     }
 
-    /// Ends all waits, then all connections, and waits for their threads, except those that stay in a callback.
+    /// Ends all waits, then all connections, and waits for their threads, except those in callbacks.
     pub(super) fn stop(&self) {
-        // this ends all threads in good order that are not in a callback, and whose clients read
+        // This ends all threads that are not in a callback and whose clients read.
         self.change(|state| {
             state.stopped = true;
+            // Only the reading side: threads see the end of input, and can still write their answers.
             state.shut(Shutdown::Read);
         });
-        self.wait_until(FAREWELL, State::is_settled);
-        self.wait_until(PATIENCE, |state| state.open.is_empty());
+        self.wait_until(STOP_TIMEOUT, State::is_settled);
+        self.wait_until(CALLBACK_TIMEOUT, |state| state.open.is_empty());
         self.change(|state| state.shut(Shutdown::Both));
-        self.wait_until(FAREWELL, State::is_settled);
+        // Threads that were blocked in a write fail now, and end.
+        self.wait_until(STOP_TIMEOUT, State::is_settled);
     }
 
-    /// The instant by which a request that starts now must be there.
+    /// Returns the deadline of a request that starts now.
     pub(super) fn read_deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.settings.read_timeout)
     }
@@ -313,7 +320,7 @@ impl ActiveRequest<'_> {
     fn move_to(&mut self, stage: Option<Stage>) {
         let from = std::mem::replace(&mut self.stage, stage);
         self.shared.change(|state| {
-            // it may have been pushed out
+            // Another connection may have replaced this one.
             if let Some(open) = state.open.get_mut(&self.connection) {
                 open.move_request(from, stage);
             }

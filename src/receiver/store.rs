@@ -1,4 +1,4 @@
-//! What arrived, counted exactly and kept within a budget.
+//! Received telemetry: exact counts, and records and requests kept within a memory limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::budget::Share;
 use super::records::{ReceivedLog, ReceivedMetric, ReceivedSpan, Records};
 use crate::record::Signal;
 
-/// How a request came.
+/// Protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -21,7 +21,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As people write it: `HTTP` or `gRPC`.
+    /// Returns the display name, `HTTP` or `gRPC`.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Http => "HTTP",
@@ -30,47 +30,46 @@ impl Protocol {
     }
 }
 
-/// A request that arrived, whatever became of it.
+/// A received request, accepted or not.
 ///
-/// Get them from [`Receiver::requests`](super::Receiver::requests) or in a [`Batch`]. `Debug` shows the names of the headers
-/// only: their values may be secrets.
+/// Get them from [`Receiver::requests`](super::Receiver::requests) or in a [`Batch`]. `Debug` shows only the names of
+/// headers, because their values may be secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReceivedRequest {
-    /// The number of the connection it came on, from 1: two requests with the same number shared a connection.
+    /// Number of the connection, from 1. Two requests with the same number shared a connection.
     pub connection: u64,
-    /// Over which protocol it came.
+    /// Protocol of the request.
     pub protocol: Protocol,
-    /// The method, `POST` if all is well.
+    /// HTTP method. It is `POST` unless the request was refused.
     pub method: String,
-    /// The target as the client wrote it, with the query if there is one; over gRPC,
-    /// `/opentelemetry.proto.collector.trace.v1.TraceService/Export` for instance.
+    /// Target as the client wrote it, including a query. An example over gRPC is
+    /// `/opentelemetry.proto.collector.trace.v1.TraceService/Export`.
     pub path: String,
-    /// Header names in lower case and their values, in the order they came. Over gRPC, this is the metadata; of the
-    /// pseudo-headers there is only the authority, as `host`.
+    /// Header names in lower case and their values, in the order of arrival. Over gRPC, these are the metadata and the
+    /// authority as `host`, without other pseudo-headers.
     pub headers: Vec<(String, String)>,
-    /// Length of the body as it was sent, before decompression; over gRPC with the five bytes that stand before the
-    /// message. 0 if the body was not read.
+    /// Length of the body before decompression, over gRPC including the five bytes before the message; 0 if the body
+    /// was not read.
     pub body_bytes: usize,
-    /// Whether the body was a valid OTLP message.
+    /// True if the body was a valid OTLP message.
     pub decoded: bool,
-    /// What kind of telemetry goes to its path. `None` for a path that takes none.
+    /// Signal of the path; `None` for an unknown path.
     pub signal: Option<Signal>,
-    /// How many spans, log records or data points were in it.
+    /// Number of spans, log records or data points.
     pub records: usize,
-    /// The status it was answered with. `None` if it got none (see [`Answer::hang`](super::Answer::hang)).
+    /// Status of the answer; `None` if no status was sent (see [`Answer::hang`](super::Answer::hang)).
     ///
-    /// Over gRPC this is the HTTP status that the [`Answer`](super::Answer) stands for; what the client sees is 200 and
-    /// `grpc_status`.
+    /// Over gRPC, this is the HTTP status of the [`Answer`](super::Answer). The client sees 200 and `grpc_status`.
     pub status: Option<u16>,
-    /// The gRPC code it was answered with. `None` over HTTP, and if it got none.
+    /// gRPC code of the answer; `None` over HTTP, and if no code was sent.
     pub grpc_status: Option<u32>,
-    /// When its last byte had been read.
+    /// When the last byte was read.
     pub received_at: Instant,
 }
 
 impl ReceivedRequest {
-    /// Describes a request whose last byte has been read and whose body is still unknown.
+    /// Creates the description of a request. The fields about its body are set later.
     pub(super) fn new(
         connection: u64,
         protocol: Protocol,
@@ -94,7 +93,7 @@ impl ReceivedRequest {
         }
     }
 
-    /// The value of the first header called `name`, in any case.
+    /// Returns the value of the first header with this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -122,31 +121,31 @@ impl fmt::Debug for ReceivedRequest {
     }
 }
 
-/// The content of one decoded request, as [`Builder::on_batch`](super::Builder::on_batch) sees it.
+/// The content of one decoded request, for [`Builder::on_batch`](super::Builder::on_batch).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Batch {
-    /// What kind of telemetry it is.
+    /// Signal of the records.
     pub signal: Signal,
-    /// The request it came in.
+    /// The request.
     pub request: ReceivedRequest,
-    /// All its records, accepted or not. The batch derefs to them: `batch.spans`.
+    /// All records, accepted or not. The batch derefs to them: `batch.spans`.
     pub records: Records,
-    /// How many of its records, from the front, are accepted by the answer. See [`Batch::record_count`].
+    /// Number of records, from the front, that the answer accepts. See [`Batch::record_count`].
     pub accepted: usize,
-    /// The room for it in memory, which all clones share and the last one gives back.
+    /// Reserved memory, which all clones share and the last one releases.
     pub(super) share: Arc<Share>,
 }
 
 impl Batch {
-    /// How many spans, log records or data points are in it.
+    /// Returns the number of spans, log records or data points.
     pub fn record_count(&self) -> usize {
         self.records.count()
     }
 
-    /// How many bytes of memory it takes, about.
+    /// Returns the approximate memory of the batch.
     ///
-    /// As long as it or a clone of it is there, they count as used: see
+    /// The memory counts as used as long as the batch or a clone exists: see
     /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes).
     pub fn memory_bytes(&self) -> usize {
         self.share.bytes()
@@ -171,7 +170,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Keeps up to `budget` bytes of requests and as many of records.
+    /// Creates a store that keeps up to `budget` bytes of requests and as many bytes of records.
     pub(super) fn new(budget: usize) -> Self {
         Self {
             request_count: 0,
@@ -186,7 +185,7 @@ impl Store {
         self.requests.push(request.weight(), request);
     }
 
-    /// `weight` is the memory they take.
+    /// Counts records and keeps them. `weight` is their memory.
     pub(super) fn add_records(&mut self, signal: Signal, records: Records, weight: usize) {
         self.record_counts[signal as usize] += records.count() as u64;
         if !records.is_empty() {
@@ -210,7 +209,7 @@ impl Store {
         self.records.iter().flat_map(|records| &records.metrics).cloned().collect()
     }
 
-    /// Hands out the spans and forgets everything. The counts go on.
+    /// Returns the kept spans and drops everything that was kept. The counts stay.
     pub(super) fn take(&mut self) -> Vec<ReceivedSpan> {
         let spans = self.spans();
         self.requests.clear();
@@ -219,7 +218,7 @@ impl Store {
     }
 }
 
-/// A first-in-first-out queue that drops its oldest items when it is over budget.
+/// A FIFO queue that drops its oldest items when it exceeds its budget.
 #[derive(Debug)]
 struct BoundedFifo<T> {
     items: VecDeque<(usize, T)>,
@@ -235,6 +234,7 @@ impl<T> BoundedFifo<T> {
     fn push(&mut self, bytes: usize, item: T) {
         self.items.push_back((bytes, item));
         self.bytes = self.bytes.saturating_add(bytes);
+        // An item larger than the budget drops everything, itself included.
         while self.bytes > self.budget {
             let Some((bytes, _)) = self.items.pop_front() else { break };
             self.bytes -= bytes;

@@ -1,34 +1,33 @@
-//! A client's socket, read against a deadline.
+//! Reads from a client's socket with a deadline.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How long a refused client may go on sending before its socket is closed under it.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+/// Time that a refused client may continue to send before its socket is closed.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads after the deadline, each of what is there within a millisecond: enough for all that a socket's buffer holds, so that a
-/// client does not pay for a thread that could not run. Windows waits for half a second at least.
+/// Maximum reads after the deadline, each with a timeout of one millisecond. They suffice to empty a socket's buffer,
+/// so that a client does not suffer from a thread that could not run. On Windows, a read waits at least half a second.
 const LATE_READS: u32 = if cfg!(windows) { 1 } else { 128 };
 
-/// What the first message of TLS begins with.
+/// First byte of a TLS handshake.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Reads from a socket until a deadline that covers all reads together: a client that sends one byte at a
-/// time gains nothing.
+/// Reads from a socket until a deadline for all reads together, so that a client gains nothing by sending single bytes.
 pub(super) struct Wire<'a> {
     socket: &'a TcpStream,
-    /// `None` waits as long as the connection lasts.
+    /// `None` for no deadline.
     deadline: Option<Instant>,
     late_reads: u32,
     tail: Tail,
 }
 
-/// What happens to the last byte of what was read.
+/// Treatment of the last received byte.
 enum Tail {
     Taken,
-    /// It stays in the kernel's buffer, because closing a socket with unread data resets the connection.
-    /// The flag says whether there is one.
+    /// The byte stays in the kernel's buffer, because closing a socket with unread data resets the connection. The flag
+    /// is true if a byte is held back.
     HeldBack(bool),
 }
 
@@ -43,15 +42,15 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// From now on, dropping the socket after reading resets the connection.
+    /// Makes a later close of the socket reset the connection.
     pub(super) fn hold_back_last_byte(&mut self) {
         self.tail = Tail::HeldBack(false);
     }
 
-    /// Waits until there is something to read, and leaves it there.
+    /// Waits until data can be read, without reading it.
     ///
     /// # Errors
-    /// When the deadline passes first, or the connection fails or ends.
+    /// When the deadline passes, or the connection fails or ends.
     pub(super) fn wait_for_byte(&self) -> io::Result<()> {
         let peek = || self.arm().and_then(|()| self.socket.peek(&mut [0]));
         match despite_signals(peek)? {
@@ -60,7 +59,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Gives the next read the time that is left, or as little as there can be.
+    /// Sets the socket's timeout to the time left, or to the minimum.
     fn arm(&self) -> io::Result<()> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         self.socket.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))
@@ -79,10 +78,12 @@ impl<'a> Wire<'a> {
         let Tail::HeldBack(held) = &mut self.tail else {
             return self.socket.read(buffer);
         };
+        // The byte was already returned by the last read, so it is only taken out of the kernel's buffer.
         if *held {
             self.socket.read_exact(&mut [0])?;
             *held = false;
         }
+        // All bytes are returned to the caller, but the last one stays in the kernel's buffer.
         let available = self.socket.peek(buffer)?;
         if available > 0 {
             self.socket.read_exact(&mut buffer[..available - 1])?;
@@ -98,7 +99,8 @@ impl Read for Wire<'_> {
     }
 }
 
-/// Repeats what a signal has interrupted. Where a socket has a time-out, that the process was stopped and goes on is enough.
+/// Repeats a call that a signal interrupted. For a socket with a timeout, stopping and continuing the process (SIGSTOP,
+/// SIGCONT) suffices.
 fn despite_signals<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match work() {

@@ -117,7 +117,8 @@ bytes_and_text! {
     SpanId, 8;
 }
 
-fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], InvalidId> {
+/// Reads exactly `2 * LEN` hexadecimal digits, in lower or upper case.
+pub(crate) fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], InvalidId> {
     if text.chars().count() != 2 * LEN {
         return Err(InvalidId::Length);
     }

@@ -70,10 +70,10 @@ pub(crate) use chunk::{Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, records_in};
 pub(crate) use chunk::{RECORD, content};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
-pub(crate) use id::random;
 #[cfg(test)]
 pub(crate) use id::seed_random;
 pub use id::{InvalidId, SpanId, TraceId};
+pub(crate) use id::{from_hex, random};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use interrupted::{InterruptedSpan, span_id_of};
 pub use log::Severity;

@@ -1,4 +1,5 @@
-//! Without the feature `spool`, and on other systems than Linux, no exporter has a spool: configuration refuses it.
+//! Stand-in for the spool without the feature `spool` and on systems other than Linux, where configuration refuses a
+//! spool directory.
 
 #[cfg(feature = "spool")]
 #[path = "contents.rs"]
@@ -18,7 +19,7 @@ use crate::record::{OpenSpanSlot, Signal, Slot};
 #[cfg(feature = "spool")]
 pub use contents::{Contents, Instance};
 
-/// What each process has in the directory of a spool.
+/// Returns the contents of a spool directory, by process.
 ///
 /// # Errors
 /// Always: only Linux has a spool.
@@ -27,7 +28,7 @@ pub fn inspect(_: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"))
 }
 
-/// A spool that cannot exist: the compiler removes the code that uses one.
+/// A spool that cannot exist, so the compiler removes the code that uses it.
 #[derive(Debug)]
 pub(crate) struct Spool(Infallible);
 
@@ -66,7 +67,7 @@ impl Spool {
     }
 }
 
-/// The methods of a spool and of its recorder. Nothing implements them, so that each is a signature alone.
+/// The methods of the spool and its recorder. No type implements the trait, so each method is only a signature.
 pub(crate) trait Absent {
     fn drains(&self) -> bool;
     fn recorder(&self) -> &Arc<Recorder>;
@@ -114,7 +115,7 @@ impl Deref for Recorder {
     }
 }
 
-/// There are no calls that could fail.
+/// Injects no faults: without a spool there are no calls that could fail.
 #[cfg(test)]
 pub(crate) mod faults {
     pub(crate) fn set(_: Option<Box<dyn Fn() -> bool>>) {}

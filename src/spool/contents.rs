@@ -1,51 +1,52 @@
-//! What was found in a directory.
+//! Results of an inspection of a spool directory.
 
 use std::time::SystemTime;
 
 use crate::record::Signal;
 
-/// What one exporter of one process has in the directory.
+/// The files of one exporter of one process in a spool directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Instance {
-    /// What its files are named by.
+    /// Common part of the file names: 16 hexadecimal digits.
     pub id: String,
-    /// The name of the service whose exporter it is; `None` if it cannot be read.
+    /// Name of the service; `None` if it cannot be read.
     pub service: Option<String>,
-    /// The exporter's name; `None` if it cannot be read.
+    /// Name of the exporter; `None` if it cannot be read.
     pub exporter: Option<String>,
-    /// Whether it is in use: its process lives, or another one delivers it.
+    /// True while the files are in use: their process lives, or another process delivers them.
     pub is_running: bool,
-    /// When its process started it.
+    /// When the exporter was started; `None` if it cannot be read.
     pub started: Option<SystemTime>,
-    /// What is to be delivered, by signal; signals without records are left out.
+    /// Undelivered records by signal. Signals without records are left out.
     pub contents: Vec<Contents>,
-    /// Spans that are open, or were when the process died: they are among the contents as interrupted ones.
+    /// Spans that are open, or were open when the process died. `contents` counts them, too; they are delivered as
+    /// interrupted spans.
     pub open_spans: u64,
-    /// Of its files.
+    /// Total size of the files.
     pub bytes: u64,
-    /// What cannot be read, and why.
+    /// Files or parts that cannot be read, each with the reason.
     pub problems: Vec<String>,
 }
 
-/// What is to be delivered of one signal.
+/// Undelivered records of one signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {
-    /// What kind of records.
+    /// Kind of the records.
     pub signal: Signal,
-    /// Spans, log records or data points.
+    /// Number of spans, log records or data points.
     pub records: u64,
-    /// Requests that they will be sent in.
+    /// Number of requests that will carry the records.
     pub requests: u64,
-    /// Of these requests.
+    /// Total size of these requests.
     pub bytes: u64,
-    /// When the first of the requests that wait on disk came there; `None` if all are in the queue still.
+    /// When the oldest request of the journal was written; `None` if all records are still in the queue.
     pub oldest: Option<SystemTime>,
 }
 
 impl Instance {
-    /// Records of all signals.
+    /// Returns the number of undelivered records of all signals.
     pub fn records(&self) -> u64 {
         self.contents.iter().map(|contents| contents.records).sum()
     }

@@ -1,17 +1,17 @@
-//! CRC32C (Castagnoli) by slicing-by-8: eight look-ups in tables of 8 KiB take in eight bytes at once.
+//! CRC32C (Castagnoli) by slicing-by-8: eight table look-ups (8 KiB of tables) process eight bytes at once.
 
 /// The polynomial 0x1EDC6F41 with its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 static TABLES: [[u32; 256]; 8] = tables();
 
-/// The checksum of all pieces, one behind the other.
+/// Returns the checksum of the concatenated pieces.
 pub(crate) fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     !pieces.into_iter().fold(!0, update)
 }
 
-/// Returns the byte and the bit, as a mask, whose flip changes the checksum of `len` bytes by `difference`. The change that a
-/// bit makes depends only on how many bytes follow it, because the checksum is linear.
+/// Returns the byte and the bit mask whose flip changes the checksum of `len` bytes by `difference`. CRC is linear, so
+/// the change that a bit makes depends only on the number of bytes behind it, and one pass over the positions finds it.
 pub(crate) fn find_flipped_bit(len: usize, difference: u32) -> Option<(usize, u8)> {
     let mut changes: [u32; 8] = std::array::from_fn(|bit| TABLES[0][1 << bit]);
     for byte in (0..len).rev() {
@@ -38,7 +38,7 @@ const fn tables() -> [[u32; 256]; 8] {
     let mut index = 0;
     while index < 8 * 256 {
         let (zeros, byte) = (index / 256, index % 256);
-        // One zero byte more than in the table before.
+        // Each table is the previous one with one more zero byte behind.
         let mut crc = if zeros == 0 { byte as u32 } else { tables[zeros - 1][byte] };
         let mut bit = 0;
         while bit < 8 {

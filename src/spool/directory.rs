@@ -1,8 +1,15 @@
-//! The directory of a spool: only its user may use it, and each file in it has one writer.
+//! The spool directory: file names, creation and locks. Only its owner may use it (mode 0700), and each file has one
+//! writer.
 //!
-//! `<instance>.recorder` is the flight recorder of one exporter in one process, and `<instance>-<number>.segment` are its
-//! requests. Each file is complete when it gets its name: until then it is `<instance>.new`. Each is locked by the process that
-//! uses it; a file that cannot be locked belongs to a process that lives.
+//! | Name | Content |
+//! |---|---|
+//! | `<instance>.recorder` | flight recorder of one exporter in one process |
+//! | `<instance>-<number>.segment` | undelivered requests of that exporter |
+//! | `<instance>.new` | file being created; renamed when it is complete |
+//! | `*.damaged` | file that was set aside |
+//!
+//! A process holds an `flock` on each of its files for as long as it lives. A file that can be locked belongs to a dead
+//! process.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -24,7 +31,8 @@ const NEW: &str = ".new";
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(PathBuf);
 
-/// A file that has no name of its own yet. A child that is forked now may have the file as well, and none has the lock.
+/// A locked file that does not have its final name yet. A child forked now inherits the descriptor, but not the lock
+/// (see [`lock_file`]).
 #[derive(Debug)]
 pub(super) struct NewFile {
     pub(super) file: File,
@@ -34,10 +42,10 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Makes a file at `path` that will be named `name`.
+    /// Creates and locks a file at `path` that [`publish`](Self::publish) renames to `name`.
     ///
     /// # Errors
-    /// When it could not be made, or another process has removed it: that happens to files that have no lock yet.
+    /// When the file cannot be created, or another process removed it before it was locked.
     pub(super) fn create(path: PathBuf, name: PathBuf) -> io::Result<Self> {
         with_fork_lock(|| {
             let file = create(&path)?;
@@ -47,7 +55,7 @@ impl NewFile {
         })
     }
 
-    /// Gives the file its name, which must be free.
+    /// Gives the file its final name, which must be free.
     pub(super) fn publish(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.name) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -55,32 +63,34 @@ impl NewFile {
         }
     }
 
-    /// Removes the file, if it has no name yet.
+    /// Removes the file if it was not published.
     pub(super) fn discard(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Directory {
-    /// Makes the directory if it is not there.
+    /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When it could not be made, or is not this user's alone.
+    /// When the directory cannot be created, or other users may use it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open_existing(path)
     }
 
+    /// Opens a directory that exists.
+    ///
     /// # Errors
-    /// When it is not there, or not this user's alone.
+    /// When the directory does not exist, or other users may use it.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
-        // with a slash at its end, the system would follow a symbolic link
+        // A trailing slash would make the system follow a symbolic link.
         let path: PathBuf = path.components().collect();
         let found = fs::symlink_metadata(&path)?;
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         match found.mode() & 0o777 {
             _ if found.is_symlink() => refuse("it is a symbolic link; name the directory itself".to_owned()),
-            _ if !found.is_dir() => refuse("it is no directory".to_owned()),
+            _ if !found.is_dir() => refuse("it is not a directory".to_owned()),
             _ if found.uid() != user() => {
                 refuse(format!("it belongs to the user with the id {}", found.uid()))
             }
@@ -97,7 +107,7 @@ impl Directory {
         self.0.join(format!("{instance}{RECORDER}"))
     }
 
-    /// A new file for a recorder, locked.
+    /// Creates and locks a file for a recorder, with a random instance name.
     pub(super) fn create_recorder(&self) -> io::Result<(String, NewFile)> {
         for _ in 0..16 {
             let instance = instance_name(random());
@@ -109,14 +119,14 @@ impl Directory {
         Err(io::Error::other("another process removes each file that is made there"))
     }
 
-    /// Puts a small file in the place of a recorder that has nothing: its segments have a lock still.
+    /// Replaces an empty recorder by a small file, which still names the owner of the segments.
     pub(super) fn replace_recorder(&self, instance: &str, page: &[u8]) -> io::Result<()> {
         let new = self.new_path(instance);
         let written = check_file_size(page.len() as u64)
             .and_then(|()| create(&new))
             .and_then(|mut file| io::Write::write_all(&mut file, page));
         let replaced = written.and_then(|()| fs::rename(&new, self.recorder_path(instance)));
-        // what a full disk has given already
+        // A full disk may have left a partial file.
         replaced.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
@@ -124,8 +134,7 @@ impl Directory {
         self.0.join(format!("{instance}{NEW}"))
     }
 
-    /// Returns the instances that have a recorder or segments. Removes the files of processes that died before these were
-    /// complete.
+    /// Returns the instances that have a recorder or segments. Removes incomplete files of dead processes.
     pub(super) fn instances(&self) -> io::Result<BTreeSet<String>> {
         let mut instances = BTreeSet::new();
         for entry in fs::read_dir(&self.0)? {
@@ -141,14 +150,17 @@ impl Directory {
     }
 }
 
-/// Locks a file for as long as the result lives, which a forked child does not have; `None` if it is locked already, or
-/// gone. A child that is forked in the middle of it would share the lock: the fork lock is held.
+/// Locks a file for as long as the returned mapping lives, or returns `None` if it is locked or does not exist.
+///
+/// A lock belongs to the open file description, which the mapping keeps alive after the descriptor is closed; a forked
+/// child does not inherit the mapping. The caller must hold the fork lock: a child forked while the descriptor is open
+/// would share the lock.
 pub(super) fn lock_file(path: &Path) -> io::Result<Option<Map>> {
     let file = match open_own(path, OpenOptions::new().read(true).write(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    // another process may have delivered and removed it meanwhile
+    // Another process may have delivered and removed the file between `open` and `flock`.
     if try_lock(&file, libc::LOCK_EX)? && is_at(path, &file)? {
         Map::to_keep_lock(&file).map(Some)
     } else {
@@ -156,7 +168,8 @@ pub(super) fn lock_file(path: &Path) -> io::Result<Option<Map>> {
     }
 }
 
-/// Whether a process lives that uses a file. The look takes a lock for a moment, which hinders no other look.
+/// Returns whether a living process uses a file. Takes a shared lock for a moment, which does not disturb other such
+/// checks.
 pub(super) fn is_in_use(path: &Path) -> io::Result<bool> {
     with_fork_lock(|| {
         let file = open_own(path, OpenOptions::new().read(true))?;
@@ -164,23 +177,23 @@ pub(super) fn is_in_use(path: &Path) -> io::Result<bool> {
     })
 }
 
-/// The instance whose recorder or segment has this name.
+/// Returns the instance of a recorder or segment with this file name.
 pub(super) fn instance_of(name: &str) -> Option<&str> {
     let segment = || Some(name.strip_suffix(".segment")?.rsplit_once('-')?.0);
     name.strip_suffix(RECORDER).or_else(segment).filter(|instance| is_instance(instance))
 }
 
-/// What the files of an instance are named by.
+/// Returns the common part of an instance's file names.
 pub(super) fn instance_name(instance: u64) -> String {
     format!("{instance:016x}")
 }
 
-/// Whether this can be what files are named by. Others are not of this library.
+/// Returns whether `name` is an instance name as this library writes it. Other files are ignored.
 pub(super) fn is_instance(name: &str) -> bool {
     u64::from_str_radix(name, 16).is_ok_and(|instance| instance_name(instance) == name)
 }
 
-/// Whether a file still has its name.
+/// Returns whether `file` is still the one at `path`.
 pub(super) fn is_at(path: &Path, file: &File) -> io::Result<bool> {
     let file = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -190,7 +203,7 @@ pub(super) fn is_at(path: &Path, file: &File) -> io::Result<bool> {
     }
 }
 
-/// Locks a file for as long as it is open or mapped; false if it is locked already.
+/// Locks a file for as long as it is open or mapped. Returns false if it is already locked.
 #[allow(unsafe_code)]
 fn try_lock(file: &File, kind: c_int) -> io::Result<bool> {
     // SAFETY: a call on an open file

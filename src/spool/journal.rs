@@ -1,10 +1,29 @@
-//! The journal of an outage: requests in the order of their appends, from which each signal takes its oldest, until the
-//! collector has answered.
+//! The journal: a segmented write-ahead log of requests that could not be delivered.
 //!
-//! What a completed append has written survives the process; what a completed sync has covered survives power loss. An entry
-//! is marked or removed only when it is done: delivery is at least once, and after a crash at most the entry in hand of each
-//! signal is sent again. Each signal has its own segments and bound, so that one that the collector never takes displaces no
-//! other. Time is an argument, and [`Storage`] does all I/O.
+//! ```text
+//!            append                     next, take_unread            done
+//!  request ─────────► Pending ─────────────────────────► in hand ─────────────► Done: marked, or segment removed
+//!                      │  ▲                                │
+//!                      │  └────────── put_back ────────────┘
+//!                      ├─ expire ────► Done
+//!                      └─ bad CRC ───► Damaged: counted, the segment is kept as *.damaged
+//! ```
+//!
+//! A segment is removed when all its entries are done, so the log needs no compaction. The index (one [`Lane`] per
+//! signal) is in memory and is rebuilt from the entry headers at [`Journal::open`]; bodies stay on disk and are checked
+//! when they are read. An append costs one write, `next` one read, `done` a one-byte write or an unlink.
+//!
+//! # No entry is lost
+//! - An append that has returned survives the death of the process, because the bytes are in the page cache. A sync
+//!   that has returned covers power loss, too.
+//! - After a failed append, no entry follows in the same segment: a partial entry would shift it, and its header's
+//!   checksum includes its offset. A reader takes the partial entry at the end of a segment for an unfinished append,
+//!   not for damage.
+//! - An entry is marked or removed only when it is done. Delivery is therefore at least once: after a crash, at most
+//!   the entry in hand of each signal is sent again.
+//!
+//! Each signal has its own segments and byte limit, so a signal that the collector never accepts cannot displace
+//! another. The journal is pure: time is an argument, and [`Storage`] does all I/O.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind::{NotFound, StorageFull, UnexpectedEof};
@@ -19,37 +38,40 @@ use super::storage::{Storage, lacks_resources};
 use crate::config::SpoolSync;
 use crate::record::Signal;
 
-/// Entries of a signal. Each takes 40 bytes of memory, 10 MiB in all: a request of each signal every second for a day.
+/// Maximum number of entries of a signal: one request per second for a day. Each takes 40 bytes of memory, 10 MiB for
+/// all signals.
 const MAX_ENTRIES: usize = (1 << 18) / Signal::COUNT;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// Reads of one entry in a row that fail before it counts as damaged: about two minutes, as the worker pauses between them.
+/// Consecutive failed reads after which an entry counts as damaged. The worker pauses between reads, so this takes
+/// about two minutes.
 const MAX_FAILED_READS: u32 = 24;
 
-/// Entries in segments, and what is known of them. Bodies stay in the storage.
+/// The segments and an index of their pending entries.
 #[derive(Debug)]
 pub(crate) struct Journal<S> {
     pub(super) storage: S,
     pub(super) limits: Limits,
     segments: BTreeMap<u64, Segment>,
-    /// The segment of each signal that appends go to: none of an earlier process, and none whose end is uncertain.
+    /// Segment that the next append of each signal goes to. Never one of an earlier process, nor one whose last append
+    /// failed.
     current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
-    /// Bytes of segments that are not in use and yet on the disk.
+    /// Bytes of unreadable or unknown segments. They are not used, but they occupy the disk.
     left_alone: u64,
     lanes: [Lane; Signal::COUNT],
-    /// What was found damaged, by segment.
+    /// Damage that was found since the last [`take_damage`](Self::take_damage), by segment.
     damage: BTreeMap<u64, Damage>,
     last_sync: Option<Instant>,
 }
 
-/// The bounds of a journal.
+/// The limits of a journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Of all segments of one signal together, headers included.
+    /// Maximum size of all segments of one signal, headers included.
     pub(crate) bytes: u64,
-    /// How long an entry is worth sending.
+    /// Age at which an entry expires.
     pub(crate) age: Duration,
-    /// Of one segment, unless a single entry is larger.
+    /// Maximum size of a segment, unless a single entry is larger.
     pub(crate) segment_bytes: u64,
     pub(crate) sync: SpoolSync,
 }
@@ -60,7 +82,7 @@ impl Limits {
         Self { bytes: u64::MAX, age: Duration::MAX, segment_bytes: u64::MAX, sync: SpoolSync::Never };
 }
 
-/// A request that is in the caller's hands until `done` or `put_back`.
+/// A request that the caller holds until [`Journal::done`] or [`Journal::put_back`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) signal: Signal,
@@ -71,23 +93,23 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 struct Segment {
-    /// The signal of its entries. One of an earlier process may have others, too.
+    /// Signal of the entries. A segment of another process may contain others, too; then this is the first one.
     signal: Signal,
-    /// What the file has at most: a failed append may have written less.
+    /// Upper bound of the file's length: a failed append may have written less.
     bytes: u64,
-    /// Entries that are not done.
+    /// Number of entries that are not done.
     left: u64,
     is_synced: bool,
-    /// Whether it is to be kept, under another name, when all its entries are done.
+    /// True if the file is kept as `*.damaged` when all its entries are done.
     is_damaged: bool,
 }
 
 impl<S: Storage> Journal<S> {
-    /// Opens what the storage holds. Only headers are read; [`next`](Self::next) checks the bodies.
+    /// Opens the segments of the storage. Only headers are read; [`next`](Self::next) checks the bodies.
     ///
     /// # Errors
     ///
-    /// The storage cannot be listed. A segment that cannot be read is left alone instead.
+    /// When the storage cannot be listed. A segment that cannot be read is left alone instead.
     pub(crate) fn open(mut storage: S, limits: Limits) -> io::Result<(Self, Found)> {
         let mut listed = storage.list()?;
         listed.sort_by_key(|(id, _)| *id);
@@ -123,7 +145,7 @@ impl<S: Storage> Journal<S> {
         if let Some(header) = scan.cut {
             found.cut_records[header.signal as usize] += u64::from(header.records);
         }
-        // a segment is never without a header
+        // A segment gets its name after its header is written, so an empty one was truncated.
         scan.damage.places += u64::from(len == 0 && self.storage.header_len() > 0);
         let is_damaged = scan.had_damage || scan.damage.places > 0;
         if scan.damage.places > 0 {
@@ -138,12 +160,12 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// Appends a request whose body is in pieces. Just before it is written, `note` learns where.
+    /// Appends a request whose body is in pieces. Calls `note` with its place just before the write.
     ///
     /// # Errors
     ///
-    /// `StorageFull` if a bound would be exceeded: that of the signal or that of one entry. No part of the request will ever
-    /// be returned as an entry, and later appends are not impaired.
+    /// `StorageFull` if the limit of the signal or of one entry would be exceeded. No part of the request will ever be
+    /// returned as an entry, and later appends are not affected.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -153,7 +175,7 @@ impl<S: Storage> Journal<S> {
         note: impl FnOnce(Place),
     ) -> io::Result<()> {
         self.sweep();
-        let full = || io::Error::new(StorageFull, "its signal has used up its part of spool-bytes");
+        let full = || io::Error::new(StorageFull, "the signal has used up its share of spool-bytes");
         let header = Header::new(signal, records, now_ms, body).ok_or_else(full)?;
         let place = self.place_for(&header);
         let segment_header = if place.is_some() { 0 } else { self.storage.header_len() };
@@ -173,7 +195,7 @@ impl<S: Storage> Journal<S> {
             segment.is_synced = false;
         }
         if let Err(error) = written {
-            // Part of the entry may be there: what followed it would have another place than its header claims.
+            // A part of the entry may be in the file. An entry behind it would not be where its header says.
             self.current[signal as usize] = None;
             self.sweep();
             return Err(error);
@@ -183,7 +205,7 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// The end of the signal's current segment, if it has room.
+    /// Returns the end of the signal's current segment, if the entry fits.
     fn place_for(&self, header: &Header) -> Option<Place> {
         let current = self.current[header.signal as usize]
             .and_then(|id| Some(Place { segment: id, offset: self.segments.get(&id)?.bytes }));
@@ -194,7 +216,7 @@ impl<S: Storage> Journal<S> {
     }
 
     fn begin_segment(&mut self, signal: Signal) -> io::Result<Place> {
-        // A number is tried once: the call may fail and yet leave a file.
+        // A number is used once, because a failed call may leave a file.
         let id = self.next_segment;
         self.next_segment = id.saturating_add(1);
         self.current[signal as usize] = None;
@@ -205,22 +227,24 @@ impl<S: Storage> Journal<S> {
         Ok(Place { segment: id, offset: bytes })
     }
 
-    /// Has the storage note how many records are pending: a later process that finds fewer knows what was lost.
+    /// Tells the storage how many records are pending, so that a later process that finds fewer can count the lost
+    /// ones.
     pub(crate) fn note_records(&mut self) {
         self.storage.note_records(self.records());
     }
 
-    /// Records that are pending, by signal.
+    /// Returns the number of pending records, by signal.
     pub(crate) fn records(&self) -> [u64; Signal::COUNT] {
         Signal::ALL.map(|signal| self.lanes[signal as usize].records)
     }
 
-    /// Takes the oldest entry of a signal in hand; none while another one is. Damaged entries are skipped and counted.
+    /// Takes the oldest entry of a signal in hand, or returns `None` while one is in hand. Damaged entries are skipped
+    /// and counted.
     ///
     /// # Errors
     ///
-    /// The entry cannot be read at the moment. It stays the oldest until it can, expires, or has failed too often: it must not
-    /// hold up all others for good.
+    /// When the entry cannot be read at the moment. It stays the oldest until it can be read, expires, or has failed
+    /// [`MAX_FAILED_READS`] times: a bad sector must not block all later entries.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if self.is_in_hand(signal) {
             return Ok(None);
@@ -254,13 +278,13 @@ impl<S: Storage> Journal<S> {
             if let Some(segment) = self.segments.get_mut(&place.segment) {
                 segment.is_damaged = true;
             }
-            // Without its mark, a later process meets and counts it again.
+            // If the mark cannot be written, a later process counts the entry again.
             let _ = self.settle_first(signal, Mark::Damaged);
         }
         Ok(None)
     }
 
-    /// The body of an entry; `None` if it is not what was written.
+    /// Reads the body of an entry. Returns `None` if its checksum is wrong.
     fn body(&mut self, Slot { place, header }: Slot) -> io::Result<Option<Vec<u8>>> {
         let mut body = vec![0; header.body_len as usize];
         match self.storage.read(place.segment, place.offset + HEADER_LEN as u64, &mut body) {
@@ -270,11 +294,11 @@ impl<S: Storage> Journal<S> {
         }
     }
 
-    /// Whether an entry at this place will be sent: it is pending and whole.
+    /// Returns whether the entry at this place is pending and intact, so that it will be sent.
     ///
     /// # Errors
     ///
-    /// That cannot be found out at the moment.
+    /// When the process lacks memory or file descriptors to read the entry.
     pub(crate) fn has_whole(&mut self, place: Place) -> io::Result<bool> {
         let mut slots = self.lanes.iter().flat_map(|lane| &lane.slots);
         let Some(slot) = slots.find(|slot| slot.place == place).copied() else { return Ok(false) };
@@ -284,16 +308,16 @@ impl<S: Storage> Journal<S> {
         }
     }
 
-    /// The collector has answered for the entry in hand.
+    /// Marks the entry in hand as done, or removes its segment: the collector has answered.
     ///
     /// # Errors
     ///
-    /// The entry is done for this process, but a later one may send it again.
+    /// When the mark cannot be written. The entry is done for this process, but a later one may send it again.
     pub(crate) fn done(&mut self, signal: Signal) -> io::Result<()> {
         if self.is_in_hand(signal) { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
-    /// Takes the oldest entry of a signal in hand without reading it. Returns its time.
+    /// Takes the oldest entry of a signal in hand without reading it. Returns the time of its append.
     pub(crate) fn take_unread(&mut self, signal: Signal) -> Option<u64> {
         let lane = &mut self.lanes[signal as usize];
         let time_ms = lane.slots.front()?.header.time_ms;
@@ -306,7 +330,7 @@ impl<S: Storage> Journal<S> {
         self.lanes[signal as usize].is_in_hand
     }
 
-    /// The entry in hand could not be sent: it is the oldest again.
+    /// Puts the entry in hand back, as the oldest.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.lanes[signal as usize].is_in_hand = false;
     }
@@ -316,41 +340,42 @@ impl<S: Storage> Journal<S> {
         self.lanes[signal as usize].slots.len()
     }
 
-    /// What was found damaged since the last call, by segment.
+    /// Returns the damage found since the last call, by segment.
     pub(crate) fn take_damage(&mut self) -> BTreeMap<u64, Damage> {
         mem::take(&mut self.damage)
     }
 
-    /// Whether segments are left, be it only because they could not be removed.
+    /// Returns whether segments exist, including settled ones that could not be removed.
     pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty()
     }
 
-    /// Gives up the entries that are too old, except those in hand. Returns the records of each signal.
+    /// Drops expired entries, except those in hand. Returns their records by signal.
     pub(crate) fn expire(&mut self, now_ms: u64) -> [u64; Signal::COUNT] {
         self.sweep();
         let oldest = self.limits.age.as_millis();
-        // All are looked at, as the clock may have been set back between two appends.
+        // All entries are checked, not only the first ones: the clock may have been set back between two appends.
         let is_old = |slot: &Slot| u128::from(now_ms.saturating_sub(slot.header.time_ms)) > oldest;
         Signal::ALL.map(|signal| {
             let expired = self.lanes[signal as usize].take(is_old);
-            // Without their marks, they expire again in a later process.
+            // If the marks cannot be written, the entries expire again in a later process.
             let _ = self.settle(&expired, Mark::Done);
             expired.iter().map(|slot| u64::from(slot.header.records)).sum()
         })
     }
 
-    /// The clock was set forward: entries are as old as before. On the disk they keep their times.
+    /// Corrects the ages of entries after a jump of the clock. On disk they keep their times.
     pub(crate) fn shift_times(&mut self, jump: Jump) {
         let slots = self.lanes.iter_mut().flat_map(|lane| &mut lane.slots);
         slots.for_each(|slot| jump.shift(&mut slot.header.time_ms));
     }
 
-    /// Syncs if the policy wants it now: call it after each append and, for [`SpoolSync::EverySecond`], from time to time.
+    /// Syncs if the policy demands it now. Must be called after each append and, for [`SpoolSync::EverySecond`],
+    /// periodically.
     ///
     /// # Errors
     ///
-    /// What is not synced stays due.
+    /// When a sync fails. It stays due.
     pub(crate) fn sync_if_due(&mut self, now: Instant) -> io::Result<()> {
         let is_due = match self.limits.sync {
             SpoolSync::EveryBatch => true,
@@ -366,11 +391,12 @@ impl<S: Storage> Journal<S> {
         self.sync()
     }
 
-    /// Syncs all entries, whatever the policy. Marks may be lost: that costs a request sent twice.
+    /// Syncs all entries, whatever the policy. Marks are not synced: a lost mark only means that a request is sent
+    /// twice.
     ///
     /// # Errors
     ///
-    /// The last of them, after every segment was tried.
+    /// The last error, after every segment was tried.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {
@@ -381,12 +407,12 @@ impl<S: Storage> Journal<S> {
         result
     }
 
-    /// What all segments take, those that were left alone included.
+    /// Returns the size of all segments, including those that are left alone.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.values().fold(self.left_alone, |bytes, segment| bytes.saturating_add(segment.bytes))
     }
 
-    /// What the segments of a signal take.
+    /// Returns the size of the segments of a signal.
     pub(crate) fn bytes_of(&self, signal: Signal) -> u64 {
         let own = self.segments.values().filter(|segment| segment.signal == signal);
         own.fold(0, |bytes: u64, segment| bytes.saturating_add(segment.bytes))
@@ -397,7 +423,8 @@ impl<S: Storage> Journal<S> {
         self.settle(first.as_slice(), mark)
     }
 
-    /// Entries have left their lane: removes segments that have no others, and marks entries in those that do.
+    /// Settles entries that have left their lane: removes segments without other entries, and marks the entries in the
+    /// rest.
     fn settle(&mut self, slots: &[Slot], mark: Mark) -> io::Result<()> {
         for Slot { place, .. } in slots {
             if let Some(segment) = self.segments.get_mut(&place.segment) {
@@ -418,8 +445,8 @@ impl<S: Storage> Journal<S> {
         result
     }
 
-    /// Removes the segments without pending entries, and sets those aside in which something was damaged. One for which that
-    /// fails still counts, and the next sweep tries again.
+    /// Removes the segments without pending entries, or renames them if they are damaged. A segment for which that
+    /// fails still counts against the limit, and the next sweep tries again.
     fn sweep(&mut self) {
         let storage = &mut self.storage;
         let mut is_gone = |id, is_damaged| unless_gone(storage.retire(id, is_damaged)).is_ok();
@@ -427,13 +454,13 @@ impl<S: Storage> Journal<S> {
     }
 }
 
-/// A file that another program has removed needs no sync, no mark and no removal.
+/// Treats a missing file as success: a file that another program removed needs no sync, mark or removal.
 fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == NotFound { Ok(()) } else { Err(error) })
 }
 
 impl Segment {
-    /// Without pending entries, it is about to be removed, or gone by a removal that was reported to fail.
+    /// Segments without pending entries need no sync: they are about to be removed, or their removal failed.
     fn needs_sync(&self) -> bool {
         self.left > 0 && !self.is_synced
     }

@@ -1,4 +1,4 @@
-//! The pending entries of one signal in a journal with their sums, and the system clock by which they age.
+//! The pending entries of one signal in a journal with their record count, and the system clock by which they age.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::segment::Slot;
 
-/// The entries of one signal, oldest first.
+/// The pending entries of one signal.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) slots: VecDeque<Slot>,
-    /// Whether the first one is being sent.
+    /// True while the first entry is being sent.
     pub(super) is_in_hand: bool,
     pub(super) records: u64,
-    /// Reads of the first one in a row that have failed.
+    /// Consecutive failed reads of the first entry.
     pub(super) failed_reads: u32,
 }
 
@@ -32,7 +32,7 @@ impl Lane {
         Some(slot)
     }
 
-    /// Takes all out that are chosen, except the one in hand.
+    /// Removes and returns the entries that `is_chosen` selects, except the one in hand.
     pub(super) fn take(&mut self, is_chosen: impl Fn(&Slot) -> bool) -> Vec<Slot> {
         let mut taken = Vec::new();
         let mut is_in_hand = self.is_in_hand;
@@ -49,21 +49,21 @@ impl Lane {
 
     fn forget(&mut self, slot: &Slot) {
         self.records -= u64::from(slot.header.records);
-        // the next one is another
+        // The count is about the first entry, which may now be another one.
         self.failed_reads = 0;
     }
 }
 
-/// What the two clocks may differ by between two looks at both.
+/// Difference between the two clocks that does not count as a jump.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 thread_local! {
-    /// What the clock shows on this thread, where a test has set it.
+    /// Time that a test has set for this thread.
     pub(super) static NOW_MS: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Milliseconds since 1970.
+/// Returns the system time in milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
     #[cfg(test)]
     if let Some(now) = NOW_MS.get() {
@@ -73,16 +73,16 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The clock was set forward, or the system was suspended.
+/// A forward jump of the system clock against the monotonic clock: the clock was set, or the system was suspended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Jump {
-    /// What the clock would show without it.
+    /// Time that the clock would show without the jump.
     from_ms: u64,
     by_ms: u64,
 }
 
 impl Jump {
-    /// What lies between two moments, if the clock has advanced further than time.
+    /// Returns the jump between two readings of both clocks, if the system clock advanced more than the monotonic one.
     pub(super) fn between(then: (Instant, u64), now: (Instant, u64)) -> Option<Self> {
         let elapsed = now.0.saturating_duration_since(then.0).as_millis();
         let from_ms = then.1.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX));
@@ -90,8 +90,8 @@ impl Jump {
         (u128::from(by_ms) > TOLERANCE.as_millis()).then_some(Self { from_ms, by_ms })
     }
 
-    /// What happened before it is as long ago as without it. What is of a later time was written after it, or before the clock
-    /// was wrong.
+    /// Shifts a time before the jump, so that its age does not change. A later time was taken after the jump, or before
+    /// the clock was wrong, and stays.
     pub(super) fn shift(self, time_ms: &mut u64) {
         if *time_ms <= self.from_ms {
             *time_ms += self.by_ms;

@@ -1,5 +1,5 @@
-//! Inspection of a spool's directory: [`inspect`] reads it without changing anything, as `standpipe spool` does. The
-//! [guide](crate::guide::spool) describes what a spool is.
+//! Inspection of a spool's directory: [`inspect`] reads the directory without changing it, as `standpipe spool` does.
+//! The [guide](crate::guide::spool) explains the spool.
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
@@ -15,26 +15,50 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Records that survive the process, in the directory of an exporter:
+// The spool keeps the records of one exporter on disk: a write-ahead log of the queue (the flight recorder) and a log
+// of requests that could not be delivered (the journal). `proto/spool.md` describes the bytes of both.
 //
-//  queue ─► chunks in Recorder ─► batch ─► collector
-//           (a mapped file)         │        ▲
-//                                   ▼        │ oldest first
-//                                 Journal ───┤
-//                       (segments of requests)│
-//                  Estate of a dead process ──┘
+//   caller ─► chunk in a Recorder slot ─► batch ─► collector
+//             <id>.recorder, mapped         │         ▲
+//                                           ▼         │ oldest first
+//                                        Journal ─────┤
+//                          <id>-<n>.segment files     │
+//                                                     │
+//             OrphanedSpool of a dead process ────────┘
+//             (its segments, then its queue, then its open spans)
 //
-// `recorder` has the queue's chunks: what was accepted survives the death of the process. `journal` has requests that could not be
-// delivered; it is a state machine over `storage`, which tests replace by one that fails. `segment` is the format of a file of
-// requests, and finds the entries there, damaged or not. `estate` is what another process has left of both, for delivery and for
-// an inspection. `proto/spool.md` describes the bytes.
+// # Files
+// `recorder` maps the queue's chunks, `journal` is a state machine over `storage` (tests replace the storage by one
+// that fails), `segment` is the format of the journal's files, `orphaned_spool` reads the files of a dead process for
+// delivery and inspection, `directory` names, creates and locks files.
+//
+// # No record is lost
+// A record has at least one owner on disk at every moment between its acceptance and its outcome:
+// 1. `Queue::enqueue` returns after the record is committed in a slot of the recorder (one Release store after the
+//    copy).
+// 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot names
+//    the entry before the entry is written (`note_entry`), so a process that dies between the two steps leaves both
+//    copies, and `OrphanedQueue::leave_to_entries` drops the copy in the slot.
+// 3. A slot is freed, or an entry is marked, only after the collector has answered. A process that dies before that
+//    leaves the record for the next one: delivery is at least once, and at most one request per signal is sent twice.
+//
+// The exceptions are counted or reported: metrics that the worker collects, which are in memory until they are spooled;
+// a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power loss, data
+// that was not synced.
+//
+// # Locks and forks
+// Each file is locked by `flock`, and a mapping of the file keeps the lock. Mappings are made with `MADV_DONTFORK`, so
+// a forked child has neither memory nor lock; `ForkFlag` reads 0 there, which turns every use of a slot in a child into
+// a no-op. Files are opened and locked under the fork lock (`process::with_fork_lock`): a child forked between `open`
+// and `mmap` would share the lock for its whole life. In-process mutexes (`Recorder::pool`, `Recorder::open_spans`) are
+// leaves: no other lock is taken while one is held.
 
 mod contents;
 pub(crate) mod crc32c;
 mod directory;
-mod estate;
 mod journal;
 mod lane;
+mod orphaned_spool;
 mod recorder;
 mod segment;
 mod storage;
@@ -50,10 +74,10 @@ use crate::record::{Signal, service_name};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
 use directory::Directory;
-pub use estate::inspect;
-use estate::{Estate, Search, take_damage, tidy};
 use journal::{Entry, Journal, Limits};
 use lane::{Jump, now_ms};
+pub use orphaned_spool::inspect;
+use orphaned_spool::{OrphanedSpool, Search, take_damage, tidy};
 use recorder::Header;
 pub(crate) use recorder::Recorder;
 use segment::{Owner, Place};
@@ -61,51 +85,51 @@ use storage::Files;
 #[cfg(test)]
 pub(crate) use storage::tests::faults;
 
-/// Of one segment, unless a single request is larger.
+/// Maximum size of a segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
-/// Spans that may be open at a time and survive the process.
+/// Places for open spans. A span that finds none is not delivered if the process dies.
 const OPEN_SPANS: u32 = 512;
-/// How often what is due from time to time is done, while there is something.
-const TICK: Duration = Duration::from_secs(1);
-/// When the directory is looked at again for what others have left: a process that was killed just before this one began may
-/// have been there still.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-const NEXT_LOOKS: Duration = Duration::from_secs(60);
+/// Interval of [`Spool::tick`] while records are pending.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay of the first repeated search for files of dead processes: a process that was killed just before this one
+/// started may still have been alive during the search at the start.
+const FIRST_SEARCH_DELAY: Duration = Duration::from_secs(1);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What one exporter keeps in its directory.
+/// The files of one exporter in its spool directory, and the files that it took over from dead processes.
 #[derive(Debug)]
 pub(crate) struct Spool {
     search: Search,
     instance: String,
     recorder: Arc<Recorder>,
     journal: Journal<Files>,
-    /// Signals that the exporter takes. Each has an equal part of `limits.bytes`.
+    /// Number of signals that the exporter takes. Each has an equal share of `limits.bytes`.
     signals: u64,
     next_tick: Option<Instant>,
-    next_look: Option<Instant>,
-    /// When the last tick was, by both clocks.
+    next_search: Option<Instant>,
+    /// Time of the last tick, by the monotonic and the system clock.
     last_tick: Option<(Instant, u64)>,
-    /// What was noted once is not noted again.
+    /// All notes so far. Each is reported once.
     noted: BTreeSet<String>,
-    /// What others have left, oldest first.
-    estates: VecDeque<Estate>,
-    /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
+    /// Files that were taken over from dead processes, oldest first.
+    orphans: VecDeque<OrphanedSpool>,
+    /// When the request in hand of each signal was written, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
-    /// What was damaged, since it was last asked for.
+    /// Damaged records since the last [`Spool::take_damaged`].
     damaged: [Dropped; Signal::COUNT],
     notes: Vec<String>,
 }
 
-/// A request that was taken from the spool, and stays there until it is settled.
+/// A request that was read from the spool. It stays on disk until [`Spool::settle`].
 #[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
     pub(crate) body: Vec<u8>,
-    /// Whether this process has accepted its records.
+    /// True if this process accepted the records, false if a dead process did.
     pub(crate) is_own: bool,
 }
 
-/// Records that were dropped: those of this process, and those that others have left.
+/// Dropped records: those of this process, and those that dead processes left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
     pub(crate) own: u64,
@@ -113,10 +137,11 @@ pub(crate) struct Dropped {
 }
 
 impl Spool {
-    /// Opens the spool of an exporter of as many signals, with as many slots, and finds what others have left.
+    /// Opens the spool of an exporter that takes `signals` signals, creates a recorder with `slots` slots, and takes
+    /// over files of dead processes.
     ///
     /// # Errors
-    /// When the directory cannot be used, or has no room.
+    /// When the directory cannot be used, or the disk has no room for the recorder.
     pub(crate) fn open(
         settings: &SpoolSettings,
         exporter: &str,
@@ -143,22 +168,22 @@ impl Spool {
         let limits = Limits {
             bytes: settings.bytes as u64,
             age: settings.age.unwrap_or(Duration::MAX),
-            segment_bytes: SEGMENT_BYTES.min(storage::longest_file()),
+            segment_bytes: SEGMENT_BYTES.min(storage::max_file_bytes()),
             sync: settings.sync,
         };
         let owner = Owner::new(service_name(resource), exporter);
         let wanted = (!settings.drains).then(|| owner.clone());
         let search = Search { directory, wanted, limits, boot_id: boot_id() };
-        let (mut estates, mut notes) = search.take_over_all()?;
-        // of requests, only the headers are read by now
-        let damaged = tidy(&mut estates, &mut notes);
-        // a process that dies again and again does not fill the disk
-        let left: u64 = estates.iter().map(Estate::bytes).sum();
+        let (mut orphans, mut notes) = search.take_over_all()?;
+        // Only the headers of requests have been read so far; damaged bodies are found later.
+        let damaged = tidy(&mut orphans, &mut notes);
+        // A program that crashes in a loop must not fill the disk with recorders.
+        let left: u64 = orphans.iter().map(OrphanedSpool::bytes).sum();
         let is_full = left > limits.bytes;
         let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
             notes.push(format!(
-                "a process that dies loses its queue: {left} bytes of others are there already"
+                "a process that dies loses its queue: files of dead processes already take {left} bytes, more than spool-bytes"
             ));
         }
         let (instance, new) = search.directory.create_recorder()?;
@@ -172,13 +197,13 @@ impl Spool {
             owner: owner.clone(),
         };
         let created = Recorder::create(&new, header.clone(), resource).or_else(|error| match error.kind() {
-            // A full disk must not be in the way of the delivery of other processes' records.
-            StorageFull | QuotaExceeded | FileTooLarge if !estates.is_empty() => {
+            // A full disk must not prevent the delivery of other processes' records, which frees space.
+            StorageFull | QuotaExceeded | FileTooLarge if !orphans.is_empty() => {
                 Recorder::without_room(&new, header, error)
             }
             _ => Err(error),
         });
-        // A full disk may have given a part of the file.
+        // `posix_fallocate` may leave a partial file on a full disk.
         let recorder = created.inspect_err(|_| new.discard())?;
         notes
             .extend(recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}")));
@@ -192,17 +217,17 @@ impl Spool {
             journal,
             signals: signals.max(1) as u64,
             next_tick: None,
-            next_look: None,
+            next_search: None,
             last_tick: None,
             noted: notes.iter().cloned().collect(),
-            estates,
+            orphans,
             loaded_since: [0; Signal::COUNT],
             damaged: damaged.map(|of_others| Dropped { own: 0, of_others }),
             notes,
         })
     }
 
-    /// What it found since the last call that is worth reporting.
+    /// Returns the findings since the last call, for a report to the user.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         if self.recorder.is_lost() {
             let path = self.search.directory.recorder_path(&self.instance);
@@ -217,83 +242,88 @@ impl Spool {
         &self.recorder
     }
 
-    /// Does what is due from time to time, and returns what was dropped for its age; `None` if nothing is due.
+    /// Syncs, searches for files of dead processes and drops expired requests, once per interval. Returns the dropped
+    /// records, or `None` if no tick is due.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<[Dropped; Signal::COUNT]> {
         if self.next_tick.is_some_and(|next| now < next) {
             return None;
         }
-        self.next_tick = Some(now + TICK);
+        self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
-        // what came since the last tick, however long ago the last sync was
+        // Not `sync_if_due`: a request that came since the last tick must not wait for the next append to be synced.
         if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
         }
         if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
             self.note(
-                "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a row \
-                 for them; a larger queue-bytes makes it larger"
+                "some records are in memory only, and a process that dies loses them: the flight recorder had no adjacent free \
+                 slots for them; a larger queue-bytes makes it larger"
                     .to_owned(),
             );
         }
-        match self.next_look {
-            None => self.next_look = Some(now + FIRST_LOOK),
+        match self.next_search {
+            None => self.next_search = Some(now + FIRST_SEARCH_DELAY),
             Some(next) if next <= now => {
-                self.next_look = Some(now + NEXT_LOOKS);
-                self.look();
+                self.next_search = Some(now + SEARCH_INTERVAL);
+                self.search_again();
             }
             Some(_) => {}
         }
         Some(self.expire())
     }
 
-    /// When [`tick`](Self::tick) has something to do.
+    /// Returns when [`tick`](Self::tick) is due next. While nothing is pending, only the next search counts, so an idle
+    /// worker rests.
     pub(crate) fn next_tick(&self) -> Option<Instant> {
         let is_busy =
             self.recorder.has_open_spans() || Signal::ALL.into_iter().any(|signal| self.has_pending(signal));
-        if is_busy { self.next_tick } else { self.next_look.max(self.next_tick) }
+        if is_busy { self.next_tick } else { self.next_search.max(self.next_tick) }
     }
 
-    /// Whether the request of this signal that is in hand is not worth sending any more.
+    /// Returns whether the request in hand of this signal is older than `spool-age`.
     pub(crate) fn is_too_old(&self, signal: Signal) -> bool {
         let age = now_ms().saturating_sub(self.loaded_since[signal as usize]);
         u128::from(age) > self.search.limits.age.as_millis()
     }
 
-    /// Nothing gets older because the clock was set forward, as on a device that begins in 1970 and asks the network for the time.
+    /// Corrects ages after the system clock was set forward, as on a device that boots in 1970 and then asks the
+    /// network for the time.
     fn follow_clock(&mut self, now: Instant) {
         let now = (now, now_ms());
         let last = self.last_tick.replace(now);
         let Some(jump) = last.and_then(|last| Jump::between(last, now)) else { return };
         self.journal.shift_times(jump);
-        self.estates.iter_mut().for_each(|estate| estate.shift_times(jump));
+        self.orphans.iter_mut().for_each(|orphan| orphan.shift_times(jump));
         self.loaded_since.iter_mut().for_each(|since| jump.shift(since));
     }
 
-    /// Takes over what others have left since the last look.
-    fn look(&mut self) {
+    /// Takes over the files of processes that died since the last search.
+    fn search_again(&mut self) {
         match self.search.take_over_all() {
-            Ok((estates, notes)) => {
-                self.estates.extend(estates);
+            Ok((orphans, notes)) => {
+                self.orphans.extend(orphans);
                 notes.into_iter().for_each(|note| self.note(note));
                 self.tidy();
             }
-            Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
+            Err(error) => {
+                self.note(format!("the directory cannot be searched for files of dead processes: {error}"))
+            }
         }
     }
 
-    /// Notes what is worth reporting, once.
+    /// Adds a finding for [`take_notes`](Self::take_notes), unless it was reported before.
     fn note(&mut self, note: String) {
         if self.noted.insert(note.clone()) {
             self.notes.push(note);
         }
     }
 
-    /// Writes a request to the disk. Just before, `note_entry` learns its segment and its offset there.
+    /// Appends a request to the journal. Calls `note_entry` with its segment and offset just before the write.
     ///
     /// # Errors
-    /// When the disk has no room for the request. Then no part of it is kept.
+    /// When the disk or the signal's share has no room. No part of the request is then kept.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -310,18 +340,19 @@ impl Spool {
         self.journal.append(signal, records, body, now_ms(), note)
     }
 
-    /// What the journal may take of a signal: an equal part of all, less what others have left of the same signal. What they
-    /// have left of no single signal is taken from all.
+    /// Returns the bytes that the journal may use for a signal: an equal share of all, less the bytes of the same
+    /// signal that dead processes left. Bytes that belong to no single signal (their recorders) reduce the shares of
+    /// all.
     fn share_of(&self, signal: Signal) -> u64 {
-        let sum = |bytes: &dyn Fn(&Estate) -> u64| self.estates.iter().map(bytes).sum::<u64>();
+        let sum = |bytes: &dyn Fn(&OrphanedSpool) -> u64| self.orphans.iter().map(bytes).sum::<u64>();
         let of_signals: u64 =
-            Signal::ALL.into_iter().map(|of| sum(&|estate| estate.journal.bytes_of(of))).sum();
-        let of_none = sum(&Estate::bytes).saturating_sub(of_signals);
+            Signal::ALL.into_iter().map(|of| sum(&|orphan| orphan.journal.bytes_of(of))).sum();
+        let of_none = sum(&OrphanedSpool::bytes).saturating_sub(of_signals);
         let share = self.search.limits.bytes.saturating_sub(of_none) / self.signals;
-        share.saturating_sub(sum(&|estate| estate.journal.bytes_of(signal)))
+        share.saturating_sub(sum(&|orphan| orphan.journal.bytes_of(signal)))
     }
 
-    /// Makes what was written safe from power loss, if that is due. A later call tries again if it fails.
+    /// Syncs written requests if the sync policy demands it now. If that fails, a later call tries again.
     pub(crate) fn sync_if_due(&mut self, now: Instant) {
         let synced = self.journal.sync_if_due(now);
         self.note_unsynced(synced);
@@ -333,21 +364,21 @@ impl Spool {
         }
     }
 
-    /// Whether it is there only for what others have left.
+    /// Returns whether the spool was opened by `standpipe drain`: it only delivers what other processes left.
     pub(crate) fn drains(&self) -> bool {
         self.search.wanted.is_none()
     }
 
     pub(crate) fn has_pending(&self, signal: Signal) -> bool {
-        self.journal.pending(signal) > 0 || self.estates.iter().any(|estate| estate.has_pending(signal))
+        self.journal.pending(signal) > 0 || self.orphans.iter().any(|orphan| orphan.has_pending(signal))
     }
 
-    /// The oldest request of a signal.
+    /// Returns the oldest request of a signal, those of dead processes first.
     ///
     /// # Errors
-    /// When it cannot be read now.
+    /// When the request cannot be read at the moment. A later call tries again.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
-        let next = self.estates.iter_mut().find_map(|estate| estate.next(signal).transpose());
+        let next = self.orphans.iter_mut().find_map(|orphan| orphan.next(signal).transpose());
         self.tidy();
         if let Some(entry) = next.transpose()? {
             return Ok(Some(self.load(entry, false)));
@@ -362,54 +393,55 @@ impl Spool {
         SpooledRequest { records: entry.records, body: entry.body, is_own }
     }
 
-    /// The request of this signal that is in hand is not to be sent again.
+    /// Settles the request in hand of this signal: it will not be sent again.
     ///
     /// # Errors
-    /// When that cannot be noted: the next process may send it once more.
+    /// When the mark cannot be written: the next process may send the request once more.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
-        let Some(at) = self.estates.iter().position(|estate| estate.is_loaded(signal)) else {
+        let Some(at) = self.orphans.iter().position(|orphan| orphan.is_loaded(signal)) else {
             return self.journal.done(signal);
         };
-        let settled = self.estates[at].settle(signal);
+        let settled = self.orphans[at].settle(signal);
         self.tidy();
         settled
     }
 
-    /// Takes the oldest request of this process and this signal in hand without reading it: the caller has its bytes.
+    /// Takes the oldest request of this process and this signal in hand without reading it, because the caller still
+    /// has its bytes.
     pub(crate) fn take_unread(&mut self, signal: Signal) {
         if let Some(time_ms) = self.journal.take_unread(signal) {
             self.loaded_since[signal as usize] = time_ms;
         }
     }
 
-    /// The request of this signal that is in hand could not be sent: it is the oldest again.
+    /// Puts back the request in hand of this signal, which could not be sent. It becomes the oldest again.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.journal.put_back(signal);
     }
 
-    /// Drops what is too old. Returns what that was, by signal.
+    /// Drops expired requests. Returns their records by signal.
     fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         let now = now_ms();
         let own = self.journal.expire(now);
         let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
-        for estate in &mut self.estates {
-            let of_others = estate.journal.expire(now);
+        for orphan in &mut self.orphans {
+            let of_others = orphan.journal.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);
         }
         self.tidy();
         dropped
     }
 
-    /// What could not be read of requests since the last call, by signal.
+    /// Returns the records of requests that were found damaged since the last call, by signal.
     pub(crate) fn take_damaged(&mut self) -> [Dropped; Signal::COUNT] {
         std::mem::take(&mut self.damaged)
     }
 
-    /// Notes what was found damaged, and removes what others have left and is settled.
+    /// Notes newly found damage, and removes files of dead processes that are settled.
     fn tidy(&mut self) {
         let mut notes = Vec::new();
         let own = take_damage(&mut self.journal, &mut notes);
-        let of_others = tidy(&mut self.estates, &mut notes);
+        let of_others = tidy(&mut self.orphans, &mut notes);
         notes.into_iter().for_each(|note| self.note(note));
         for (damaged, (own, of_others)) in self.damaged.iter_mut().zip(own.into_iter().zip(of_others)) {
             damaged.own += own;
@@ -417,15 +449,15 @@ impl Spool {
         }
     }
 
-    /// The exporter ends: what is left is for the next process.
+    /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // also those that could not be removed
+        // True for settled segments that could not be removed, too: they need the recorder, which names their owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;
         }
-        // what cannot be removed is found empty by the next process
+        // The result is ignored: the next process finds the recorder empty and removes it.
         let _ = match has_segments {
             true => {
                 let file = self.recorder.empty_file(self.journal.records());
@@ -437,7 +469,7 @@ impl Spool {
     }
 }
 
-/// If the start of the exporter fails, no worker has closed the spool, and the file of the recorder would stay.
+/// Removes an unused recorder if the exporter failed to start: then no worker calls [`Spool::close`].
 impl Drop for Spool {
     fn drop(&mut self) {
         if self.next_tick.is_none() && self.recorder.is_unused() && !self.journal.has_segments() {
@@ -446,7 +478,7 @@ impl Drop for Spool {
     }
 }
 
-/// Which start of the system this is; zeros if the system does not know.
+/// Returns the kernel's boot id, or zeros if it cannot be read.
 fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -1,6 +1,14 @@
-//! The format of a segment: its header, the header in front of each request, and the scan that finds the entries.
+//! The format of a segment file: its header, the header of each entry, and the scan that finds the entries.
 //!
-//! A scan walks from header to header and, behind damage, on to the next intact one. `proto/spool.md` describes the bytes.
+//! ```text
+//! ┌──────────────────────┬──────────────────────────┬──────┬──────────────────────────┬──────┬─────────────
+//! │ segment header       │ entry header, 32 bytes   │ body │ entry header             │ body │ …
+//! │ magic, owner, CRC    │ magic, mark, len, 2 CRCs │      │                          │      │
+//! └──────────────────────┴──────────────────────────┴──────┴──────────────────────────┴──────┴─────────────
+//! ```
+//!
+//! The scan walks from header to header. Behind damage it searches for the magic of the next intact header, so a
+//! damaged entry costs itself and not the rest of the file. `proto/spool.md` describes the bytes.
 
 use std::ops::Range;
 use std::{array, fmt, io};
@@ -9,24 +17,26 @@ use super::crc32c::checksum;
 use super::storage::Storage;
 use crate::record::Signal;
 
-/// No UTF-8 has the first byte, so that a search through damaged requests seldom stops at one.
+/// First bytes of an entry. UTF-8 never contains the byte 0xf5, so a search through damaged requests seldom stops at a
+/// false one.
 pub(crate) const MAGIC: [u8; 4] = [0xf5, b's', b'p', b'l'];
 const VERSION: u8 = 2;
 
-/// First bytes of a segment. They begin like no entry, so that what is left of a segment's header is not taken for one.
+/// First bytes of a segment. They differ from [`MAGIC`] in the first byte, so the rest of a damaged segment header is
+/// not taken for an entry.
 const SEGMENT_MAGIC: [u8; 4] = [0xf6, b's', b'p', b's'];
-/// Bytes of a segment's header in front of the owner's names, and with the longest ones.
+/// Bytes of a segment's header before the owner's names, and its maximum length with both names.
 const SEGMENT_HEAD_LEN: usize = 12;
 pub(crate) const MAX_SEGMENT_HEADER_LEN: u64 = SEGMENT_HEAD_LEN as u64 + 2 * (1 + u8::MAX as u64);
 
 pub(crate) const HEADER_LEN: usize = 32;
-/// Where the mark lies in the header. No checksum covers it, so that it can be set in place.
+/// Offset of the mark in the header. No checksum covers the mark, so it can be set in place.
 pub(crate) const MARK: u64 = 6;
 /// Maximum length of a body. It bounds the memory that a damaged length can make a reader allocate.
 pub(crate) const MAX_BODY_LEN: u32 = 64 << 20;
 
-/// Whose records files hold: the next start of an exporter delivers what the same exporter of the same service has left,
-/// wherever the collector is by then. Names that begin with the same 255 bytes count as one.
+/// The exporter and service whose records a file holds. The next start of the same owner delivers the file, even if the
+/// collector has moved since. Names are cut to 255 bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) service: String,
@@ -74,10 +84,10 @@ impl Owner {
         header
     }
 
-    /// Reads the header at the beginning of a segment: its owner, unless it is damaged, and its length.
+    /// Reads the header of a segment. Returns its owner and its length, or `None` if it is damaged.
     ///
     /// # Errors
-    /// The version of a layout that is not known here.
+    /// The version, if this program does not know the layout.
     pub(crate) fn of_segment(bytes: &[u8], instance: &str, segment: u64) -> Result<Option<(Self, u64)>, u8> {
         let Some(head) = bytes.first_chunk::<SEGMENT_HEAD_LEN>() else { return Ok(None) };
         let len = u16::from_le_bytes([head[6], head[7]]);
@@ -97,47 +107,47 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Over the file's name, and all of the header but this checksum. Magic and version are those of this layout, whatever bits
-/// of them have flipped.
+/// Returns the checksum over the file's name and the header without the checksum. Magic and version are replaced by the
+/// known ones, so a flipped bit in them does no harm.
 fn segment_crc(header: &[u8], instance: &str, segment: u64) -> u32 {
     let names = &header[SEGMENT_HEAD_LEN..];
     checksum([instance.as_bytes(), &segment.to_le_bytes(), &SEGMENT_MAGIC, &[VERSION], &header[5..8], names])
 }
 
-/// What is known of an entry without its body.
+/// The header of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) signal: Signal,
     pub(crate) records: u32,
-    /// When it was appended, in milliseconds since 1970.
+    /// Time of the append, in milliseconds since 1970.
     pub(crate) time_ms: u64,
     pub(crate) body_len: u32,
     pub(crate) body_crc: u32,
 }
 
-/// Where an entry begins. The header's checksum includes it: a copy elsewhere is no entry, be it a segment's bytes in an
-/// attribute or an old block that a file system exposes after power loss.
+/// Where an entry begins. The header's checksum includes the place, so a copy elsewhere is not an entry: neither the
+/// bytes of a segment inside an attribute, nor an old block that a file system exposes after a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: u64,
     pub(crate) offset: u64,
 }
 
-/// An entry in a segment.
+/// An entry of a segment, without its body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) place: Place,
     pub(crate) header: Header,
 }
 
-/// What is to be done with an entry, and the byte that says so.
+/// State of an entry, and the byte that stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Pending = 0,
-    /// The entry needs no more attention. Every other byte is that of a pending one, and four bits lie between this and zero:
-    /// a flipped bit may send an entry twice, but cannot lose it.
+    /// The entry is delivered or expired. Every unknown byte means pending, and this byte has four bits that zero does
+    /// not: a flipped bit can make an entry be sent twice, but cannot lose it.
     Done = 0x5a,
-    /// The entry was found damaged, and counted: its segment is kept.
+    /// The entry was found damaged and was counted. Its segment is kept.
     Damaged = 0xa5,
 }
 
@@ -147,20 +157,20 @@ impl Mark {
     }
 }
 
-/// What the bytes at a place are.
+/// Result of decoding the bytes at a place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded {
     Valid {
         header: Header,
         mark: Mark,
     },
-    /// The beginning of a header.
+    /// The beginning of a header, cut by the end of the file.
     Torn,
     Corrupt,
 }
 
 impl Header {
-    /// Of a body in pieces, if it is not too long for an entry.
+    /// Creates the header of a body in pieces, or returns `None` if the body is too long for an entry.
     pub(crate) fn new(signal: Signal, records: u64, time_ms: u64, body: &[&[u8]]) -> Option<Self> {
         let len: u64 = body.iter().map(|piece| piece.len() as u64).sum();
         let body_len = u32::try_from(len).ok().filter(|len| *len <= MAX_BODY_LEN)?;
@@ -168,7 +178,7 @@ impl Header {
         Some(Self { signal, records, time_ms, body_len, body_crc: checksum(body.iter().copied()) })
     }
 
-    /// The bytes of the header of a pending entry.
+    /// Encodes the header of a pending entry.
     pub(crate) fn encode(&self, place: Place) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -183,7 +193,7 @@ impl Header {
         bytes
     }
 
-    /// Reads the header at the beginning of `bytes`, which are all that the segment has from `place` on, or more than a header.
+    /// Reads the header at the beginning of `bytes`. If `bytes` is shorter than a header, the segment ends there.
     pub(crate) fn decode(bytes: &[u8], place: Place) -> Decoded {
         let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
             let is_beginning = MAGIC.iter().chain(&[VERSION]).zip(bytes).all(|(known, byte)| known == byte);
@@ -210,13 +220,13 @@ impl Header {
         }
     }
 
-    /// The bytes that header and body take in a segment.
+    /// Returns the length of header and body.
     pub(crate) fn entry_len(&self) -> u64 {
         HEADER_LEN as u64 + u64::from(self.body_len)
     }
 }
 
-/// As the format has it, whatever the order in the program.
+/// Returns the byte of a signal in the format, which does not depend on the order of the enum.
 fn code(signal: Signal) -> u8 {
     match signal {
         Signal::Traces => 1,
@@ -225,7 +235,8 @@ fn code(signal: Signal) -> u8 {
     }
 }
 
-/// Over the place and all of the header but the mark and this checksum. It includes the body's, so that the two cover all.
+/// Returns the checksum over the place and the header without mark and checksum. It covers the body's checksum, and so
+/// the body.
 fn header_crc(bytes: &[u8; HEADER_LEN], place: Place) -> u32 {
     let (segment, offset) = (place.segment.to_le_bytes(), place.offset.to_le_bytes());
     let mark = MARK as usize;
@@ -236,46 +247,46 @@ fn field<const LEN: usize>(bytes: &[u8; HEADER_LEN], start: usize) -> [u8; LEN] 
     array::from_fn(|index| bytes[start + index])
 }
 
-/// Bytes that are read at once: many small entries, or little more than the header of a large one.
+/// Bytes per read of the scan: many small entries, or little more than the header of a large one.
 const WINDOW: u64 = 16 << 10;
 
-/// Maximum length of a segment. It bounds the search through a file at the start of a program.
+/// Maximum length of a segment. It bounds the scan at the start of a program.
 pub(crate) const MAX_SEGMENT_BYTES: u64 = 128 << 20;
 
-/// What was found in one segment.
+/// The entries and the damage found in one segment.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// Entries that are not done. Their bodies are in the segment, but unchecked.
+    /// Pending entries. Their bodies are inside the segment, but not checked yet.
     pub(crate) pending: Vec<Slot>,
-    /// Bytes that had to be skipped.
+    /// Damage that was skipped.
     pub(crate) damage: Damage,
-    /// Whether an earlier process has found an entry damaged, which it has counted.
+    /// True if an earlier process found and counted a damaged entry.
     pub(crate) had_damage: bool,
-    /// Bytes at the end of an append that did not succeed: its process died, or the disk was full.
+    /// Length of the partial entry at the end: its process died in the append, or the disk was full.
     pub(crate) cut_bytes: u64,
-    /// Header of the entry that they are of, if all of it is there.
+    /// Header of that partial entry, if it is complete.
     pub(crate) cut: Option<Header>,
 }
 
-/// What a journal found when it was opened, apart from its entries.
+/// Findings of [`Journal::open`](super::journal::Journal::open), apart from the entries.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Segments that end with a part of an entry, as an append that did not succeed leaves it, and how long it is.
+    /// Segments that end with a partial entry, left by a failed append, and the length of that part.
     pub(crate) cut: Vec<(u64, u64)>,
-    /// Records of these entries, by signal, as far as their headers tell.
+    /// Records of these partial entries by signal, as far as their headers are complete.
     pub(crate) cut_records: [u64; Signal::COUNT],
-    /// Segments that cannot be read or are not recognised, and why. The journal neither uses nor removes them.
+    /// Segments that cannot be read or have an unknown layout, and why. The journal neither uses nor removes them.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
 
-/// What cannot be delivered because its bytes have changed.
+/// Bytes and records that cannot be delivered because their bytes have changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) places: u64,
     pub(crate) bytes: u64,
-    /// Records of entries whose header is intact; a damaged header hides how many there were.
+    /// Records of entries with an intact header. How many records are behind a damaged header is unknown.
     pub(crate) records: [u64; Signal::COUNT],
-    /// Whether the file is not there any more.
+    /// True if the file no longer exists.
     pub(crate) is_gone: bool,
 }
 
@@ -298,11 +309,11 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Looks through a segment whose entries are in this range.
+/// Scans a segment whose entries are in `range`.
 ///
 /// # Errors
 ///
-/// The segment cannot be read or is too long.
+/// When the segment cannot be read or is longer than [`MAX_SEGMENT_BYTES`].
 pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) -> io::Result<Scan> {
     let len = range.end;
     if len > MAX_SEGMENT_BYTES {
@@ -329,7 +340,7 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
                 scan.damage.bytes += len - offset;
                 break;
             }
-            // nothing is ever written behind it
+            // No append follows a failed one, so this is the end of the segment.
             Decoded::Valid { .. } | Decoded::Torn => {
                 scan.cut_bytes = len - offset;
                 scan.cut = match decoded {
@@ -351,7 +362,7 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
     Ok(scan)
 }
 
-/// The part of a segment that is in memory.
+/// A read-ahead buffer over a segment.
 struct Window<'a, S> {
     storage: &'a mut S,
     segment: u64,
@@ -361,13 +372,13 @@ struct Window<'a, S> {
 }
 
 impl<S: Storage> Window<'_, S> {
-    /// The bytes from `offset` on: at least a header, unless the segment ends before.
+    /// Returns the bytes from `offset` on: at least a header, unless the segment ends before.
     fn at(&mut self, offset: u64) -> io::Result<&[u8]> {
         let wanted_end = self.len.min(offset + HEADER_LEN as u64);
         if wanted_end > self.start + self.bytes.len() as u64 {
             self.bytes.resize(WINDOW.min(self.len - offset) as usize, 0);
             if self.storage.read(self.segment, offset, &mut self.bytes).is_err() {
-                // a body that cannot be read must not hide the entries around it
+                // A bad sector in a body must not hide the entries around it, so the header alone is read.
                 self.bytes.truncate((wanted_end - offset) as usize);
                 self.storage.read(self.segment, offset, &mut self.bytes)?;
             }

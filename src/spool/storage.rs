@@ -1,4 +1,4 @@
-//! Where segments are kept: what a journal needs of a file system, and files that provide it.
+//! Storage of segments: the file system calls that a journal needs, as a trait, and their implementation by files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,61 +15,64 @@ use super::segment::{MAX_SEGMENT_HEADER_LEN, Owner};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// The end of the name of a file that was set aside.
+/// Suffix of a file that was set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
-/// Numbered segments of bytes. Each call may fail, and then may have had a part of its effect.
+/// Numbered append-only files. Each call may fail after a part of its effect, as a crash or a full disk can cause it.
 pub(crate) trait Storage {
-    /// Number of every segment that no other process uses, in any order, and the range of its entries, which begins with 0 if
-    /// its header is damaged; instead of the range, why one cannot be used.
+    /// Lists the segments that no other process uses, in any order: number and range of the entries, or why the segment
+    /// cannot be used. The range begins at 0 if the header is damaged.
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>>;
-    /// Bytes of a new segment.
+    /// Returns the length of a segment without entries.
     fn header_len(&self) -> u64 {
         0
     }
-    /// Makes a segment without entries, which must not exist.
+    /// Creates a segment without entries. It must not exist.
     fn create(&mut self, segment: u64) -> io::Result<()>;
-    /// Writes all pieces to the end of a segment, one behind the other.
+    /// Appends all pieces to a segment.
     fn append(&mut self, segment: u64, pieces: &[&[u8]]) -> io::Result<()>;
     /// Replaces one byte.
     fn write_byte(&mut self, segment: u64, offset: u64, byte: u8) -> io::Result<()>;
     /// Fills `buffer`, or fails with `UnexpectedEof`.
     fn read(&mut self, segment: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
-    /// Returns once the segment, its name included, would survive power loss.
+    /// Returns once the segment and its directory entry would survive a power loss.
     fn sync(&mut self, segment: u64) -> io::Result<()>;
-    /// Removes a segment. A damaged one is kept under another name, so that it is not listed any more.
+    /// Removes a segment, or renames it if it is damaged, so that it is no longer listed.
     fn retire(&mut self, segment: u64, is_damaged: bool) -> io::Result<()>;
-    /// Notes how many records are in all segments, by signal: later than they come, and earlier than they go.
+    /// Stores how many records are in all segments, by signal. Called after records are added and before they are
+    /// removed, so the stored number is never too high.
     fn note_records(&mut self, _records: [u64; Signal::COUNT]) {}
 }
 
-/// Whether a call failed for want of memory or descriptors: that says nothing of the segment, however long it lasts.
+/// Returns whether a call failed for lack of memory or descriptors, which says nothing about the segment.
 pub(super) fn lacks_resources(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
-/// Segments as files `<instance>-<number>.segment` of a directory, each with its owner in front, and locked while it is in
-/// use. No file stays open between two calls: each is one request's worth of work, and a forked child inherits nothing.
+/// Segments as files `<instance>-<number>.segment` of a directory, each with its owner in the header and locked while
+/// it is in use.
+///
+/// No file stays open between two calls, so a forked child inherits no descriptor. The cost is one `open` per request.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     directory: PathBuf,
     instance: String,
-    /// The recorder of this process; `None` if another process has left the segments.
+    /// Recorder of this process; `None` for the segments of a dead process.
     pub(super) recorder: Option<Arc<Recorder>>,
-    /// Owner of new segments, and of those whose header is damaged; `None` if it is unknown.
+    /// Owner of new segments, and of segments with a damaged header; `None` if unknown.
     pub(super) owner: Option<Owner>,
-    /// Owner whose segments are listed; `None` for any.
+    /// Owner whose segments are listed; `None` for every owner.
     pub(super) wanted: Option<Owner>,
-    /// Locks of the segments in use. Without them the segments are left to other processes.
+    /// Locks of the segments in use.
     pub(super) locks: BTreeMap<u64, Arc<Map>>,
-    /// Whether the last list met segments that another process uses.
+    /// True if the last [`Storage::list`] met segments that another process uses.
     pub(super) is_in_use: bool,
-    /// Whether the segments are only looked at: they are listed without locks, and every change is refused.
+    /// True for an inspection: segments are listed without locks, and every change is refused.
     pub(super) is_read_only: bool,
 }
 
 impl Files {
-    /// The directory must be there, and other users must not be able to write to it.
+    /// Uses a directory that exists and that other users cannot write to.
     pub(crate) fn new(directory: impl Into<PathBuf>, instance: impl Into<String>) -> Self {
         Self { directory: directory.into(), instance: instance.into(), ..Self::default() }
     }
@@ -82,7 +85,8 @@ impl Files {
         format!("{}-{segment}.segment", self.instance)
     }
 
-    /// The number of one of this instance's segments. A name that is written differently, such as with `007`, is no segment.
+    /// Returns the number in the name of one of this instance's segments. Other spellings, such as `007`, are not
+    /// segments.
     fn number(&self, name: &OsStr) -> Option<u64> {
         let name = name.to_str()?;
         let number =
@@ -94,7 +98,7 @@ impl Files {
         open_own(&self.path(segment), options)
     }
 
-    /// Number and length of every segment, in use or not; instead of the length, why one cannot be used.
+    /// Returns number and length of every segment, in use or not, or why the segment cannot be used.
     pub(super) fn segments(&self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
@@ -107,10 +111,11 @@ impl Files {
         Ok(segments)
     }
 
-    /// Returns the owner of a segment, if it is known, and where the entries begin: at 0 if the header is damaged.
+    /// Returns the owner of a segment, if known, and the offset of its first entry, which is 0 if the header is
+    /// damaged.
     ///
     /// # Errors
-    /// When the segment cannot be read, or has a layout that is not known here.
+    /// When the segment cannot be read, or has a layout of another version.
     pub(super) fn owner_of(&self, segment: u64, len: u64) -> io::Result<(Option<Owner>, u64)> {
         let mut bytes = vec![0; MAX_SEGMENT_HEADER_LEN.min(len) as usize];
         self.open(segment, OpenOptions::new().read(true))?.read_exact_at(&mut bytes, 0)?;
@@ -119,16 +124,16 @@ impl Files {
             Ok(None) => Ok((self.owner.clone(), 0)),
             Err(version) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                format!("its layout has the version {version}, which is not known here"),
+                format!("its layout has the version {version}, which this program does not know"),
             )),
         }
     }
 
-    /// Locks a segment, unless another process uses it or owns it. Returns the range of its entries.
+    /// Locks a segment and returns the range of its entries, or returns `None` if another process uses it.
     fn claim(&mut self, segment: u64, len: u64) -> io::Result<Option<Range<u64>>> {
         let path = self.path(segment);
         if self.is_read_only {
-            // A file that is gone was delivered meanwhile.
+            // A missing file was delivered by another process meanwhile.
             self.is_in_use |= is_in_use(&path).unwrap_or(true);
             let (owner, start) = self.owner_of(segment, len)?;
             self.owner = owner;
@@ -143,7 +148,7 @@ impl Files {
         Ok(Some(start..len))
     }
 
-    /// Called before each change.
+    /// Fails if the storage is read-only. Called before each change.
     fn check_access(&self) -> io::Result<()> {
         #[cfg(test)]
         tests::faults::strike()?;
@@ -151,26 +156,26 @@ impl Files {
     }
 }
 
-/// Returns the error that another owner's files are not delivered, and what to do.
+/// Returns the error for files of another owner, with the remedy.
 pub(super) fn not_ours(owner: Option<&Owner>) -> io::Error {
     let why = match owner {
         Some(owner) => format!(
             "left by {owner}, which delivers it at its next start, or run standpipe drain; give each service a directory"
         ),
-        None => "its header is damaged, which names its owner: standpipe drain delivers it".to_owned(),
+        None => "its header, which names the owner, is damaged: standpipe drain delivers it".to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// Makes a file that is this user's alone.
+/// Creates a file with mode 0600. Fails if the name exists or is a symbolic link.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW;
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// Opens a file that exists, if it can be one of ours.
+/// Opens a file if it is a regular file of this user.
 pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // without O_NONBLOCK, the opening of a planted FIFO waits for its other end
+    // Without O_NONBLOCK, opening a FIFO that someone planted would block.
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
@@ -182,7 +187,7 @@ pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
-/// Removes a file. A damaged one gets a name that nothing looks for instead, so that it can be examined.
+/// Removes a file. A damaged one is renamed to `*.damaged` instead, so that it can be examined.
 pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
     if !is_damaged {
         return fs::remove_file(path);
@@ -192,19 +197,19 @@ pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
     fs::rename(path, name)
 }
 
-/// The longest file that this process may write.
+/// Returns the maximum file size of this process (`ulimit -f`).
 #[allow(unsafe_code, reason = "std does not ask for limits")]
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
-pub(super) fn longest_file() -> u64 {
+pub(super) fn max_file_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the call fills the structure that it is given
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     limit.rlim_cur as u64
 }
 
-/// Refuses to write up to this place if the process may not: the system would end it, by SIGXFSZ.
+/// Fails if a file may not grow to `end` bytes. A write beyond the limit would raise SIGXFSZ, which ends the process.
 pub(super) fn check_file_size(end: u64) -> io::Result<()> {
-    match longest_file() {
+    match max_file_bytes() {
         longest if end > longest => Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("a file of {end} bytes is over this process's limit of {longest} (ulimit -f)"),
@@ -263,7 +268,7 @@ impl Storage for Files {
     fn sync(&mut self, segment: u64) -> io::Result<()> {
         self.check_access()?;
         self.open(segment, OpenOptions::new().write(true))?.sync_data()?;
-        // the directory holds the file's name
+        // The file's name is in the directory, which needs its own sync.
         File::open(&self.directory)?.sync_all()
     }
 
@@ -280,14 +285,14 @@ impl Storage for Files {
             None if self.is_read_only => {}
             None => {
                 let path = self.directory.join(format!("{}.recorder", self.instance));
-                // without a recorder, there is nothing to note
+                // Without a recorder there is no place for the number.
                 let _ = note_spooled(&path, records);
             }
         }
     }
 }
 
-/// Refuses what another user or program may have put in the place of a segment.
+/// Refuses files that another user or program may have put in the place of a segment.
 fn check(metadata: &Metadata) -> io::Result<()> {
     let refuse = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     if !metadata.is_file() {

@@ -1,4 +1,4 @@
-//! What one process leaves in a directory, and the next one makes of it.
+//! Hand-over from a dead process to the next one.
 
 use std::cell::RefCell;
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ mod recovery;
 const SLOTS: usize = 4;
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
-/// Where the first entry of a segment of the exporter `otlp` begins.
+/// Offset of the first entry in a segment of the exporter `otlp`.
 const ENTRIES_AT: usize = 18;
 
 /// A directory that is removed at the end.
@@ -47,26 +47,26 @@ impl Folder {
         Spool::open(&self.settings(), exporter, RESOURCE, SLOTS, 1).unwrap().unwrap()
     }
 
-    /// The spool of an exporter `otlp` of another service.
+    /// Opens the spool of an exporter `otlp` of another service.
     fn open_of(&self, service: &str) -> Spool {
         let mut resource = Resource::default();
         resource.set("service.name", Value::Str(service));
         Spool::open(&self.settings(), "otlp", &resource.field(), SLOTS, 1).unwrap().unwrap()
     }
 
-    /// As `standpipe drain` opens it.
+    /// Opens the spool like `standpipe drain`.
     fn open_to_drain(&self) -> Spool {
         let settings = SpoolSettings { drains: true, ..self.settings() };
         Spool::open(&settings, "otlp", RESOURCE, 0, 1).unwrap().unwrap()
     }
 
-    /// What a process leaves that dies with these requests on disk.
+    /// Leaves the files of a process that died with these requests on disk.
     fn leave(&self, exporter: &str, requests: &[&[u8]]) {
         let mut spool = self.open_as(exporter);
         requests.iter().for_each(|body| spool.append(Signal::Logs, 10, &[body], &|_, _| ()).unwrap());
     }
 
-    /// What a process leaves that dies with a record in its queue.
+    /// Leaves the files of a process that died with a record in its queue.
     fn leave_chunk(&self, is_sealed: bool) {
         let spool = self.open();
         let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
@@ -78,7 +78,8 @@ impl Folder {
         spool.recorder().close();
     }
 
-    /// What a process leaves that dies with a span that is open, and one that is in its queue and has its place still.
+    /// Leaves the files of a process that died with an open span, and with an ended span that is in the queue and still
+    /// has its place.
     fn leave_open_and_ended_span(&self) {
         let settings = SpoolSettings { open_spans: true, ..self.settings() };
         let spool = Spool::open(&settings, "otlp", RESOURCE, SLOTS, 1).unwrap().unwrap();
@@ -124,7 +125,7 @@ impl Folder {
         names
     }
 
-    /// The only file whose name ends like this.
+    /// Returns the only file with this suffix.
     fn file(&self, end: &str) -> PathBuf {
         let names = self.names();
         let mut names = names.iter().filter(|name| name.ends_with(end));
@@ -139,7 +140,7 @@ impl Drop for Folder {
     }
 }
 
-/// A framed log record that has nothing but the id of a trace.
+/// Returns a framed log record with only a trace id.
 fn record() -> Vec<u8> {
     let (mut record, mut frame) = (Vec::new(), Vec::new());
     encode_field(0x4a, &[7; 16], &mut record);
@@ -147,7 +148,7 @@ fn record() -> Vec<u8> {
     frame
 }
 
-/// Delivers all of a signal, and returns the bodies.
+/// Delivers all requests of a signal. Returns their bodies.
 fn drain(spool: &mut Spool) -> Vec<Vec<u8>> {
     drain_signal(spool, Signal::Logs)
 }
@@ -236,9 +237,9 @@ fn leaves_files_that_are_no_recorders_alone_and_removes_incomplete_ones() {
     notes.sort();
     let note = |name: &str, why| format!("{}: left alone: {why}", folder.0.join(name).display());
     let expected = [
-        note("0000000000000001.recorder", "it is no flight recorder"),
-        note("0000000000000002.recorder", "it is no flight recorder"),
-        note("0000000000000005.recorder", "its layout has the version 2, which is not known here"),
+        note("0000000000000001.recorder", "it is not a flight recorder"),
+        note("0000000000000002.recorder", "it is not a flight recorder"),
+        note("0000000000000005.recorder", "its layout has the version 2, which this program does not know"),
     ];
     assert_eq!(notes, expected);
     spool.close();
@@ -250,14 +251,14 @@ fn what_is_left_has_a_lock_and_no_descriptor() {
     let folder = Folder::new("descriptors");
     (0..3).for_each(|_| folder.leave("b", &[b"body"]));
     let holder = folder.open_as("b");
-    assert_eq!(holder.estates.len(), 3);
+    assert_eq!(holder.orphans.len(), 3);
     let is_ours = |path: &Path| path.starts_with(&folder.0);
     let open =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     assert_eq!(open.filter(|path| is_ours(path)).collect::<Vec<_>>(), Vec::<PathBuf>::new());
-    assert_eq!(folder.open_as("b").estates.len(), 0, "they are locked");
+    assert_eq!(folder.open_as("b").orphans.len(), 0, "they are locked");
     drop(holder);
-    assert_eq!(folder.open_as("b").estates.len(), 3);
+    assert_eq!(folder.open_as("b").orphans.len(), 3);
 }
 
 #[test]
@@ -296,7 +297,7 @@ fn what_seems_to_be_damaged_in_use_is_no_problem_before_its_process_has_ended() 
     let folder = Folder::new("inspected-in-use");
     let mut spool = folder.open();
     spool.tick(Instant::now());
-    // the state of a slot, as it may be read while it is used again
+    // The state of a slot, as it may be read while the slot is reused.
     folder.edit(".recorder", |bytes| bytes[2 * 4096..][..4].fill(0));
     let found = inspect(&folder.0).unwrap();
     assert_eq!((found[0].is_running, &found[0].problems[..]), (true, &[][..]));
@@ -315,7 +316,7 @@ fn what_is_damaged_is_counted_reported_and_kept() {
     let folder = Folder::new("damaged");
     folder.leave("otlp", &[b"first", b"second", b"third"]);
     let (segment, recorder) = (folder.file(".segment"), folder.file(".recorder"));
-    // the body of the second entry
+    // The body of the second entry.
     folder.edit(".segment", |bytes| bytes[ENTRIES_AT + 2 * 32 + 5] ^= 1);
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), Vec::<String>::new(), "of requests, only the headers are read");
@@ -368,7 +369,7 @@ fn reports_a_removed_segment_as_removed_and_counts_its_records() {
     }
     let segment = folder.file(".segment");
     fs::remove_file(&segment).unwrap();
-    spool.sync_if_due(Instant::now() + TICK);
+    spool.sync_if_due(Instant::now() + TICK_INTERVAL);
     assert_eq!(drain(&mut spool), Vec::<Vec<u8>>::new());
     assert_eq!(of_logs(spool.take_damaged()), Dropped { own: 14, of_others: 0 });
     let words = "another program has removed the file: 14 records are lost";
@@ -410,7 +411,7 @@ fn the_end_of_an_append_that_was_under_way_is_no_damage() {
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
     drop(spool);
-    // a process that could not deliver it has reported it
+    // A process that could not deliver the file has reported it.
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), Vec::<String>::new());
     assert_eq!(inspect(&folder.0).unwrap()[0].problems, Vec::<String>::new());
@@ -425,7 +426,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     let folder = Folder::new("damaged-recorder");
     folder.leave_chunk(true);
     let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
-    // the state of another slot: whether it is free is unknown
+    // The state of another slot, which may be free or not.
     folder.edit(".recorder", |bytes| {
         bytes[slot_headers + size_of::<SlotHeader>()..][..4].fill(0);
         bytes[slot_headers + 4096 + Chunk::SLOT_BYTES..][..4].copy_from_slice(b"data");
@@ -437,7 +438,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     assert_eq!(spool.take_notes(), [format!("{}: {words}", recorder.display())]);
     assert_eq!(drain(&mut spool).len(), 1);
     spool.close();
-    // but for the slot that was delivered
+    // Except for the slot that was delivered.
     whole[slot_headers..][..4].copy_from_slice(&crate::record::FREE.to_ne_bytes());
     assert!(fs::read(folder.file(".recorder.damaged")).unwrap() == whole);
     assert_eq!(folder.names().len(), 1);
@@ -449,14 +450,14 @@ fn what_nothing_proves_after_another_boot_is_reported_and_removed() {
     folder.leave_chunk(false);
     let (directory, recorder) = (Directory::open(&folder.0).unwrap(), folder.file(".recorder"));
     let search = Search { directory, wanted: None, limits: Limits::NONE, boot_id: [7; 16] };
-    let (mut estates, notes) = search.take_over_all().unwrap();
-    assert_eq!((estates.len(), notes.len()), (1, 0));
-    assert_eq!(estates[0].next(Signal::Logs).unwrap(), None);
+    let (mut orphans, notes) = search.take_over_all().unwrap();
+    assert_eq!((orphans.len(), notes.len()), (1, 0));
+    assert_eq!(orphans[0].next(Signal::Logs).unwrap(), None);
     let mut notes = Vec::new();
-    tidy(&mut estates, &mut notes);
+    tidy(&mut orphans, &mut notes);
     let words = "1 chunk may not have reached the disk before the system ended, and cannot be delivered";
     assert_eq!(notes, [format!("{}: {words}", recorder.display())]);
-    assert_eq!((estates.len(), folder.names()), (0, vec![]));
+    assert_eq!((orphans.len(), folder.names()), (0, vec![]));
 }
 
 #[test]
@@ -465,7 +466,7 @@ fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged()
     folder.leave("otlp", &[b"body"]);
     let old = SpoolSettings { age: Some(Duration::ZERO), ..folder.settings() };
     let mut spool = Spool::open(&old, "otlp", RESOURCE, SLOTS, 1).unwrap().unwrap();
-    // the clock may not have moved on
+    // The clock may show the same time.
     while of_logs(spool.expire()) == Dropped::default() {}
     spool.close();
     assert_eq!(folder.names(), Vec::<String>::new());
@@ -504,7 +505,7 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     let (age_ms, today) = (age.as_millis() as u64, now_ms());
     NOW_MS.set(Some(today - age_ms - 1));
     folder.leave("otlp", &[b"of last week"]);
-    // the system starts again, and knows no time
+    // The system boots without a clock.
     NOW_MS.set(Some(1000));
     folder.leave("otlp", &[b"first", b"second"]);
     NOW_MS.set(Some(2000));
@@ -515,12 +516,12 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     let at = Instant::now();
     assert_eq!(spool.tick(at).map(of_logs), Some(Dropped::default()));
     NOW_MS.set(Some(today));
-    let dropped = spool.tick(at + TICK).map(of_logs);
+    let dropped = spool.tick(at + TICK_INTERVAL).map(of_logs);
     assert_eq!(dropped, Some(Dropped { own: 0, of_others: 10 }), "that of last week alone");
     assert!(!spool.is_too_old(Signal::Logs));
-    // all go on getting older
+    // All entries continue to age.
     NOW_MS.set(Some(today + age_ms));
-    let dropped = spool.tick(at + TICK + age).map(of_logs);
+    let dropped = spool.tick(at + TICK_INTERVAL + age).map(of_logs);
     assert_eq!(dropped, Some(Dropped { own: 10, of_others: 10 }), "one is in hand");
     assert!(spool.is_too_old(Signal::Logs));
     spool.settle(Signal::Logs).unwrap();
@@ -537,7 +538,7 @@ fn reports_a_segment_of_another_version_and_leaves_it() {
         bytes[8] ^= 1;
     });
     let left_alone = folder.names();
-    let words = "its layout has the version 9, which is not known here";
+    let words = "its layout has the version 9, which this program does not know";
     let mut spool = folder.open();
     let path = folder.file(".segment");
     assert_eq!(spool.take_notes(), [format!("{}: left alone: {words}", path.display())]);
@@ -557,7 +558,7 @@ fn reports_a_recorder_that_cannot_be_set_aside() {
     assert!(notes.len() == 2 && notes[1].starts_with(&expected), "{notes:?}");
 }
 
-/// A forked child that does nothing, and ends with this.
+/// A forked child that does nothing. Dropping this ends the child.
 struct Child(libc::pid_t);
 
 impl Child {
@@ -588,7 +589,8 @@ impl Drop for Child {
     }
 }
 
-/// Does something of which a child is forked in the middle, while it uses the disk and keeps no caller from the fork lock.
+/// Runs `work`, and forks a child in the middle of it, while it uses the disk. No caller waits for the fork lock
+/// meanwhile.
 fn forked_meanwhile<T>(work: impl FnOnce() -> T) -> (T, Child) {
     watch();
     let forked = Rc::new(RefCell::new(None));
@@ -613,10 +615,10 @@ fn no_caller_waits_for_the_disk_and_a_child_that_is_forked_meanwhile_keeps_no_lo
     let folder = Folder::new("fork-lock");
     let (mut spool, _child) = forked_meanwhile(|| folder.open());
     folder.leave("otlp", &[b"body"]);
-    let ((), _child) = forked_meanwhile(|| spool.look());
-    assert_eq!(spool.estates.len(), 1);
+    let ((), _child) = forked_meanwhile(|| spool.search_again());
+    assert_eq!(spool.orphans.len(), 1);
     drop(spool);
-    assert_eq!(folder.open().estates.len(), 1);
+    assert_eq!(folder.open().orphans.len(), 1);
     assert_eq!(folder.names().len(), 2, "a spool that was never used leaves nothing: {:?}", folder.names());
     let exporter = crate::Exporter::http("http://127.0.0.1:9").spool(&folder.0).queue_bytes(1 << 20);
     let config = crate::Config::new().exporter(exporter);

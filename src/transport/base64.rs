@@ -1,8 +1,8 @@
-//! Base64, padded: for credentials, binary metadata and JSON.
+//! Base64 for credentials, binary metadata and JSON.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Padded.
+/// Encodes with padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -16,7 +16,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Padded or not.
+/// Decodes text with or without padding.
 pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
     let end = value.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     let mut bytes = Vec::with_capacity(end / 4 * 3 + 2);
@@ -26,7 +26,7 @@ pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
             let digit = DIGITS.iter().position(|known| known == byte)?;
             bits = bits << 6 | digit as u32;
         }
-        // four digits are three bytes, three are two, two are one
+        // Four digits are three bytes, three are two, two are one.
         let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
         bits <<= 6 * (4 - group.len());
         bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);
@@ -34,12 +34,12 @@ pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a proxy wants to see of a user and a password.
+/// Returns the header value of Basic authentication.
 pub(super) fn basic_credentials(user: &str, password: &str) -> String {
     encode(format!("{user}:{password}").as_bytes())
 }
 
-/// The password in the value of a header that says `Basic`.
+/// Returns the password in a header value of Basic authentication.
 pub(super) fn basic_password(value: &str) -> Option<String> {
     let (scheme, credentials) = value.trim_start().split_once(' ')?;
     let decoded = decode(credentials.trim().as_bytes()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;

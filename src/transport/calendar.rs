@@ -1,10 +1,11 @@
-//! Days and dates of the Gregorian calendar, and the `Retry-After` header, which may hold a date. Pure: the present is an argument.
+//! Dates of the Gregorian calendar, and the `Retry-After` header, which may contain a date. Pure: the current time is
+//! an argument.
 
 use std::time::{Duration, SystemTime};
 
 /// Returns the number of days from 1970-01-01 to a date, negative for earlier dates.
 ///
-/// The year begins in March here, so that a leap day is its last day.
+/// Internally, a year begins in March, so that a leap day is its last day.
 #[must_use]
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
@@ -25,18 +26,18 @@ pub fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Returns the delay that a `Retry-After` header asks for, in seconds or as an HTTP date. A date that has passed means now.
+/// Returns the delay of a `Retry-After` header, which is in seconds or an HTTP date. A date in the past means no delay.
 pub(crate) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit are a long time, too.
+        // A number above u64 is a long time, too.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_seconds(text)?))?;
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that may be sent today.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that senders may generate (RFC 9110, section 5.6.7).
 fn unix_seconds(date: &str) -> Option<u64> {
     let mut words = date.split(' ');
     words.next().filter(|weekday| weekday.len() == 4 && weekday.ends_with(','))?;

@@ -1,4 +1,4 @@
-//! The way to a server: through a proxy or directly, in plain text or over TLS. HTTP and gRPC share it.
+//! Connections to a server, directly or through a proxy, in plain text or over TLS. HTTP and gRPC share this code.
 
 use std::error::Error;
 use std::fmt;
@@ -24,24 +24,26 @@ use crate::config::TlsSettings;
 use crate::process::Driver;
 use crate::record::Signal;
 
-/// The way to the server of an exporter, checked. All signals of an exporter have the same scheme, host and port.
+/// The checked connection settings of an exporter. All its signals have the same scheme, host and port.
 #[derive(Debug, Clone)]
 pub(super) struct Route {
     host: String,
     port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The proxy opens a tunnel to the server. Otherwise the proxy forwards requests.
+    /// True if the proxy opens a tunnel to the server, false if it forwards requests.
     is_tunnelled: bool,
     proxy_tls: Option<TlsConnector>,
     tls: Option<TlsConnector>,
 }
 
 impl Route {
-    /// `protocol` is the one that TLS must lead to. HTTP/2 has no way through a proxy but a tunnel.
+    /// Checks the settings. `protocol` is the one that TLS must negotiate (ALPN). HTTP/2 uses a proxy only through a
+    /// tunnel.
     ///
     /// # Errors
-    /// When the endpoint, the certificates or the proxy cannot be used.
+    /// When the endpoint, headers, certificates or proxy cannot be used.
     pub(super) fn new(settings: &ConnectionSettings, protocol: Option<&[u8]>) -> Result<Self, SetupError> {
+        settings.check_head().map_err(|error| error.to_string())?;
         let url = settings.url(Signal::Traces);
         let (host, port) = host_and_port(&url).ok_or("the endpoint cannot be read")?;
         let is_https = url.starts_with("https:");
@@ -60,7 +62,7 @@ impl Route {
         })
     }
 
-    /// Lets connections keep the certificate of the server, for a probe.
+    /// Makes connections keep the certificate of the server, for a probe.
     ///
     /// # Errors
     /// When the certificates cannot be used.
@@ -70,7 +72,7 @@ impl Route {
         Ok(())
     }
 
-    /// Returns the proxy that makes the requests itself.
+    /// Returns the proxy if it forwards requests.
     pub(super) fn forwarder(&self) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| !self.is_tunnelled)
     }
@@ -99,6 +101,7 @@ impl Route {
     /// Returns a connector for one transport of one process.
     pub(super) fn open(&self, interrupter: &Arc<Interrupter>, driver: Driver) -> Connector {
         let (host, port) = self.proxy.as_ref().map_or((self.host.as_str(), self.port), Proxy::peer);
+        // Each transport has its own session cache: a forked child must not share a lock with its parent.
         let without_sessions = |tls: &Option<TlsConnector>| tls.as_ref().map(TlsConnector::without_sessions);
         let (proxy_tls, tls) = (without_sessions(&self.proxy_tls), without_sessions(&self.tls));
         Connector {
@@ -134,6 +137,7 @@ impl Connector {
         let secured = tls.connect(stream);
         #[cfg(feature = "probe")]
         {
+            // Taken before the result is checked, because a probe shows invalid certificates, too.
             timeline.certificate = tls.take_certificate();
         }
         let stream = secured?;
@@ -145,7 +149,7 @@ impl Connector {
         Ok(stream)
     }
 
-    /// Opens a connection that leads to the server, or to a proxy that forwards requests.
+    /// Opens a connection to the server, or to a proxy that forwards requests.
     fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Stream, NetworkError> {
         timeline.addresses = self.lookup.addresses(deadline).map_err(NetworkError::of_lookup)?;
         timeline.resolved = Some(Instant::now());
@@ -162,36 +166,36 @@ impl Connector {
     }
 }
 
-/// When each step of a connection was done, and what was found.
+/// Times and findings of each step of a connection.
 #[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe reports the steps"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     pub(crate) resolved: Option<Instant>,
     /// Addresses of the server, or of the proxy.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// When the connection led to the server, or to a proxy that forwards requests.
+    /// When the connection to the server, or to a proxy that forwards requests, was open.
     pub(crate) connected: Option<Instant>,
-    /// The address that answered.
+    /// Address that accepted the connection.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) secured: Option<Instant>,
-    /// Certificate of the server in DER, also if it is not valid.
+    /// Certificate of the server in DER, even if it is not valid.
     #[cfg(feature = "probe")]
     pub(crate) certificate: Option<Vec<u8>>,
     #[cfg(feature = "probe")]
     pub(crate) tls_version: &'static str,
-    /// The first bytes from the server, decrypted.
+    /// First bytes from the server, decrypted.
     #[cfg(feature = "probe")]
     pub(crate) first_bytes: Vec<u8>,
 }
 
-/// Why a connection could not be made, or broke.
+/// Why a connection failed.
 #[derive(Debug)]
 pub(crate) enum NetworkError {
     TimedOut,
     HostNotFound(io::Error),
     Io(io::Error),
     Tls(TlsFault),
-    /// The proxy answered for itself. There is advice if it refused the credentials or the server.
+    /// The proxy itself answered with an error. `advice` is set if it refused the credentials or the server.
     ProxyStatus {
         status: String,
         advice: Option<String>,
@@ -207,7 +211,7 @@ impl NetworkError {
     fn of_lookup(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::TimedOut => Self::TimedOut,
-            // The lookup could not even begin: no thread or no file was left for it.
+            // The lookup could not begin, because no thread or file descriptor was available.
             _ if error.raw_os_error().is_some() => Self::Io(error),
             _ => Self::HostNotFound(error),
         }
@@ -223,6 +227,7 @@ impl NetworkError {
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
+            // A wrong certificate stays wrong until someone acts.
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
             Self::Io(error)

@@ -1,48 +1,48 @@
 //! Opens TCP connections: looks up a host, races its addresses, and lets another thread end an attempt.
 //!
-//! The system's DNS lookup has no timeout, so it runs on a thread of its own: one at a time, and none for an IP address.
+//! The system's DNS lookup has no timeout, so it runs on its own thread: one at a time, and none for an IP address.
 //!
-//! Addresses are tried as by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250 ms before
-//! the next one is tried beside it. The family that answered is first the next time, so a black-holed family delays one
-//! connection by one head start. std has only blocking connects, so each address gets a short-lived thread. A thread that loses the
-//! race ends by the deadline of its attempt, and closes its connection.
+//! Addresses are tried by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250
+//! ms before the next one is tried in parallel. The address family that succeeded is tried first the next time, so an
+//! unreachable family delays only one connection. std has only blocking connects, so each address gets a short-lived
+//! thread. A thread that loses the race ends by the deadline of its attempt and closes its connection.
 //!
-//! Where no thread may be started (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
-//! after the other: each for one head start, then each again for a share of the rest of the time.
+//! Without threads (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
+//! after the other: each for one head start, then each again for a share of the remaining time.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::process::{Driver, spawn};
+use crate::process::{Driver, lock, spawn};
 
 /// Time that an address has before the next one is tried.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Threads that connect at the same time, including those that lost an earlier race.
+/// Maximum threads that connect at the same time, including those that lost an earlier race.
 const MAX_THREADS: usize = 4;
 
 type Found = io::Result<Vec<SocketAddr>>;
 
-/// Looks up one host, once or again.
+/// Looks up one host.
 #[derive(Debug)]
 pub(super) struct Lookup {
     host: String,
     port: u16,
     driver: Driver,
-    /// A lookup that took longer than the attempt which began it: the next attempt waits for it, too.
+    /// Unfinished lookup of an earlier attempt. The next attempt waits for its result.
     pending: Option<Arc<Mailbox<Found>>>,
 }
 
 impl Lookup {
-    /// Strips the brackets of an IPv6 address in a URL.
+    /// Creates the lookup of a host. An IPv6 address may be in brackets.
     pub(super) fn new(host: &str, port: u16, driver: Driver) -> Self {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Self { host, port, driver, pending: None }
     }
 
-    /// Asks anew each time, as a host may have moved, unless an earlier question is unanswered: its answer is used.
+    /// Looks up the host, which may have moved since the last time, or waits for an unfinished lookup.
     ///
     /// # Errors
     /// `TimedOut` at the deadline, `NotFound` if there is no such host, or the failure of the system.
@@ -68,17 +68,17 @@ impl Lookup {
         })
     }
 
-    /// Starts the thread that asks the system.
+    /// Starts the lookup thread.
     fn begin(&self) -> io::Result<Arc<Mailbox<Found>>> {
         let (host, port, mailbox) = (self.host.clone(), self.port, Arc::new(Mailbox::new()));
         let own = Arc::clone(&mailbox);
-        // The attempt may have ended already; then the next one takes the answer.
+        // If the attempt has already ended, the next one takes the result.
         spawn("standpipe-lookup", move || own.put(ask(&host, port)))?;
         Ok(mailbox)
     }
 }
 
-/// Asks the system.
+/// Calls the system's resolver.
 fn ask(host: &str, port: u16) -> Found {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
@@ -90,9 +90,9 @@ type Results = Mailbox<io::Result<TcpStream>>;
 pub(super) struct Dialer {
     driver: Driver,
     pub(super) interrupter: Arc<Interrupter>,
-    /// Whether the last connection was over IPv4.
+    /// True if the last connection was over IPv4.
     prefers_ipv4: AtomicBool,
-    /// Each connecting thread holds a clone.
+    /// Counts the connecting threads: each holds a clone.
     threads: Arc<()>,
 }
 
@@ -111,8 +111,10 @@ impl Dialer {
         }
         let addresses = self.order(addresses);
         let stream = match (&addresses[..], self.driver) {
+            // Usually connects without another thread. A blocked connect cannot be interrupted, so it gets one head
+            // start.
             ([address], Driver::OwnThread) => match connect(address, time_left(deadline)?.min(HEAD_START)) {
-                // A thread of its own waits for the address, so that the attempt can be ended.
+                // Continues on another thread, so that the attempt can be interrupted.
                 Err(error) if error.kind() == ErrorKind::TimedOut => self.race(&addresses, deadline),
                 connected => connected,
             },
@@ -123,6 +125,7 @@ impl Dialer {
         let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
         self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
         let stream = Arc::new(stream);
+        // After the connect, because an interruption in between must not be missed: `watch` checks for one.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
@@ -148,13 +151,14 @@ impl Dialer {
                 [address, rest @ ..] if self.start(&results, *address, share.min(left)) => {
                     (waiting, running) = (rest, running + 1);
                 }
+                // No thread can be started, so this thread connects.
                 [_, ..] if running == 0 => return connect_in_turn(waiting, deadline),
                 [] if running == 0 => break,
                 _ => {}
             }
             match results.take(left.min(HEAD_START)) {
                 Some(Ok(stream)) => return Ok(stream),
-                // The interrupter's message, which ends the loop, is of no address.
+                // May be the interrupter's message, which belongs to no thread and ends the loop.
                 Some(Err(error)) => (running, failure) = (running.saturating_sub(1), clearer(failure, error)),
                 None => {}
             }
@@ -162,17 +166,18 @@ impl Dialer {
         Err(failure)
     }
 
-    /// Starts a thread that connects to `address`; returns false if there is no thread left.
+    /// Starts a thread that connects to `address`. Returns false if there are too many.
     fn start(&self, results: &Arc<Results>, address: SocketAddr, timeout: Duration) -> bool {
         let thread = Arc::clone(&self.threads);
-        // `self` and `thread` hold one each.
+        // `self` and `thread` each hold one reference in addition.
         if Arc::strong_count(&self.threads) > MAX_THREADS + 1 {
             return false;
         }
+        // Weak, so that a thread that loses the race does not keep the results of the race alive.
         let results = Arc::downgrade(results);
         let started = spawn("standpipe-connect", move || {
             let connected = connect(&address, timeout);
-            // After the race, the connection is closed.
+            // After the race, dropping the result closes the connection.
             if let Some(results) = results.upgrade() {
                 results.put(connected);
             }
@@ -182,7 +187,7 @@ impl Dialer {
     }
 }
 
-/// Tries each address for one head start, and then each again for an equal share of the rest of the time.
+/// Tries each address for one head start, then each again for an equal share of the remaining time.
 fn connect_in_turn(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failure = ErrorKind::TimedOut.into();
     let turns = 2 * addresses.len();
@@ -197,12 +202,12 @@ fn connect_in_turn(addresses: &[SocketAddr], deadline: Instant) -> io::Result<Tc
     Err(failure)
 }
 
-/// Returns the error that tells more: a refusal rather than a time-out.
+/// Returns the more informative error: a refusal rather than a timeout.
 fn clearer(before: io::Error, now: io::Error) -> io::Error {
     if now.kind() == ErrorKind::TimedOut { before } else { now }
 }
 
-/// A channel from threads to one waiting thread. std's and crossbeam's channels take eleven kilobytes more of a small binary.
+/// A channel with one receiver. std's and crossbeam's channels would add eleven kilobytes to a small binary.
 #[derive(Debug)]
 struct Mailbox<T> {
     messages: Mutex<Vec<T>>,
@@ -215,45 +220,42 @@ impl<T> Mailbox<T> {
     }
 
     fn put(&self, message: T) {
-        self.lock().push(message);
+        lock(&self.messages).push(message);
         self.has_more.notify_one();
     }
 
-    /// Waits for a message, for at most `longest`.
+    /// Waits up to `longest` for a message.
     fn take(&self, longest: Duration) -> Option<T> {
-        let waited = self.has_more.wait_timeout_while(self.lock(), longest, |messages| messages.is_empty());
+        let waited =
+            self.has_more.wait_timeout_while(lock(&self.messages), longest, |messages| messages.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0.pop()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Connects to one address.
 ///
 /// # Errors
-/// `TimedOut` when the time is up, or the failure of the connect.
+/// `TimedOut` after `timeout`, or the error of the connect.
 pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(address, timeout)?;
-    // Each write is a whole piece: waiting to fill a packet would only delay its end.
+    // Each write is a complete piece. Nagle's algorithm would only delay its end.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Returns the time until the deadline; never zero, which sockets would take for no limit at all.
+/// Returns the time until the deadline. Never zero, which sockets would treat as no limit.
 pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
     left.ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Returns whether the peer reads no more. It may have sent the reason before.
+/// Returns whether the peer has stopped reading. It may have sent the reason before.
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
-    // Windows may report the last one.
+    // Windows may report `ConnectionAborted`.
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
 }
 
-/// Ends an attempt of another thread, or all of them.
+/// Lets another thread end the current attempt, or all attempts.
 #[derive(Debug, Default)]
 pub(super) struct Interrupter {
     state: Mutex<State>,
@@ -270,45 +272,45 @@ struct State {
 
 impl Interrupter {
     pub(super) fn forget_cut(&self) {
-        self.lock().is_cut = false;
+        lock(&self.state).is_cut = false;
     }
 
-    /// Makes `socket` the one to break.
+    /// Registers the socket that an interruption shuts down.
     ///
     /// # Errors
-    /// `ConnectionAborted` if the attempt was ended before.
+    /// `ConnectionAborted` if the attempt was already ended.
     pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.socket = Arc::downgrade(socket);
         if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
 
-    /// Makes the thread that waits for this race wake when the attempt is ended.
+    /// Registers the race that an interruption wakes.
     fn watch_race(&self, race: &Arc<Results>) {
-        self.lock().race = Arc::downgrade(race);
+        lock(&self.state).race = Arc::downgrade(race);
     }
 
     /// Returns whether this attempt was ended.
     pub(super) fn is_broken(&self) -> bool {
-        self.lock().is_broken()
+        lock(&self.state).is_broken()
     }
 
     /// Ends this attempt and all later ones.
     pub(super) fn interrupt_for_good(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_interrupted_for_good = true;
         state.end_attempt();
     }
 
     /// Ends this attempt, or the one that is about to begin.
     pub(super) fn cut(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_cut = true;
         state.end_attempt();
     }
 
     /// Returns a function that [ends all attempts](Self::interrupt_for_good).
-    // Not by ureq's agent: a clone of it would keep the connection open.
+    // Not through ureq's agent, because a clone of it would keep the connection open.
     pub(super) fn interrupting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
         Box::new(move || interrupter.interrupt_for_good())
@@ -318,10 +320,6 @@ impl Interrupter {
     pub(super) fn cutting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
         Box::new(move || interrupter.cut())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -335,7 +333,7 @@ impl State {
             race.put(Err(ErrorKind::TimedOut.into()));
         }
         if let Some(socket) = self.socket.upgrade() {
-            // An error means that the socket is broken already.
+            // An error means that the socket is already disconnected.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

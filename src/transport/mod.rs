@@ -24,9 +24,13 @@
 //! | Which proxy is used? | `proxy.rs` |
 //! | Where are bodies compressed? | `gzip.rs` |
 //! | Where are secrets removed from messages? | `redact.rs` |
-//! | How is an attempt ended in time? | `stream.rs`; by another thread: `dial.rs` |
+//! | How is an attempt ended in time? | `stream.rs`; by another thread: `Interrupter` in `dial.rs` |
 //! | What does a probe send? | `http/probe_request.rs`, `grpc/probe_request.rs` |
 //! | How do tests replace the network? | `tests/gate.rs` |
+//!
+//! Lock order: `HttpConnector::connector` (held while a connection is made), then `Interrupter::state`, then
+//! `Mailbox::messages`. The timeline and the recorded certificate of a probe have leaf locks. A forked child opens its
+//! own transports, so it never meets a lock that a thread of its parent holds.
 
 use std::error::Error;
 use std::fmt;
@@ -77,30 +81,30 @@ pub(crate) use tls::TlsFaultKind;
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
-    /// Forgets a cut: the attempt that begins is another one than the one that was cut.
+    /// Forgets an earlier cut, so that the next attempt is not ended by it.
     fn forget_cut(&mut self) {}
 
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
 
-    /// A function that ends a running `send` from another thread, and all later ones at once.
+    /// Returns a function that ends a running `send` from another thread, and all later ones at once.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
 
-    /// A function that ends a running `send` from another thread, if that is possible, and each later one until
-    /// [`forget_cut`](Self::forget_cut). Those after it use a new connection.
+    /// Returns a function that ends a running `send` from another thread, if possible, and later ones until
+    /// [`forget_cut`](Self::forget_cut). The next attempts use a new connection.
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
 }
 
-/// One request's worth of records.
+/// The records of one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     pub(crate) signal: Signal,
-    /// A whole `Export…ServiceRequest`, uncompressed, piece by piece.
+    /// A complete `Export…ServiceRequest`, uncompressed, in pieces.
     pub(crate) body: &'a [&'a [u8]],
 }
 
 impl Payload<'_> {
-    /// Bytes of the body.
+    /// Returns the length of the body.
     fn len(&self) -> usize {
         self.body.iter().map(|piece| piece.len()).sum()
     }
@@ -144,7 +148,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The same verdict, with its text passed through `edit`.
+    /// Passes the text of the verdict through `edit`.
     fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Accepted => Self::Accepted,
@@ -165,13 +169,13 @@ impl Verdict {
 #[cfg(feature = "probe")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResponse {
-    /// The gRPC status code; 0 is success.
+    /// gRPC status code; 0 is success.
     pub(crate) code: u32,
-    /// The code's name, like `UNAVAILABLE`.
+    /// Name of the code, such as `UNAVAILABLE`.
     pub(crate) name: String,
-    /// May be empty.
+    /// Message of the server, which may be empty.
     pub(crate) message: String,
-    /// What is wrong with a successful response.
+    /// Defect of a successful response.
     pub(crate) odd: Option<&'static str>,
 }
 
@@ -225,10 +229,10 @@ pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, SetupErr
     Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".into())
 }
 
-/// Prepares a transport that prints requests instead of sending them. A patient transport keeps what it cannot print.
+/// Prepares a transport that prints requests instead of sending them. With `is_patient`, a failed write is retried.
 ///
 /// # Errors
-/// If this build has no console.
+/// When this build has no console exporter.
 #[cfg(feature = "console")]
 pub(crate) fn console(is_patient: bool) -> Result<Opener, SetupError> {
     Ok(Box::new(move || Box::new(console::Console::new(is_patient))))
@@ -239,7 +243,8 @@ pub(crate) fn console(_: bool) -> Result<Opener, SetupError> {
     Err("this build cannot print; build standpipe with its feature \"console\"".into())
 }
 
-/// Makes the first letter small: our messages begin in lower case, those of the operating system do not.
+/// Makes the first letter lower-case, as in our messages; those of the operating system begin with an upper-case
+/// letter.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! HTTP proxies: the one that the environment names, its credentials, and tunnels through it (`CONNECT`).
+//! HTTP proxies: selection by the environment, credentials, and tunnels (`CONNECT`).
 
 use std::io::{self, Read, Write};
 
@@ -10,7 +10,7 @@ use super::base64::basic_credentials;
 use super::connect::NetworkError;
 use crate::config::{Proxy as Setting, proxy_for};
 
-/// Longest head of a proxy's response to `CONNECT`.
+/// Maximum head of a proxy's response to `CONNECT`.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// A proxy, and the environment variable that names it.
@@ -24,8 +24,8 @@ impl Proxy {
     /// Returns the proxy for a URL.
     ///
     /// # Errors
-    /// When the environment names a proxy that cannot be used: going past it is not what the user wants. The message does not show
-    /// the address, which may contain a password.
+    /// When the environment names a proxy that cannot be used: bypassing it would not be what the user wants. The
+    /// message does not show the address, which may contain a password.
     pub(super) fn choose(
         setting: Setting,
         url: &str,
@@ -70,9 +70,10 @@ impl Proxy {
         Some(format!("Basic {credentials}"))
     }
 
-    /// Returns the texts that no message may show, in case the proxy repeats them.
+    /// Returns texts that no message may show, in case the proxy repeats them.
     pub(super) fn secrets(&self) -> impl Iterator<Item = String> {
         let password = self.proxy.password().filter(|password| !password.is_empty());
+        // Without a password, the user name is not a secret.
         password.map(str::to_owned).into_iter().chain(self.authorization().filter(|_| password.is_some()))
     }
 
@@ -88,6 +89,7 @@ impl Proxy {
         };
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
+        // No body follows a successful CONNECT, and the body of a refusal is not read: the connection is closed.
         let head = read_head(wire)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse::<StatusCode>().ok());
         match status {
@@ -97,8 +99,8 @@ impl Proxy {
         }
     }
 
-    /// Returns the error for a status of the proxy itself, with advice if the user must correct a variable. It does not quote the
-    /// proxy, which may repeat the password.
+    /// Returns the error for an error status of the proxy itself, with advice if the user must correct a variable. It
+    /// does not quote the proxy, which may repeat the password.
     pub(super) fn refusal(&self, status: StatusCode) -> NetworkError {
         let variable = self.variable;
         let advice = match status.as_u16() {
@@ -109,14 +111,14 @@ impl Proxy {
         NetworkError::ProxyStatus { status: status_text(status), advice }
     }
 
-    /// Names the proxy, and the variable that it comes from, in an error on the way to it.
+    /// Adds the proxy and its environment variable to an error on the way to it.
     pub(super) fn name(&self, error: NetworkError) -> NetworkError {
         let proxy = format!("proxy {} ({})", self.shown(), self.variable);
         NetworkError::AtProxy { proxy, error: Box::new(error) }
     }
 }
 
-/// Reads byte by byte, because bytes that follow the head are not the proxy's.
+/// Reads a response head byte by byte, because the bytes behind it belong to the server.
 fn read_head(wire: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -160,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// The host of the chosen proxy, or the error.
+    /// Returns the host of the chosen proxy, or the error.
     fn chosen(url: &str, environment: &[(&str, &str)]) -> Result<Option<String>, String> {
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
@@ -264,7 +266,7 @@ mod tests {
         Proxy { variable: "HTTPS_PROXY", proxy: ureq::Proxy::new(address).expect(address) }
     }
 
-    /// The request to the proxy, its outcome, and what was left unread.
+    /// Returns the request to the proxy, its outcome, and what was left unread.
     fn open(address: &str, answer: &[u8]) -> (String, Result<(), String>, Vec<u8>) {
         let mut wire = Wire { request: Vec::new(), answer: Cursor::new(answer.to_vec()) };
         let outcome = proxy(address).open_tunnel(&mut wire, "collector:4317").map_err(|error| error.what());

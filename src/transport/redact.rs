@@ -1,25 +1,26 @@
-//! Redaction: no message shows a secret that a server repeats, as it was sent or in another form (JSON, URL, base64, hex).
+//! Redaction of secrets in messages. Servers and proxies may repeat a secret as it was sent or in another form (JSON,
+//! URL, base64, hex).
 
 use std::fmt::{self, Write};
 use std::ops::Range;
 
 use super::base64;
 
-/// Shorter words of a secret, such as `Basic` and `Bearer`, may be shown. Of longer ones no part of this length is, at any
-/// position.
+/// Length of the parts of a secret that are searched, at any position. Shorter words, such as `Basic` and `Bearer`, may
+/// be shown.
 const PART: usize = 8;
-/// The shortest beginning of a longer word that is redacted at the end of a message, which may have been cut there.
+/// Minimum length of a secret's beginning that is redacted at the end of a message, which may have been cut there.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 
-/// What is looked for. Case makes no difference: a server may have changed it.
+/// The secrets to redact. Case does not matter, because a server may change it.
 #[derive(Clone, Default)]
 pub(super) struct Secrets {
-    /// All parts of all words, in order.
+    /// All parts of all words, sorted.
     parts: Vec<[u8; PART]>,
-    /// Tokens as they are, and what they become in JSON, in URLs, in base64 and in hexadecimal digits.
+    /// Complete tokens, and their forms in JSON, URLs, base64 and hexadecimal digits.
     wholes: Vec<Vec<u8>>,
-    /// Of what a message that was cut may hold the beginning.
+    /// Forms whose beginning may be at the end of a cut message.
     beginnings: Vec<Vec<u8>>,
 }
 
@@ -27,6 +28,7 @@ impl Secrets {
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Self::default();
         for secret in secrets {
+            // A server may decode Basic credentials and repeat the password alone.
             if let Some(password) = base64::basic_password(secret) {
                 all.add(&password);
             }
@@ -38,7 +40,7 @@ impl Secrets {
     }
 
     fn add(&mut self, secret: &str) {
-        // a token, or a single value of a query or a cookie
+        // A word is a token, or a single value of a query or a cookie.
         let words = secret.split([' ', '\t', '/', '?', '&', ';', '=']);
         for word in words.filter(|word| word.len() >= PART) {
             forms(word).iter().for_each(|form| self.add_parts(form));
@@ -50,7 +52,7 @@ impl Secrets {
         }
     }
 
-    /// The text without them.
+    /// Returns the text with its secrets replaced.
     pub(super) fn redact(&self, text: String) -> String {
         let lower = text.to_ascii_lowercase();
         let mut found = self.find(lower.as_bytes());
@@ -63,7 +65,7 @@ impl Secrets {
         let mut redacted = String::with_capacity(text.len());
         let mut follows_hidden = false;
         for (at, character) in text.char_indices() {
-            // A character is hidden as a whole.
+            // A character with any hidden byte is hidden.
             let hides = is_hidden[at..at + character.len_utf8()].contains(&true);
             match hides {
                 true if !follows_hidden => redacted.push_str(HIDDEN),
@@ -76,12 +78,13 @@ impl Secrets {
     }
 
     fn add_parts(&mut self, form: &[u8]) {
+        // A part that begins inside a character would match unrelated text of the same script.
         let begins_a_character = |part: &&[u8]| part[0] & 0b1100_0000 != 0b1000_0000;
         let parts = form.windows(PART).filter(begins_a_character);
         self.parts.extend(parts.filter_map(|part| <[u8; PART]>::try_from(part).ok()));
     }
 
-    /// Where they are.
+    /// Returns the ranges of secrets in a lower-case text.
     fn find(&self, lower: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for (at, part) in lower.windows(PART).enumerate() {
@@ -89,6 +92,7 @@ impl Secrets {
                 <[u8; PART]>::try_from(part).is_ok_and(|part| self.parts.binary_search(&part).is_ok());
             match found.last_mut() {
                 _ if !is_known => {}
+                // Overlapping parts are one range.
                 Some(last) if last.end >= at => last.end = at + PART,
                 _ => found.push(at..at + PART),
             }
@@ -100,7 +104,7 @@ impl Secrets {
         found
     }
 
-    /// A message that was cut to its length may end within a token.
+    /// Returns the beginning of a secret at the end of a message, which may have been cut there.
     fn find_cut(&self, lower: &[u8]) -> Option<Range<usize>> {
         let cut = self
             .beginnings
@@ -116,12 +120,12 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What a word may look like in an answer, in lower case.
+/// Returns the forms that a word may have in a response, in lower case.
 fn forms(word: &str) -> Vec<Vec<u8>> {
     let mut percent = String::new();
     let mut hexadecimal = String::new();
     for byte in word.bytes() {
-        // writing to memory cannot fail
+        // Writing to memory cannot fail.
         let _ = match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 percent.write_char(byte.into())
@@ -131,6 +135,7 @@ fn forms(word: &str) -> Vec<Vec<u8>> {
         let _ = write!(hexadecimal, "{byte:02x}");
     }
     let json = word.replace('\\', "\\\\").replace('"', "\\\"");
+    // Some JSON encoders escape the slash.
     let slashed = json.replace('/', "\\/");
     let encoded = base64::encode(word.as_bytes());
     let mut forms = Vec::new();

@@ -1,4 +1,4 @@
-//! Connections on which every read and write ends by a deadline, whatever the peer does: TCP, and TLS over it.
+//! TCP and TLS connections whose reads and writes end by a deadline, whatever the peer does.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 #[cfg(feature = "probe")]
@@ -12,8 +12,9 @@ use super::dial::connect;
 use super::dial::{is_hang_up, time_left};
 use super::tls::Session;
 
-/// Less time than this is not worth dividing.
-const BRIEF: Duration = Duration::from_millis(20);
+/// Time left below which the socket timeout is all of it. Above, the timeout is half of the time left, so that it stays
+/// valid for more calls.
+const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
 
 /// A connection: TCP, or TLS over another connection.
 #[derive(Debug)]
@@ -48,19 +49,21 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// Returns whether nothing more can be written: the peer hung up, or a write ended within a frame.
+    /// Returns whether nothing more can be written: the peer closed the connection, or a write ended inside a TLS
+    /// record.
     #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
     }
 
-    /// Returns whether an idle connection can be used again. One that can be read has ended, or the peer sends out of turn.
+    /// Returns whether an idle connection can be reused. If it is readable, the peer has closed it or sends out of
+    /// turn.
     pub(super) fn is_idle(&mut self) -> bool {
         let tcp = self.tcp();
         !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
     }
 
-    /// Reads bytes that have already arrived; `None` if there are none.
+    /// Reads bytes that have already arrived. Returns `None` if no byte has.
     #[cfg(feature = "grpc")]
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
@@ -102,21 +105,21 @@ impl Write for Stream {
     }
 }
 
-/// A TCP connection with a deadline. When it has passed, reads and writes fail with `TimedOut`.
+/// A TCP connection with a deadline, after which reads and writes fail with `TimedOut`.
 #[derive(Debug)]
 pub(crate) struct DeadlineStream {
     stream: Arc<TcpStream>,
     deadline: Instant,
     /// False in `read_waiting`: a read that would wait fails with `WouldBlock`.
     waits: bool,
-    /// How long the socket lets a read wait.
+    /// Current read timeout of the socket.
     read_limit: Option<Duration>,
-    /// How long the socket lets a write wait.
+    /// Current write timeout of the socket.
     write_limit: Option<Duration>,
-    /// The peer hung up, or a write was not finished by its deadline. The rest of a request is not written: the peer may have
-    /// sent the reason before it hung up, and reads return it.
+    /// True if the peer has closed the connection, or a write was not finished by its deadline. The rest of a request
+    /// is then not written; the peer may have sent the reason before it closed, and reads return that.
     is_write_closed: bool,
-    /// The first byte that the peer sent, which shows its protocol.
+    /// First byte from the peer, which shows its protocol.
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
     pub(super) first_byte: Option<u8>,
 }
@@ -143,6 +146,7 @@ impl DeadlineStream {
 
     fn is_silent(&self) -> Result<bool> {
         self.stream.set_nonblocking(true)?;
+        // A peek instead of a read, so that an unexpected byte stays for the protocol.
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false)?;
         Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
@@ -161,6 +165,7 @@ impl Read for DeadlineStream {
                     self.first_byte = self.first_byte.or(into[..count].first().copied());
                     return Ok(count);
                 }
+                // Forgets the timeout, so that the next one is computed from the time left.
                 Err(error) if self.waits && is_pause(&error) => self.read_limit = None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 failed => return failed,
@@ -180,6 +185,7 @@ impl Write for DeadlineStream {
             match (&*self.stream).write(from) {
                 Err(error) if self.waits && is_pause(&error) => self.write_limit = None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Not an error: the peer may have responded before it closed, and only a read finds that response.
                 Err(error) if is_hang_up(&error) => self.is_write_closed = true,
                 done => return done,
             }
@@ -192,20 +198,20 @@ impl Write for DeadlineStream {
     }
 }
 
-/// Returns whether a wait ended early. Only the deadline ends a read or a write.
+/// Returns whether a wait ended before the deadline and must be repeated.
 fn is_pause(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns the new timeout of the socket, if it needs one. A wait that ends too early is repeated; only one that would end too
-/// late is wrong. So a timeout stays for as many calls as possible, which saves system calls.
+/// Returns a new timeout for the socket, if the current one will not do. A wait that ends too early is repeated, so
+/// only a timeout that is too long is wrong. Keeping a timeout for many calls saves system calls.
 fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
     let left = time_left(deadline)?;
     Ok(match current {
-        // a socket of Windows is of no use after a wait that ended
+        // On Windows, a socket is unusable after a timeout, so the timeout must be exact.
         _ if cfg!(windows) => Some(left),
         Some(current) if current <= left => None,
-        _ if left > BRIEF => Some(left / 2),
+        _ if left > MIN_DIVIDED_TIME => Some(left / 2),
         _ => Some(left),
     })
 }
@@ -218,10 +224,10 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_millis(100);
-    /// Later than this is late.
+    /// No operation of these tests may take longer.
     const LATE: Duration = Duration::from_secs(5);
 
-    /// A connection, and its other end.
+    /// Returns both ends of a connection.
     fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
@@ -254,7 +260,7 @@ mod tests {
 
         timed.deadline = Instant::now() + SOON;
         let written = loop {
-            // until both sides hold as much as they can
+            // Until the buffers of both sides are full.
             if let Err(failure) = timed.write(&[0; 65_536]) {
                 break failure;
             }

@@ -296,7 +296,7 @@ fn a_collector_that_refuses_over_grpc_is_an_error() {
     receiver.always_for(Signal::Logs, Answer::grpc(12));
     let (code, text, found) = checked_over_grpc("untaken.toml", &endpoint, "");
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("UNIMPLEMENTED: the server takes no logs"), "{text}");
+    assert!(text.contains("UNIMPLEMENTED: the server does not accept logs"), "{text}");
     assert!(text.contains("  OK for traces\n"), "{text}");
     assert!(text.ends_with("no usable exporter, 1 error; not everything would arrive\n"), "{text}");
     let error = found["errors"][0].as_str().expect("a text");

@@ -196,7 +196,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
         for answer in [Answer::hang(), Answer::ok().slow_headers(Duration::from_millis(200))] {
             scope.spawn(|| {
                 let (receiver, stages) = (receiver_that(answer), ["resolve", "connect", "export"]);
-                ends_in_time(&traces(receiver.endpoint()), &stages, "nothing was answered in time");
+                ends_in_time(&traces(receiver.endpoint()), &stages, "the request timed out");
             });
         }
     });
@@ -312,10 +312,10 @@ fn every_bad_certificate_is_described_with_names_and_dates() {
         (
             TestCa::new().leaf("localhost"),
             "unknown issuer: \"standpipe test authority ",
-            "ca-file does not hold",
+            "ca-file does not contain",
         ),
         (ca.expired(), "has expired on 2002-01-01", "renew it"),
-        (ca.not_yet_valid(), "not valid yet, but from 3001-01-01 on", "clock"),
+        (ca.not_yet_valid(), "not valid yet: valid from 3001-01-01", "clock"),
         (ca.wrong_host(), "not valid for host localhost, only for elsewhere.invalid", "write a name"),
     ];
     for (identity, expected_what, expected_advice) in &bad {
@@ -365,10 +365,10 @@ fn each_status_is_reported_in_words() {
     for (answer, expected) in [
         (Answer::status(401), "401 Unauthorized; no authorization header is sent"),
         (Answer::status(403), "403 Forbidden; no authorization header is sent"),
-        (Answer::status(404), "404 Not Found: nothing is taken at /v1/traces; is it a collector"),
-        (Answer::status(405), "405 Method Not Allowed: nothing can be posted to /v1/traces"),
+        (Answer::status(404), "404 Not Found: no telemetry is accepted at /v1/traces; is it a collector"),
+        (Answer::status(405), "405 Method Not Allowed: POST is not allowed at /v1/traces"),
         (Answer::status(413), "413 "),
-        (Answer::status(415), "415 Unsupported Media Type; does the server take OTLP as protobuf"),
+        (Answer::status(415), "415 Unsupported Media Type; does the server accept OTLP as protobuf"),
         (Answer::status(429), "asks for patience"),
         (
             Answer::status(500).message("disk full"),
@@ -384,7 +384,7 @@ fn each_status_is_reported_in_words() {
             Answer::ok().header("content-type", "text/html").body("<html>welcome</html>"),
             "200 OK: the server answers, but not as a collector would: with text/html",
         ),
-        (Answer::garbage("220 mail.example ESMTP\r\n"), "something answers, but not in HTTP"),
+        (Answer::garbage("220 mail.example ESMTP\r\n"), "the response is not HTTP"),
     ] {
         let receiver = receiver_that(answer);
         let report = probe(&traces(receiver.endpoint()), PATIENCE);

@@ -29,7 +29,7 @@ fn a_block_of_references_to_one_long_field_is_not_unpacked() {
     let bomb = [kept("x", &"y".repeat(4000)), vec![0xbe; 12_000]].concat();
     let bomb = frame(HEADERS, END_HEADERS, FIRST, &bomb);
     let (outcome, heard) = export("bomb", Setting::default(), saying(bomb));
-    outcome.is(Fate::Refused, "the head of the answer is too long");
+    outcome.is(Fate::Refused, "the response headers are too long");
     assert_eq!(heard.resets(), [(FIRST, CANCEL)]);
     assert_eq!(heard.farewells(), [0; 0]);
 }
@@ -49,7 +49,7 @@ fn what_follows_a_head_that_is_too_long_can_still_be_read() {
         peer.say(&frame(HEADERS, END_HEADERS | END_STREAM, next.stream, &block[block.len() - 1..]))?;
         peer.until_gone()
     });
-    stage.export(1).is(Fate::Refused, "the head of the answer is too long");
+    stage.export(1).is(Fate::Refused, "the response headers are too long");
     stage.export(1).is(Fate::Delivered, "");
     assert_eq!(stage.end().0.len(), 1);
 }
@@ -58,7 +58,7 @@ fn what_follows_a_head_that_is_too_long_can_still_be_read() {
 fn a_head_above_the_limit_is_refused_and_one_below_it_is_not() {
     for (case, bytes, fate, words) in [
         ("below", 30_000, Fate::Delivered, ""),
-        ("above", 32_700, Fate::Refused, "the head of the answer is too long"),
+        ("above", 32_700, Fate::Refused, "the response headers are too long"),
     ] {
         let (outcome, _) = export(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
@@ -83,7 +83,7 @@ fn trailers_above_the_limit_are_refused() {
     let bomb = [block(&[("grpc-status", "0")]), kept("x", &"y".repeat(3000)), vec![0xbe; 12]].concat();
     let words = [head(FIRST), frame(HEADERS, END_HEADERS | END_STREAM, FIRST, &bomb)].concat();
     let (outcome, _) = export("trailers", Setting::default(), saying(words));
-    outcome.is(Fate::Refused, "the head of the answer is too long");
+    outcome.is(Fate::Refused, "the response headers are too long");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
         peer.say(&well(3))?;
         peer.until_gone()
     });
-    stage.export(1).is(Fate::Refused, "the answer is longer than 4 MiB");
+    stage.export(1).is(Fate::Refused, "the response is longer than 4 MiB");
     stage.export(1).is(Fate::Delivered, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.resets()), (1, vec![(FIRST, CANCEL)]));
@@ -136,7 +136,7 @@ fn an_endless_answer_is_broken_off() {
         let _ = broken_off.send(());
         say_data(peer, request.stream, usize::MAX)
     });
-    stage.export(1).is(Fate::Refused, "the answer is longer than 4 MiB");
+    stage.export(1).is(Fate::Refused, "the response is longer than 4 MiB");
     // a socket that is closed with something unread takes back what was said on it
     was_broken_off.recv_timeout(LONG).unwrap();
     assert_eq!(stage.end().resets(), [(FIRST, CANCEL)]);

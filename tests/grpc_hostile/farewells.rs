@@ -14,7 +14,7 @@ fn a_farewell_before_the_greeting_is_no_http2() {
         peer.say(&go_away(0, 0, ""))?;
         peer.until_gone()
     });
-    outcome.is(Fate::Refused, "no HTTP/2 as it should be: a first frame that is no settings");
+    outcome.is(Fate::Refused, "the server broke the HTTP/2 protocol: the first frame is not SETTINGS");
     assert_eq!(heard.farewells(), [1]);
 }
 
@@ -44,7 +44,7 @@ fn that_is_done_twice_and_then_left_to_the_retries() {
             peer.say(&go_away(0, code, "the disk is full"))?;
             peer.until_gone()
         });
-        outcome.is(Fate::Later, &format!("the server takes no calls: {name}: the disk is full"));
+        outcome.is(Fate::Later, &format!("the server accepts no calls: {name}: the disk is full"));
         assert_eq!((heard.0.len(), heard.requests()), (3, 3), "{case}");
     }
 }

@@ -4,7 +4,7 @@ use crate::stage::{Fate, Setting, Stage, export};
 use crate::wire::*;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
-const FLOOD: &str = "a flood of frames that say nothing";
+const FLOOD: &str = "too many frames without effect";
 /// Frames in one piece.
 const PIECE: usize = 500;
 /// More than any honest server needs for a call, in pieces.
@@ -101,7 +101,7 @@ fn a_header_block_has_an_end() {
             peer.say(&begun)?;
             peer.flood(piece.repeat(4), 2500)
         });
-        outcome.is(Fate::Refused, "a header block without end");
+        outcome.is(Fate::Refused, "a header block that is too long");
         assert_eq!(heard.farewells(), [ENHANCE_YOUR_CALM], "{case}");
     }
 }

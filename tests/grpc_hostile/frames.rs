@@ -6,12 +6,12 @@ use crate::wire::*;
 
 const PROTOCOL: u32 = 1;
 const FRAME_SIZE: u32 = 6;
-const FIRST_FRAME: &str = "a first frame that is no settings";
-const SOMETHING_ELSE: &str = "the peer speaks something else";
-const NEVER_OPENED: &str = "a stream that was never opened";
-const WITHIN_A_BLOCK: &str = "something else within a header block";
-const NEEDS_A_STREAM: &str = "a frame of no stream that needs one";
-const FOR_THE_CONNECTION: &str = "a frame of a stream that is for the connection";
+const FIRST_FRAME: &str = "the first frame is not SETTINGS";
+const SOMETHING_ELSE: &str = "the peer speaks neither HTTP/2 nor HTTP/1: check the port";
+const NEVER_OPENED: &str = "a frame on a stream that was never opened";
+const WITHIN_A_BLOCK: &str = "another frame within a header block";
+const NEEDS_A_STREAM: &str = "a stream frame on stream 0";
+const FOR_THE_CONNECTION: &str = "a connection frame on a stream";
 
 #[test]
 fn a_connection_begins_with_settings() {
@@ -23,7 +23,7 @@ fn a_connection_begins_with_settings() {
         ("an unknown frame", frame(0xbe, 0, 0, &[]), PROTOCOL, SOMETHING_ELSE),
         ("garbage", b"\0\0\x04garbage that goes on".to_vec(), PROTOCOL, SOMETHING_ELSE),
         ("long garbage", b"220 mail.example.com ESMTP".to_vec(), PROTOCOL, SOMETHING_ELSE),
-        ("too long settings", head_only(SETTINGS, 16_385), FRAME_SIZE, "a frame that is too long"),
+        ("too long settings", head_only(SETTINGS, 16_385), FRAME_SIZE, "a frame longer than 16 KiB"),
         (
             "HTTP/1",
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
@@ -41,7 +41,7 @@ fn a_connection_begins_with_settings() {
             peer.say(&words)?;
             peer.until_gone()
         });
-        outcome.is(Fate::Refused, &format!("no HTTP/2 as it should be: {what}"));
+        outcome.is(Fate::Refused, &format!("the server broke the HTTP/2 protocol: {what}"));
         assert_eq!(heard.farewells(), [code], "{case}");
     }
 }
@@ -49,30 +49,30 @@ fn a_connection_begins_with_settings() {
 #[test]
 fn frames_of_wrong_lengths_end_the_connection() {
     let cases = [
-        ("priority", frame(PRIORITY, 0, FIRST, &[0; 4]), "a priority of a wrong length"),
-        ("long priority", frame(PRIORITY, 0, FIRST, &[0; 6]), "a priority of a wrong length"),
-        ("reset", frame(RESET, 0, FIRST, &[0; 3]), "a reset of a wrong length"),
-        ("long reset", frame(RESET, 0, FIRST, &[0; 5]), "a reset of a wrong length"),
-        ("settings", frame(SETTINGS, 0, 0, &[0; 5]), "settings of a wrong length"),
-        ("long settings", frame(SETTINGS, 0, 0, &[0; 13]), "settings of a wrong length"),
-        ("acknowledgement", frame(SETTINGS, ACK, 0, &[0; 6]), "settings of a wrong length"),
-        ("ping", frame(PING, 0, 0, &[0; 7]), "a ping of a wrong length"),
-        ("long ping", frame(PING, ACK, 0, &[0; 9]), "a ping of a wrong length"),
-        ("farewell", frame(GO_AWAY, 0, 0, &[0; 7]), "a farewell of a wrong length"),
-        ("update", frame(WINDOW_UPDATE, 0, 0, &[0; 3]), "a window update of a wrong length"),
-        ("long update", frame(WINDOW_UPDATE, 0, FIRST, &[0; 5]), "a window update of a wrong length"),
+        ("priority", frame(PRIORITY, 0, FIRST, &[0; 4]), "PRIORITY with a wrong length"),
+        ("long priority", frame(PRIORITY, 0, FIRST, &[0; 6]), "PRIORITY with a wrong length"),
+        ("reset", frame(RESET, 0, FIRST, &[0; 3]), "RST_STREAM with a wrong length"),
+        ("long reset", frame(RESET, 0, FIRST, &[0; 5]), "RST_STREAM with a wrong length"),
+        ("settings", frame(SETTINGS, 0, 0, &[0; 5]), "SETTINGS with a wrong length"),
+        ("long settings", frame(SETTINGS, 0, 0, &[0; 13]), "SETTINGS with a wrong length"),
+        ("acknowledgement", frame(SETTINGS, ACK, 0, &[0; 6]), "SETTINGS with a wrong length"),
+        ("ping", frame(PING, 0, 0, &[0; 7]), "PING with a wrong length"),
+        ("long ping", frame(PING, ACK, 0, &[0; 9]), "PING with a wrong length"),
+        ("farewell", frame(GO_AWAY, 0, 0, &[0; 7]), "GOAWAY with a wrong length"),
+        ("update", frame(WINDOW_UPDATE, 0, 0, &[0; 3]), "WINDOW_UPDATE with a wrong length"),
+        ("long update", frame(WINDOW_UPDATE, 0, FIRST, &[0; 5]), "WINDOW_UPDATE with a wrong length"),
         (
             "priority in headers",
             frame(HEADERS, END_HEADERS | WITH_PRIORITY, FIRST, &[0; 4]),
-            "headers without the priority",
+            "HEADERS without the announced priority",
         ),
-        ("too long data", head_only(DATA, 16_385), "a frame that is too long"),
-        ("too long headers", head_only(HEADERS, 1 << 20), "a frame that is too long"),
-        ("too long for ever", head_only(0xbe, (1 << 24) - 1), "a frame that is too long"),
+        ("too long data", head_only(DATA, 16_385), "a frame longer than 16 KiB"),
+        ("too long headers", head_only(HEADERS, 1 << 20), "a frame longer than 16 KiB"),
+        ("too long for ever", head_only(0xbe, (1 << 24) - 1), "a frame longer than 16 KiB"),
     ];
     for (case, words, what) in cases {
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, &format!("no HTTP/2 as it should be: {what}"));
+        outcome.is(Fate::Refused, &format!("the server broke the HTTP/2 protocol: {what}"));
         assert_eq!(heard.farewells(), [FRAME_SIZE], "{case}");
     }
 }
@@ -101,7 +101,7 @@ fn frames_on_streams_where_they_cannot_be_end_the_connection() {
     ];
     for (case, words, what) in cases {
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, &format!("no HTTP/2 as it should be: {what}"));
+        outcome.is(Fate::Refused, &format!("the server broke the HTTP/2 protocol: {what}"));
         assert_eq!((heard.farewells(), heard.requests()), (vec![PROTOCOL], 1), "{case}");
     }
 }
@@ -116,7 +116,7 @@ fn nothing_may_come_within_a_header_block() {
         ("settings", settings(&[]), WITHIN_A_BLOCK),
         ("unknown", frame(0xbe, 0, 0, &[]), WITHIN_A_BLOCK),
         ("reset", reset(FIRST, 8), WITHIN_A_BLOCK),
-        ("another stream's", frame(CONTINUATION, END_HEADERS, 3, &[]), "goes on in another stream"),
+        ("another stream's", frame(CONTINUATION, END_HEADERS, 3, &[]), "CONTINUATION on another stream"),
     ];
     for (case, words, what) in cases {
         let words = [begun.clone(), words].concat();
@@ -126,7 +126,7 @@ fn nothing_may_come_within_a_header_block() {
     }
     let (outcome, heard) =
         export("no block", Setting::default(), saying(frame(CONTINUATION, END_HEADERS, FIRST, &[])));
-    outcome.is(Fate::Refused, "a header block that goes on and never began");
+    outcome.is(Fate::Refused, "CONTINUATION without HEADERS");
     assert_eq!(heard.farewells(), [PROTOCOL]);
 }
 
@@ -150,7 +150,7 @@ fn a_push_ends_the_connection() {
     for (case, stream) in [("of our stream", FIRST), ("of none", 0)] {
         let words = frame(PUSH_PROMISE, END_HEADERS, stream, &[&[0, 0, 0, 2][..], &block(&HEAD)].concat());
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "a push, which nobody asked for");
+        outcome.is(Fate::Refused, "PUSH_PROMISE, although push is disabled");
         assert_eq!(heard.farewells(), [PROTOCOL], "{case}");
     }
 }
@@ -165,15 +165,15 @@ fn a_bit_that_is_reserved_means_nothing() {
 #[test]
 fn an_answer_out_of_order_ends_the_call_only() {
     let cases = [
-        ("data before the head", data(FIRST, b"x"), "a body before its head"),
-        ("a second head", [head(FIRST), head(FIRST)].concat(), "a second head"),
-        ("no status", headers(FIRST, &[("content-type", "application/grpc")]), "an answer without a status"),
-        ("a word for a status", headers(FIRST, &[(":status", "ok!")]), "an answer without a status"),
-        ("a short status", headers(FIRST, &[(":status", "20")]), "an answer without a status"),
-        ("a status of 99", headers(FIRST, &[(":status", "099")]), "an answer without a status"),
-        ("a status of 600", headers(FIRST, &[(":status", "600")]), "an answer without a status"),
-        ("an interim end", trailers(FIRST, &[(":status", "100")]), "an answer without a status"),
-        ("nothing at all", frame(HEADERS, END_HEADERS, FIRST, &[]), "an answer without a status"),
+        ("data before the head", data(FIRST, b"x"), "DATA before HEADERS"),
+        ("a second header block", [head(FIRST), head(FIRST)].concat(), "a second header block"),
+        ("no status", headers(FIRST, &[("content-type", "application/grpc")]), "a response without a status"),
+        ("a word for a status", headers(FIRST, &[(":status", "ok!")]), "a response without a status"),
+        ("a short status", headers(FIRST, &[(":status", "20")]), "a response without a status"),
+        ("a status of 99", headers(FIRST, &[(":status", "099")]), "a response without a status"),
+        ("a status of 600", headers(FIRST, &[(":status", "600")]), "a response without a status"),
+        ("an interim end", trailers(FIRST, &[(":status", "100")]), "a response without a status"),
+        ("nothing at all", frame(HEADERS, END_HEADERS, FIRST, &[]), "a response without a status"),
     ];
     for (case, words, what) in cases {
         let mut stage = Stage::set(case, Setting::default(), move |peer| {

@@ -33,7 +33,7 @@ fn a_block_that_breaks_a_rule_ends_the_connection() {
     for (case, block) in cases {
         let words = [frame(HEADERS, END_HEADERS, FIRST, block), well(FIRST)].concat();
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "no HTTP/2 as it should be");
+        outcome.is(Fate::Refused, "the server broke the HTTP/2 protocol");
         assert_eq!(heard.farewells(), [COMPRESSION], "{case}");
     }
 }
@@ -77,7 +77,7 @@ fn a_head_that_comes_late_on_a_cancelled_stream_is_decoded() {
         peer.say(&frame(HEADERS, END_HEADERS | END_STREAM, next.stream, &[0x88, 0xbe, 0xbf]))?;
         peer.until_gone()
     });
-    stage.export(1).is(Fate::Refused, "a body before its head");
+    stage.export(1).is(Fate::Refused, "DATA before HEADERS");
     let outcome = stage.export(1);
     // of each kind only the first is reported: that the batch was refused shows that the status was read
     outcome.is(Fate::Refused, "");
@@ -99,7 +99,7 @@ fn a_late_head_that_breaks_a_rule_ends_the_connection() {
         peer.until_gone()
     });
     stage.export(1).is(Fate::Delivered, "");
-    stage.export(1).is(Fate::Refused, "no HTTP/2 as it should be");
+    stage.export(1).is(Fate::Refused, "the server broke the HTTP/2 protocol");
     stage.export(1).is(Fate::Delivered, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.farewells()), (2, vec![COMPRESSION]));

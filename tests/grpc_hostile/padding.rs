@@ -39,7 +39,7 @@ fn more_padding_than_frame_ends_the_connection() {
     ] {
         let words = if words[3] == DATA { [head(FIRST), words].concat() } else { words };
         let (outcome, heard) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "no HTTP/2 as it should be");
+        outcome.is(Fate::Refused, "the server broke the HTTP/2 protocol");
         assert_eq!(heard.farewells(), [code], "{case}");
     }
 }

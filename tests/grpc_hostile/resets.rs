@@ -73,7 +73,7 @@ fn a_refused_stream_is_asked_again_over_a_new_connection() {
 fn a_stream_refused_for_ever_is_left_to_the_retries() {
     let (outcome, heard) =
         export("refused for ever", Setting::default(), saying(reset(FIRST, REFUSED_STREAM)));
-    outcome.is(Fate::Later, "the server takes no calls");
+    outcome.is(Fate::Later, "the server accepts no calls");
     assert_eq!((heard.0.len(), heard.requests()), (3, 3));
 }
 

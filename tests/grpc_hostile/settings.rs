@@ -254,11 +254,11 @@ fn a_head_that_turns_out_to_be_too_long_is_not_sent_again() {
 #[test]
 fn settings_that_nobody_may_ask_for_end_the_connection() {
     for (case, entry, code, words) in [
-        ("push", (ENABLE_PUSH, 1), 1, "a server that wants to be pushed to"),
-        ("push of 2", (ENABLE_PUSH, 2), 1, "neither on nor off"),
-        ("window", (INITIAL_WINDOW, 1 << 31), 3, "windows that are too large"),
-        ("small frames", (MAX_FRAME, 16_383), 1, "too small or too large"),
-        ("large frames", (MAX_FRAME, 1 << 24), 1, "too small or too large"),
+        ("push", (ENABLE_PUSH, 1), 1, "a server that enables push"),
+        ("push of 2", (ENABLE_PUSH, 2), 1, "neither 0 nor 1"),
+        ("window", (INITIAL_WINDOW, 1 << 31), 3, "SETTINGS_INITIAL_WINDOW_SIZE above"),
+        ("small frames", (MAX_FRAME, 16_383), 1, "SETTINGS_MAX_FRAME_SIZE out of range"),
+        ("large frames", (MAX_FRAME, 1 << 24), 1, "SETTINGS_MAX_FRAME_SIZE out of range"),
     ] {
         let (outcome, heard) = export(case, Setting::default(), move |peer| {
             peer.greet(&[(0x99, 7), entry])?;

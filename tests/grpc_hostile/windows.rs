@@ -34,7 +34,7 @@ fn fifteen_thousand_answers_fit_into_one_connection() {
 #[test]
 fn a_window_of_the_connection_that_is_too_large_ends_it() {
     let (outcome, heard) = export("connection", Setting::default(), saying(update(0, LARGEST)));
-    outcome.is(Fate::Refused, "a window that is too large");
+    outcome.is(Fate::Refused, "a flow-control window above 2^31-1");
     assert_eq!(heard.farewells(), [FLOW_CONTROL]);
 }
 
@@ -46,7 +46,7 @@ fn a_window_of_a_stream_that_is_too_large_ends_the_call() {
         peer.say(&update(request.stream, LARGEST))?;
         peer.behave()
     });
-    stage.export(1).is(Fate::Refused, "a window that is too large");
+    stage.export(1).is(Fate::Refused, "a flow-control window above 2^31-1");
     stage.export(1).is(Fate::Delivered, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.resets(), heard.farewells()), (1, vec![(FIRST, FLOW_CONTROL)], vec![]));
@@ -56,17 +56,17 @@ fn a_window_of_a_stream_that_is_too_large_ends_the_call() {
 fn settings_that_make_a_window_too_large_end_the_connection() {
     let words = [update(FIRST, 1 << 20), settings(&[(INITIAL_WINDOW, LARGEST)])].concat();
     let (outcome, heard) = export("settings", Setting::default(), saying(words));
-    outcome.is(Fate::Refused, "a window that is too large");
+    outcome.is(Fate::Refused, "a flow-control window above 2^31-1");
     assert_eq!(heard.farewells(), [FLOW_CONTROL]);
 }
 
 #[test]
 fn an_update_of_nothing_is_an_error_as_far_as_it_reaches() {
     let (outcome, heard) = export("connection", Setting::default(), saying(update(0, 0)));
-    outcome.is(Fate::Refused, "a window update of nothing");
+    outcome.is(Fate::Refused, "WINDOW_UPDATE with an increment of 0");
     assert_eq!((heard.farewells(), heard.resets()), (vec![1], vec![]));
     let (outcome, heard) = export("stream", Setting::default(), saying(update(FIRST, 0)));
-    outcome.is(Fate::Refused, "a window update of nothing");
+    outcome.is(Fate::Refused, "WINDOW_UPDATE with an increment of 0");
     assert_eq!((heard.farewells(), heard.resets()), (vec![], vec![(FIRST, 1)]));
 }
 

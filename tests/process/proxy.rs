@@ -723,7 +723,7 @@ fn a_probe_tells_of_a_proxy_that_is_not_there_or_not_willing_without_its_passwor
         (gone, format!("connect: failed: connection refused by the proxy {gone}; is the proxy running?")),
         (
             unwilling.address(),
-            format!("connect: failed: the proxy {} opens no way to the collector: ", unwilling.address()),
+            format!("connect: failed: the proxy {} does not connect to the collector: ", unwilling.address()),
         ),
     ] {
         let url = format!("http://shop:hunter2-the-second@{address}");

@@ -42,7 +42,7 @@ const LAYERS: &[Row] = &[
     row("transport",       &["process", "record", "config"],                  &[]),
     row("transport/console*", &["escape", "record", "config", "transport"],                          &[]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
-    row("transport/tls*", &["config", "transport"],                                       &["rustls", "webpki_roots"]),
+    row("transport/tls*", &["config", "process", "transport"],                            &["rustls", "webpki_roots"]),
     row("transport/proxy*", &["config", "transport"],                                      &["ureq"]),
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
     row("transport/grpc*", &["process", "record", "context::decode_percent", "config", "http2", "transport"], &[]),

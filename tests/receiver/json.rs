@@ -125,6 +125,12 @@ fn a_partial_success_and_errors_are_sent_in_json() {
     let lost = String::from_utf8(post_json(Signal::Logs, "", b"")).unwrap().replace("/v1/logs", "/v1/log");
     let lost = ask(&receiver, lost.as_bytes());
     assert_eq!((lost.status, &said(&lost)["code"]), (404, &json!(12)));
+    let request = String::from_utf8(post_json(Signal::Logs, "", b"{}")).unwrap();
+    let hostless = ask(&receiver, request.replace("Host: localhost\r\n", "").as_bytes());
+    assert_eq!(
+        (hostless.status, said(&hostless)),
+        (400, json!({ "code": 3, "message": "missing Host header" }))
+    );
 }
 
 #[test]

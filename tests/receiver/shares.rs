@@ -34,10 +34,10 @@ fn calls_of_all_connections_share_one_bound_of_memory() {
     // it has a third of the room, and others need all of it while they are decoded
     let reply = ask(&receiver, &post(&request));
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
-    assert!(String::from_utf8_lossy(&reply.body).contains("too much at a time"));
+    assert!(String::from_utf8_lossy(&reply.body).contains("exceed the memory limit"));
     let reply = Grpc::connect(&receiver).ask(Signal::Traces, &request);
     assert_eq!(reply.code(), 14);
-    assert!(reply.trailer("grpc-message").unwrap().contains("too much at a time"));
+    assert!(reply.trailer("grpc-message").unwrap().contains("exceed the memory limit"));
 
     receiver.resume();
     assert_eq!(held.reply().unwrap().status, 200);

@@ -245,7 +245,7 @@ fn a_body_that_unfolds_to_too_much_is_refused_for_every_signal() {
     ]) {
         let reply = ask(&receiver, &post_to(signal, &body));
         assert_eq!(reply.status, 413, "{signal:?}: {body:?}");
-        assert!(String::from_utf8_lossy(&reply.body).contains("unfolds"));
+        assert!(String::from_utf8_lossy(&reply.body).contains("too many messages"));
     }
     assert_eq!(counts(&receiver), (0, 0, 0));
     assert_eq!(ask(&receiver, &post_to(Signal::Logs, &logs(1))).status, 200);

@@ -75,22 +75,22 @@ fn a_change_leaves_the_former_baggage_as_it_was() {
 
 #[test]
 fn what_every_participant_must_propagate_is_kept_and_more_is_left_out_member_by_member() {
-    let most: Vec<String> = (0..MOST_MEMBERS).map(|index| format!("k{index}=v")).collect();
+    let most: Vec<String> = (0..MAX_MEMBERS).map(|index| format!("k{index}=v")).collect();
     let header = most.join(",");
     let full = Baggage::from_header(&format!("{header},one=more"));
     assert_eq!(full.header(), header);
     assert_eq!(full.with("one", "more"), full);
     assert_eq!(full.with("k0", "w").header(), format!("{},k0=w", most[1..].join(",")));
 
-    let long = format!("a={}", "x".repeat(MOST_BYTES - 6));
+    let long = format!("a={}", "x".repeat(MAX_BYTES - 6));
     let full = Baggage::from_header(&format!("{long},b=22,c=3,d=4"));
     assert_eq!(full.header(), format!("{long},c=3"), "what fits beside those before it is kept");
-    assert_eq!(full.header().len(), MOST_BYTES);
-    // the former value would be a wrong one
+    assert_eq!(full.header().len(), MAX_BYTES);
+    // Keeping the earlier value would be wrong.
     assert_eq!(full.with("c", "33").get("c"), None);
-    assert_eq!(Baggage::new().with("a", &"x".repeat(MOST_BYTES)), Baggage::new());
-    // three bytes each, once they are encoded
-    assert_eq!(Baggage::new().with("a", &" ".repeat(MOST_BYTES / 2)), Baggage::new());
+    assert_eq!(Baggage::new().with("a", &"x".repeat(MAX_BYTES)), Baggage::new());
+    // Each takes three bytes when encoded.
+    assert_eq!(Baggage::new().with("a", &" ".repeat(MAX_BYTES / 2)), Baggage::new());
 }
 
 #[test]
@@ -127,7 +127,7 @@ proptest! {
     #[test]
     fn anything_can_be_read_and_what_is_kept_is_propagated_alike(header in ".{0,200}|[a-c=,;% \\t\"\\\\0-9]{0,200}") {
         let baggage = Baggage::from_header(&header);
-        prop_assert!(baggage.iter().count() <= MOST_MEMBERS && baggage.header().len() <= MOST_BYTES);
+        prop_assert!(baggage.iter().count() <= MAX_MEMBERS && baggage.header().len() <= MAX_BYTES);
         prop_assert_eq!(Baggage::from_header(&baggage.header()), baggage);
     }
 }

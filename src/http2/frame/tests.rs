@@ -4,12 +4,12 @@ use super::*;
 
 const STREAM: u32 = 5;
 
-/// A frame as it is on the wire, read.
+/// Reads a frame from its encoded bytes.
 fn read(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Frame<'_>, Fault> {
     Frame::read(Head { length: payload.len(), kind, flags, stream }, payload)
 }
 
-/// Heads and payloads of what was written.
+/// Returns heads and payloads of the written frames.
 fn split(mut bytes: &[u8]) -> Vec<(Head, &[u8])> {
     let mut frames = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk() {
@@ -82,7 +82,7 @@ fn each_kind_of_frame_is_read() {
             &goodbye,
             Frame::GoAway { last_stream: 7, code: Code::ENHANCE_YOUR_CALM, debug: b"bye" },
         ),
-        // the first bit is reserved here, too
+        // The first bit is reserved here, too.
         (
             kind::WINDOW_UPDATE,
             0,
@@ -123,7 +123,7 @@ fn each_wrong_length_is_a_fault_of_size() {
         (kind::DATA, flag::PADDED, STREAM, &[0]),
         (kind::HEADERS, flag::PADDED, STREAM, &[0]),
         (kind::HEADERS, flag::PRIORITY, STREAM, &[0, 4]),
-        // the length of the padding takes one of five bytes
+        // The padding length takes one of the five bytes.
         (kind::HEADERS, flag::PRIORITY | flag::PADDED, STREAM, &[5]),
     ] {
         for length in lengths {
@@ -156,8 +156,8 @@ fn padding_is_taken_off_and_counts_against_the_window() {
     assert_eq!(read(b"\x02ab\0\0"), data(b"ab", 5));
     assert_eq!(read(b"\x00ab"), data(b"ab", 3));
     assert_eq!(read(b"\x03\0\0\0"), data(b"", 4));
-    assert_eq!(read(b"\x04\0\0\0"), Err(Fault::protocol("more padding than frame")));
-    assert_eq!(read(b"\x01"), Err(Fault::protocol("more padding than frame")));
+    assert_eq!(read(b"\x04\0\0\0"), Err(Fault::protocol("padding longer than its frame")));
+    assert_eq!(read(b"\x01"), Err(Fault::protocol("padding longer than its frame")));
 }
 
 #[test]

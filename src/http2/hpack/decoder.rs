@@ -1,9 +1,10 @@
-//! Reads header blocks (RFC 7541, sections 3 and 6).
+//! The HPACK decoder (RFC 7541, sections 3 and 6).
 
 use super::table::{Entry, Table};
 use super::{Field, Malformed, OVERHEAD, take_integer, take_string};
 
-/// Decodes the header blocks of a connection. One for its whole life: each block builds on those before it.
+/// Decodes the header blocks of a connection. There is one decoder per connection, because each block builds on those
+/// before it.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(super) table: Table,
@@ -11,44 +12,46 @@ pub(crate) struct Decoder {
     list_limit: usize,
 }
 
-/// What a block says.
+/// The fields of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum List {
     Fields(Vec<Field>),
-    /// More than the limit. Nothing of it was kept, but the next block can be decoded.
+    /// The list exceeds the limit. It was not kept, but the table was updated, so the next block can be decoded.
     TooLong,
 }
 
 impl Decoder {
-    /// `table_limit` is what we announced as SETTINGS_HEADER_TABLE_SIZE. A list may have `list_limit` bytes, counted as
-    /// SETTINGS_MAX_HEADER_LIST_SIZE counts them: a field is its name, its value and 32.
+    /// Creates a decoder. `table_limit` is our SETTINGS_HEADER_TABLE_SIZE; `list_limit` is the maximum size of a list,
+    /// by the count of SETTINGS_MAX_HEADER_LIST_SIZE (name, value and 32 bytes per field).
     pub(crate) fn new(table_limit: usize, list_limit: usize) -> Self {
         Self { table: Table::new(table_limit), table_limit, list_limit }
     }
 
-    /// Decodes one whole block.
+    /// Decodes one complete block.
     ///
     /// # Errors
-    /// When it breaks a rule. What the table should be is not known then, so the connection must end.
+    /// When the block breaks a rule. The state of the table is then unknown, so the connection must end (section 4.3 of
+    /// RFC 9113).
     pub(crate) fn decode(&mut self, block: &[u8]) -> Result<List, Malformed> {
         let mut rest = block;
         self.size_updates(&mut rest)?;
         let mut list = Listed { fields: Vec::new(), room: Some(self.list_limit) };
         while let Some(first) = rest.first() {
             match first {
-                // A field that is in one of the tables.
+                // Indexed field (section 6.1).
                 0x80.. => {
                     let (name, value) = self.table.field(take_integer(&mut rest, 7)?)?;
                     list.add(name, value);
                 }
-                // A field that becomes an entry of the table.
+                // Literal with incremental indexing (section 6.2.1).
                 0x40.. => {
                     let entry = self.literal(&mut rest, 6)?;
                     list.add(&entry.name, &entry.value);
                     self.table.add(entry);
                 }
                 0x20.. => return Err(Malformed("a table size update comes after a field")),
-                // Not indexed this time, or never: the difference only matters to intermediaries.
+                // Literal without indexing or never indexed (sections 6.2.2 and 6.2.3). The difference matters to
+                // intermediaries only.
                 0x00.. => {
                     let entry = self.literal(&mut rest, 4)?;
                     list.add(&entry.name, &entry.value);
@@ -69,7 +72,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes a field that is spelled out; its name may be an index.
+    /// Takes a literal field, whose name may be an index.
     fn literal(&self, rest: &mut &[u8], prefix: u32) -> Result<Entry, Malformed> {
         let name = match take_integer(rest, prefix)? {
             0 => take_string(rest)?.into(),
@@ -79,10 +82,10 @@ impl Decoder {
     }
 }
 
-/// The list of one block, while there is room for it.
+/// The list of one block, up to the limit.
 struct Listed {
     fields: Vec<Field>,
-    /// `None` once it was not enough.
+    /// Room that is left; `None` once the limit was exceeded.
     room: Option<usize>,
 }
 
@@ -92,6 +95,7 @@ impl Listed {
         self.room = self.room.and_then(|room| room.checked_sub(name.len() + value.len() + OVERHEAD));
         match self.room {
             Some(_) => self.fields.push(Field { name: name.to_vec(), value: value.to_vec() }),
+            // The memory is freed at once; decoding continues only for the table.
             None => self.fields = Vec::new(),
         }
     }

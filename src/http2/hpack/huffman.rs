@@ -1,21 +1,25 @@
-//! Reads the Huffman code of strings (RFC 7541, section 5.2 and appendix B).
+//! Decoder of Huffman-coded strings (RFC 7541, section 5.2 and appendix B).
+//!
+//! The code is canonical, so the decoder needs only the number of codes of each length: it compares the next 30 bits
+//! with the first code of each longer length. That is a linear search of at most 30 steps per byte, without the large
+//! tables of a state machine; responses carry a few short fields.
 
 use super::Malformed;
 
-const LONGEST_CODE: usize = 30;
-const CODE_BITS: u64 = (1 << LONGEST_CODE) - 1;
+const MAX_CODE_BITS: usize = 30;
+const CODE_BITS: u64 = (1 << MAX_CODE_BITS) - 1;
 
-/// All symbols in the order of their codes; the end of a string comes last, behind the bytes.
+/// All bytes in the order of their codes. The end-of-string symbol is last and not listed.
 const BYTES_BY_CODE: [u8; 256] = bytes_by_code();
-/// Where the codes of each length end.
-const ENDS: [End; LONGEST_CODE + 1] = ends();
+/// End of the codes of each length.
+const ENDS: [End; MAX_CODE_BITS + 1] = ends();
 
-/// Codes of one length are a range, and each range begins where the one of shorter codes ends.
+/// End of the codes of one length. They are a range, and each range begins where the shorter codes end.
 #[derive(Clone, Copy)]
 struct End {
-    /// The first code that is longer, filled up to [`LONGEST_CODE`] bits with zeros.
+    /// First longer code, extended to [`MAX_CODE_BITS`] bits with zeros.
     code: u32,
-    /// How many symbols have codes up to this length.
+    /// Number of symbols with codes up to this length.
     symbols: u16,
 }
 
@@ -26,15 +30,15 @@ pub(super) fn decode(encoded: &[u8]) -> Result<Vec<u8>, Malformed> {
     while let Some(byte) = bytes.next()? {
         decoded.push(byte);
     }
-    // The table of the connection may keep the string.
+    // The connection's dynamic table may keep the string for long.
     decoded.shrink_to_fit();
     Ok(decoded)
 }
 
-/// The bytes of an encoded string, one after the other.
+/// Decodes a string byte by byte.
 struct Bytes<'a> {
     encoded: &'a [u8],
-    /// The lowest `count` bits of it are those that were taken from `encoded` and not used yet.
+    /// The lowest `count` bits were taken from `encoded` and are not used yet.
     bits: u64,
     count: usize,
 }
@@ -42,7 +46,7 @@ struct Bytes<'a> {
 impl Bytes<'_> {
     /// Returns `None` at the end of the string.
     fn next(&mut self) -> Result<Option<u8>, Malformed> {
-        while let (0..LONGEST_CODE, Some((&byte, rest))) = (self.count, self.encoded.split_first()) {
+        while let (0..MAX_CODE_BITS, Some((&byte, rest))) = (self.count, self.encoded.split_first()) {
             self.bits = self.bits << 8 | u64::from(byte);
             self.count += 8;
             self.encoded = rest;
@@ -50,7 +54,7 @@ impl Bytes<'_> {
         let ahead = self.ahead();
         let mut start = End { code: 0, symbols: 0 };
         let mut length = 0;
-        // the last range ends behind everything that could be ahead
+        // Terminates, because the end of the last range is above every 30-bit number.
         while ahead >= ENDS[length].code {
             start = ENDS[length];
             length += 1;
@@ -59,23 +63,23 @@ impl Bytes<'_> {
             return self.padding().map(|()| None);
         }
         self.count -= length;
-        let symbol = usize::from(start.symbols) + ((ahead - start.code) >> (LONGEST_CODE - length)) as usize;
+        let symbol = usize::from(start.symbols) + ((ahead - start.code) >> (MAX_CODE_BITS - length)) as usize;
         match BYTES_BY_CODE.get(symbol) {
             Some(&byte) => Ok(Some(byte)),
             None => Err(Malformed("a string contains the code for its end")),
         }
     }
 
-    /// As many bits as the longest code has. Behind the end there are ones, as in the padding.
+    /// Returns the next [`MAX_CODE_BITS`] bits, extended with ones behind the end, as in the padding.
     fn ahead(&self) -> u32 {
-        let ahead = match self.count.checked_sub(LONGEST_CODE) {
+        let ahead = match self.count.checked_sub(MAX_CODE_BITS) {
             Some(later) => self.bits >> later,
-            None => !(!self.bits << (LONGEST_CODE - self.count)),
+            None => !(!self.bits << (MAX_CODE_BITS - self.count)),
         };
         (ahead & CODE_BITS) as u32
     }
 
-    /// What is left is no whole code.
+    /// Checks the remaining bits, which are not a complete code: the padding is fewer than 8 ones.
     fn padding(&self) -> Result<(), Malformed> {
         let ones = (1 << self.count) - 1;
         match self.count {
@@ -90,7 +94,7 @@ const fn bytes_by_code() -> [u8; 256] {
     let mut bytes = [0; 256];
     let mut found = 0;
     let mut length = 0;
-    while length <= LONGEST_CODE {
+    while length <= MAX_CODE_BITS {
         let mut byte = 0;
         while byte < bytes.len() {
             if HUFFMAN_LENGTHS[byte] as usize == length {
@@ -104,15 +108,15 @@ const fn bytes_by_code() -> [u8; 256] {
     bytes
 }
 
-const fn ends() -> [End; LONGEST_CODE + 1] {
-    let mut ends = [End { code: 0, symbols: 0 }; LONGEST_CODE + 1];
+const fn ends() -> [End; MAX_CODE_BITS + 1] {
+    let mut ends = [End { code: 0, symbols: 0 }; MAX_CODE_BITS + 1];
     let mut length = 1;
-    while length <= LONGEST_CODE {
+    while length <= MAX_CODE_BITS {
         let mut end = ends[length - 1];
         let mut symbol = 0;
         while symbol < HUFFMAN_LENGTHS.len() {
             if HUFFMAN_LENGTHS[symbol] as usize == length {
-                end.code += 1 << (LONGEST_CODE - length);
+                end.code += 1 << (MAX_CODE_BITS - length);
                 end.symbols += 1;
             }
             symbol += 1;
@@ -123,10 +127,10 @@ const fn ends() -> [End; LONGEST_CODE + 1] {
     ends
 }
 
-/// Appendix B: how many bits the code of each byte has, and last that of the end of a string.
+/// Code lengths of appendix B, in bits: of each byte, then of the end-of-string symbol.
 ///
-/// The code is canonical: shorter codes come first, and codes of one length follow each other in the order of their
-/// symbols. So the lengths say it all.
+/// In a canonical code, shorter codes come first, and codes of one length are in the order of their symbols. The
+/// lengths therefore define all codes.
 #[rustfmt::skip]
 const HUFFMAN_LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,

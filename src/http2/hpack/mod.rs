@@ -1,9 +1,9 @@
-//! Pure: lists of header fields as HTTP/2 writes them (HPACK, RFC 7541): the encoder, and the primitive types of both sides.
+//! HPACK (RFC 7541), the compression of header lists: the encoder, and the primitive types of both sides. Pure.
 //!
-//! The decoder understands everything, within limits: whatever a block says, no more is kept than the dynamic table
-//! and one list may hold, and the work grows with the block and these limits only. The encoder writes nothing that the
-//! peer would have to remember: it refers to the static table and spells out the rest: for a few
-//! fields and one peer, a dynamic table would save less than it takes.
+//! The decoder implements all of HPACK within limits: it keeps no more than the dynamic table and one list may hold,
+//! and its work is linear in the block and these limits. The encoder uses the static table and literals only. A dynamic
+//! table would save little for a few fields and one peer, and would need state; without it, a block is encoded once and
+//! sent with every request.
 
 mod decoder;
 mod huffman;
@@ -30,11 +30,12 @@ pub(crate) struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// What a field counts for beside its name and its value, in tables and in lists.
+/// Size that each field adds to its name and value, in tables and lists (section 4.1).
 const OVERHEAD: usize = 32;
 
 /// Appends a field.
 pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
+    // A linear search: a header block is encoded once per transport.
     let known = STATIC_FIELDS.iter().position(|field| field.0 == name && field.1.as_bytes() == value);
     match known {
         Some(place) => put_integer(place + 1, 7, INDEXED, block),
@@ -42,12 +43,13 @@ pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field that no intermediary may put into a table, where its value could be guessed bit by bit.
+/// Appends a field that intermediaries must not put into a table, where its value could be guessed by its compressed
+/// size (section 7.1).
 pub(crate) fn encode_sensitive(name: &str, value: &[u8], block: &mut Vec<u8>) {
     literal(name, value, NEVER_INDEXED, block);
 }
 
-/// Appends how large a table we use. It may only stand at the beginning of a block.
+/// Appends a dynamic table size update. It is valid only at the beginning of a block (section 4.2).
 pub(crate) fn encode_size_update(size: usize, block: &mut Vec<u8>) {
     put_integer(size, 5, SIZE_UPDATE, block);
 }
@@ -68,10 +70,10 @@ fn string(text: &[u8], block: &mut Vec<u8>) {
     block.extend_from_slice(text);
 }
 
-/// Enough for 32 bits. More could only be zeros, or too large.
+/// Maximum continuation bytes of an integer, enough for 32 bits. More could only encode zeros or larger numbers.
 const MAX_CONTINUATION_BYTES: usize = 5;
 
-/// Takes an integer from the front of `block`, whose first byte holds `prefix` bits of it.
+/// Takes an integer (section 5.1) from the front of `block`, whose first byte holds `prefix` bits of it.
 fn take_integer(block: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
     let (&first, mut rest) = block.split_first().ok_or(Malformed("an integer is cut off"))?;
     let all_ones = all_ones(prefix);
@@ -92,16 +94,16 @@ fn take_integer(block: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
         }
     }
     *block = rest;
-    // the same limit on every machine
+    // The limit is 32 bits on every machine.
     let value = u32::try_from(value).ok().and_then(|value| usize::try_from(value).ok());
     value.ok_or(Malformed("an integer is too large"))
 }
 
-/// Appends an integer whose first byte has `prefix` bits for it, behind those of `pattern`.
+/// Appends an integer. Its first byte has `prefix` bits for it, behind those of `pattern`.
 fn put_integer(value: usize, prefix: u32, pattern: u8, block: &mut Vec<u8>) {
     let all_ones = all_ones(prefix);
     let Some(mut rest) = value.checked_sub(usize::from(all_ones)) else {
-        // less than `all_ones`, which is a byte
+        // The value is below `all_ones`, so it fits into a byte.
         block.push(pattern | value as u8);
         return;
     };
@@ -113,12 +115,13 @@ fn put_integer(value: usize, prefix: u32, pattern: u8, block: &mut Vec<u8>) {
     block.push(rest as u8);
 }
 
-/// The largest number of `bits` bits, from 1 to 8.
+/// Returns the largest number of `bits` bits, which are 1 to 8.
 fn all_ones(bits: u32) -> u8 {
     u8::MAX >> (8 - bits)
 }
 
-/// Takes a string from the front of `block`. It is at most eight fifths as long as the rest of the block.
+/// Takes a string (section 5.2) from the front of `block`. The shortest Huffman code has 5 bits, so the string is at
+/// most 8/5 as long as its encoding.
 fn take_string(block: &mut &[u8]) -> Result<Vec<u8>, Malformed> {
     let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
     let length = take_integer(block, 7)?;

@@ -1,4 +1,4 @@
-//! What an index stands for: the static table, and behind it the dynamic one (RFC 7541, sections 2.3 and 4).
+//! The static table and the dynamic table behind it (RFC 7541, sections 2.3 and 4).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use super::{Malformed, OVERHEAD};
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) entries: VecDeque<Entry>,
-    /// Of all entries.
+    /// Size of all entries.
     pub(super) size: usize,
-    /// The peer may lower it, and raise it again.
+    /// Maximum size. The peer may lower it, and raise it again.
     pub(super) max_size: usize,
 }
 
-/// A field of the table.
+/// An entry of the dynamic table.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Shared, because two bytes of a block are enough to repeat a long name.
+    /// Shared, because a block of two bytes can repeat a long name: copies would let a small block allocate much
+    /// memory.
     pub(super) name: Arc<[u8]>,
     pub(super) value: Vec<u8>,
 }
@@ -28,9 +29,9 @@ impl Table {
         Self { entries: VecDeque::new(), size: 0, max_size }
     }
 
-    /// Returns the field that an index stands for.
+    /// Returns the field with this index.
     pub(super) fn field(&self, index: usize) -> Result<(&[u8], &[u8]), Malformed> {
-        let position = index.checked_sub(1).ok_or(Malformed("index 0 stands for no field"))?;
+        let position = index.checked_sub(1).ok_or(Malformed("index 0 is not a field"))?;
         if let Some((name, value)) = STATIC_FIELDS.get(position) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
@@ -38,7 +39,7 @@ impl Table {
         entry.map(|entry| (&*entry.name, &*entry.value)).ok_or(Malformed("an index is beyond the tables"))
     }
 
-    /// Returns the name of the field that an index stands for. It outlives the entry.
+    /// Returns the name of the field with this index. The name may outlive the entry.
     pub(super) fn name(&self, index: usize) -> Result<Arc<[u8]>, Malformed> {
         let position = index.checked_sub(STATIC_FIELDS.len() + 1);
         match position.and_then(|position| self.entries.get(position)) {
@@ -52,9 +53,10 @@ impl Table {
         self.evict(max_size);
     }
 
-    /// Adds an entry. One that is larger than the table only empties it.
+    /// Adds an entry, and evicts old ones for it. An entry larger than the table only empties the table (section 4.4).
     pub(super) fn add(&mut self, entry: Entry) {
         let room = self.max_size.checked_sub(entry.size());
+        // Evicted before the insertion, so that the table never exceeds its size.
         self.evict(room.unwrap_or(0));
         if room.is_some() {
             self.size += entry.size();
@@ -62,7 +64,7 @@ impl Table {
         }
     }
 
-    /// Evicts the oldest entries, until the rest is not larger than `size`.
+    /// Evicts the oldest entries until the table is not larger than `size`.
     fn evict(&mut self, size: usize) {
         while self.size > size {
             let Some(evicted) = self.entries.pop_back() else { break };
@@ -77,7 +79,7 @@ impl Entry {
     }
 }
 
-/// The static table, appendix A. The first field has index 1.
+/// The static table (appendix A). The first field has index 1.
 pub(super) static STATIC_FIELDS: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

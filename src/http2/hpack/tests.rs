@@ -7,7 +7,7 @@ fn decoder() -> Decoder {
     Decoder::new(TABLE_LIMIT, LIST_LIMIT)
 }
 
-/// Bytes in hexadecimal digits; white space is for the eye.
+/// Decodes hexadecimal digits, and ignores white space.
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         digits.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
@@ -23,7 +23,7 @@ fn field(name: &[u8], value: &[u8]) -> Field {
     Field { name: name.to_vec(), value: value.to_vec() }
 }
 
-/// A literal that is added to the table, with a name of its own.
+/// Appends a literal with a literal name, with incremental indexing.
 fn indexing(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut block = vec![0x40];
     for text in [name, value] {
@@ -33,7 +33,7 @@ fn indexing(name: &[u8], value: &[u8]) -> Vec<u8> {
     block
 }
 
-/// The entries of the table, newest first, after a check that it keeps its own rules.
+/// Returns the entries of the table, newest first, after a check of its invariants.
 fn entries(decoder: &Decoder) -> Vec<Field> {
     let table = &decoder.table;
     let entries: Vec<_> = table.entries.iter().map(|entry| field(&entry.name, &entry.value)).collect();
@@ -58,7 +58,7 @@ fn assert_entries(decoder: &Decoder, expected: &[(&str, &str)]) {
 }
 
 mod bounds {
-    //! No more is kept than the limits allow, whatever comes.
+    //! Limits of lists.
 
     use super::*;
 
@@ -76,10 +76,10 @@ mod bounds {
 
     #[test]
     fn a_list_that_was_too_long_stays_so() {
-        // what is too large for the rest of the room is followed by what is not
+        // A field that exceeds the limit is followed by one that would fit.
         let mut decoder = Decoder::new(TABLE_LIMIT, 50);
         assert_eq!(decoder.decode(&hex("84 82 00 00 00")), Ok(List::TooLong));
-        // each list has its own room
+        // Each list has its own limit.
         assert_decodes(&mut decoder, "82", &[(":method", "GET")]);
     }
 
@@ -109,7 +109,7 @@ mod bounds {
         let entry = [b'x'; TABLE_LIMIT - 32];
         let bomb = [indexing(b"", &entry), vec![0xbe; 12 * 1024]].concat();
         assert_eq!(decoder.decode(&bomb), Ok(List::TooLong));
-        // up to the limit it is a list like any other
+        // A list of exactly the limit is accepted.
         let Ok(List::Fields(fields)) = decoder.decode(&[0xbe; 8]) else { panic!("it is not too long") };
         assert_eq!(fields.iter().map(size).sum::<usize>(), LIST_LIMIT);
         assert_eq!(decoder.decode(&[0xbe; 9]), Ok(List::TooLong));
@@ -209,7 +209,7 @@ pub(super) const CODES: [(u32, usize); 257] = [
 }
 
 mod encoder {
-    //! What we write, byte for byte.
+    //! The encoder, byte by byte.
 
     use proptest::prelude::*;
 
@@ -256,7 +256,7 @@ mod encoder {
     fn a_sensitive_field_is_never_indexed() {
         assert_eq!(encoded_sensitive("password", b"secret"), hex("10 08 70617373776f7264 06 736563726574"));
         assert_eq!(encoded_sensitive("authorization", b"a"), hex("1f 08 01 61"));
-        // not even where the static table has it
+        // Not even if the static table has the field.
         assert_eq!(encoded_sensitive("authorization", b""), hex("1f 08 00"));
         assert_eq!(encoded_sensitive(":method", b"POST"), hex("12 04 504f5354"));
     }
@@ -271,7 +271,7 @@ mod encoder {
         }
     }
 
-    /// Names that the static table has, and others.
+    /// Names in the static table, and others.
     fn name() -> impl Strategy<Value = String> {
         let known = (0..61_usize).prop_map(|place| STATIC_FIELDS[place].0.to_owned());
         prop_oneof![known, "[a-z0-9-]{0,40}", any::<String>()]
@@ -593,7 +593,7 @@ mod fields {
 
     use super::*;
 
-    /// As the RFC lists them.
+    /// The fields as the RFC lists them.
     const STATIC_TABLE: &str = "
 1 :authority
 2 :method GET
@@ -860,13 +860,13 @@ mod integers {
 }
 
 mod malformed {
-    //! Every rule that a whole block can break, each with its own words.
+    //! Every rule that a block can break, with its message.
 
     use super::*;
 
     #[track_caller]
     fn assert_malformed(block: &str, why: &'static str) {
-        // an entry, so that there is a dynamic table to be beyond of
+        // An entry, so that the dynamic table is not empty.
         let mut decoder = decoder();
         assert!(decoder.decode(&indexing(b"n", b"v")).is_ok());
         assert_eq!(decoder.decode(&hex(block)), Err(Malformed(why)), "{block}");
@@ -874,13 +874,13 @@ mod malformed {
 
     #[test]
     fn index_zero() {
-        assert_malformed("80", "index 0 stands for no field");
-        assert_malformed("82 80", "index 0 stands for no field");
+        assert_malformed("80", "index 0 is not a field");
+        assert_malformed("82 80", "index 0 is not a field");
     }
 
     #[test]
     fn an_index_beyond_the_tables() {
-        // 63, for every representation
+        // Index 63, in every representation.
         for block in ["bf", "7f 00 01 61", "0f 30 01 61", "1f 30 01 61"] {
             assert_malformed(block, "an index is beyond the tables");
         }
@@ -977,12 +977,12 @@ mod malformed {
         }
     }
 
-    /// What was wrong is the same for a list that is not kept.
+    /// The error is the same for a list that is too long to be kept.
     #[test]
     fn a_list_that_is_too_long_may_be_malformed_too() {
         let mut decoder = Decoder::new(TABLE_LIMIT, 10);
         assert_eq!(decoder.decode(&hex("82")), Ok(List::TooLong));
-        assert_eq!(decoder.decode(&hex("82 80")), Err(Malformed("index 0 stands for no field")));
+        assert_eq!(decoder.decode(&hex("82 80")), Err(Malformed("index 0 is not a field")));
         assert_eq!(
             decoder.decode(&hex("82 00 81 00 00")),
             Err(Malformed("the padding of a string is not all ones"))
@@ -991,16 +991,16 @@ mod malformed {
 }
 
 mod random {
-    //! Against an encoder that uses everything HPACK has, at random; and against any bytes.
+    //! Property tests against a random encoder that uses all of HPACK, and against random bytes.
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Small, so that entries leave it all the time.
+    /// Small table, so that entries are evicted often.
     const SMALL_TABLE: usize = 200;
 
-    /// Written from the RFC alone: it shares only the static table with what it tests.
+    /// Encoder written from the RFC. It shares only the static table with the code under test.
     struct Reference {
         /// Newest first.
         entries: Vec<Field>,
@@ -1012,11 +1012,11 @@ mod random {
     struct FieldSpec {
         field: Field,
         how: How,
-        /// Of two ways to say the same, the longer one.
+        /// True for the longer of two equivalent encodings.
         spells_name: bool,
         huffman_name: bool,
         huffman_value: bool,
-        /// Which of the entries with the right name.
+        /// Selects one of the entries with the right name.
         pick: prop::sample::Index,
     }
 
@@ -1107,7 +1107,7 @@ mod random {
     }
 
     fn spec() -> impl Strategy<Value = FieldSpec> {
-        // few names and values, so that they are met again
+        // Few names and values, so that they repeat.
         let name = prop_oneof![
             3 => prop::sample::select(vec!["a", "b", "grpc-status", "grpc-message", "a-longer-name-than-others"])
                 .prop_map(|name| name.as_bytes().to_vec()),
@@ -1140,7 +1140,7 @@ mod random {
         prop::collection::vec((updates, prop::collection::vec(spec(), 0..12)), 1..8)
     }
 
-    /// What any bytes may do to a decoder: nothing that goes beyond its limits.
+    /// Decodes any bytes, and checks that the decoder keeps its limits.
     fn assert_bounds(decoder: &Decoder, list: &List, list_limit: usize) {
         if let List::Fields(fields) = list {
             assert!(fields.iter().map(size).sum::<usize>() <= list_limit);
@@ -1184,7 +1184,7 @@ mod random {
             }
         }
 
-        /// Blocks that are almost right go further than any bytes would.
+        /// Nearly valid blocks reach more code than random bytes.
         #[test]
         fn changed_blocks_stay_within_the_limits(
             blocks in blocks(),
@@ -1336,7 +1336,7 @@ mod strings {
             prop_assert_eq!(taken(&huffman(&encoded(&text))), Ok((text, 0)));
         }
 
-        /// There is one way only to write a string.
+        /// Each string has exactly one Huffman encoding.
         #[test]
         fn what_was_read_would_be_encoded_so(bytes: Vec<u8>) {
             if let Ok((text, _)) = taken(&huffman(&bytes)) {
@@ -1347,13 +1347,13 @@ mod strings {
 }
 
 mod table {
-    //! RFC 7541, section 4: how large the table is, and what leaves it.
+    //! Size of the table and eviction (RFC 7541, section 4).
 
     use std::sync::Arc;
 
     use super::*;
 
-    /// A decoder whose table holds `a: 1`, `b: 2` and `c: 3`, the last being the newest, and has room for no byte more.
+    /// Returns a decoder whose table is full with `a: 1`, `b: 2` and `c: 3`, the last being the newest.
     fn full() -> Decoder {
         let mut decoder = Decoder::new(3 * 34, LIST_LIMIT);
         let block = [indexing(b"a", b"1"), indexing(b"b", b"2"), indexing(b"c", b"3")].concat();
@@ -1408,7 +1408,7 @@ mod table {
         let list = decoder.decode(&indexing(b"n", value.as_bytes()));
         assert_eq!(list, Ok(List::Fields(fields(&[("n", &value)]))));
         assert_entries(&decoder, &[]);
-        // and does no harm to what follows
+        // Later blocks are not affected.
         assert!(decoder.decode(&indexing(b"d", b"4")).is_ok());
         assert_entries(&decoder, &[("d", "4")]);
     }
@@ -1416,7 +1416,7 @@ mod table {
     #[test]
     fn a_new_entry_may_have_the_name_of_one_that_it_evicts() {
         let mut decoder = full();
-        // 64 is `a`, the oldest, which must leave
+        // Index 64 is `a`, the oldest entry, which must be evicted.
         assert_decodes(&mut decoder, "7f 01 01 34", &[("a", "4")]);
         assert_entries(&decoder, &[("a", "4"), ("c", "3"), ("b", "2")]);
     }

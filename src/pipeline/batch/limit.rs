@@ -12,6 +12,11 @@ const HOPELESS_FOR: Duration = Duration::from_secs(1);
 /// Refusals of a size that was taken before until they are believed: a record in the request may be the reason.
 const MOST_DOUBTS: u32 = 3;
 
+/// Divides the size of a refused metric. Large, because each collection until the size fits may be lost.
+const METRIC_STEP: usize = 8;
+/// Metrics below this size stay whole: a collector that refuses them takes none, and parts would only repeat their heads.
+const MIN_METRIC_BYTES: usize = 1 << 10;
+
 /// What a collector has shown of the size that it takes, for one signal. Sizes are bytes of uncompressed requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLimit {
@@ -21,6 +26,9 @@ pub(crate) struct RequestLimit {
     /// Refusals in a row of what should be taken.
     doubts: u32,
     changed: Option<Instant>,
+    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never grows: smaller
+    /// parts repeat the head of a metric and cost little else.
+    metric_bytes: Option<usize>,
     /// Single frames that were refused in a row.
     refused_alone: u32,
     /// Frames of this size and above are hopeless until then.
@@ -31,6 +39,13 @@ impl RequestLimit {
     /// What a request may have at most; a single frame may have more.
     pub(crate) fn most(&self) -> usize {
         self.most.unwrap_or(usize::MAX)
+    }
+
+    /// Returns the largest size at which a collected metric is framed as one part. Unlike a span, a metric can be divided
+    /// between its points, but only before it is framed.
+    pub(crate) fn max_metric_bytes(&self) -> usize {
+        // Half of a request: the other half is for the resource and the scope.
+        self.metric_bytes.unwrap_or(usize::MAX).min(self.most() / 2)
     }
 
     /// A request of this size was too large; it is sent in parts.
@@ -49,6 +64,8 @@ impl RequestLimit {
 
     /// A request with a single frame was too large; so is every frame of its size, if that happens again and again.
     pub(crate) fn refuse_alone(&mut self, frame: usize, now: Instant) {
+        let metric_bytes = (frame / METRIC_STEP).max(MIN_METRIC_BYTES);
+        self.metric_bytes = Some(self.metric_bytes.map_or(metric_bytes, |least| least.min(metric_bytes)));
         self.refused_alone = self.refused_alone.saturating_add(1);
         if self.refused_alone >= HOPELESS_AFTER {
             let least = self.hopeless.map_or(frame, |(least, _)| least.min(frame));
@@ -151,6 +168,18 @@ mod tests {
         limit.refuse_alone(100, now);
         [100, 200, 400].into_iter().for_each(|size| limit.accept(size, now));
         assert_eq!(limit.most(), 400);
+    }
+
+    #[test]
+    fn metrics_are_framed_within_the_learned_limits() {
+        let (mut limit, now) = (RequestLimit::default(), Instant::now());
+        limit.refuse(100_000, now);
+        assert_eq!(limit.max_metric_bytes(), 25_000);
+        limit.refuse_alone(64_000, now);
+        assert_eq!(limit.max_metric_bytes(), 8000);
+        limit.refuse_alone(8000, now);
+        limit.refuse_alone(64_000, now);
+        assert_eq!(limit.max_metric_bytes(), MIN_METRIC_BYTES);
     }
 
     #[test]

@@ -59,12 +59,29 @@ pub(crate) struct Counters {
 #[derive(Debug, Default)]
 struct Outcomes {
     counts: [Counts; Signal::COUNT],
+    /// Unsettled data points that the worker has collected. The flight recorder does not have them.
+    collected: u64,
     closed: bool,
 }
 
 impl Counters {
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
         self.change(signal, |counts| *count_of(counts, outcome) += records);
+    }
+
+    /// Counts the outcome of data points that the worker has collected.
+    pub(crate) fn settle_collected(&self, outcome: Outcome, points: u64) {
+        let mut outcomes = lock(&self.outcomes);
+        if !outcomes.closed {
+            outcomes.collected = outcomes.collected.saturating_sub(points);
+            *count_of(&mut outcomes.counts[Signal::Metrics as usize], outcome) += points;
+        }
+    }
+
+    /// Notes that collected data points are in the spool, so that the closing of the counters does not drop them.
+    pub(crate) fn keep_collected(&self, points: u64) {
+        let mut outcomes = lock(&self.outcomes);
+        outcomes.collected = outcomes.collected.saturating_sub(points);
     }
 
     /// Records went to the spool.
@@ -147,32 +164,33 @@ impl Counters {
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }
 
-    /// Does something that the closing of the counters must not overtake; `None` if they are closed.
-    pub(crate) fn while_open<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let outcomes = lock(&self.outcomes);
-        (!outcomes.closed).then(work)
+    /// Counts data points that the worker has collected if `admit` returns true, or returns `None` if the counters are closed.
+    pub(crate) fn admit_collected(&self, points: u64, admit: impl FnOnce() -> bool) -> Option<bool> {
+        let mut outcomes = lock(&self.outcomes);
+        let is_admitted = (!outcomes.closed).then(admit);
+        outcomes.collected += if is_admitted == Some(true) { points } else { 0 };
+        is_admitted
     }
 
     pub(crate) fn are_closed(&self) -> bool {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters: what is not settled by now is lost to the shutdown, unless the flight recorder has all records of the
-    /// signal.
-    pub(crate) fn close(
-        &self,
-        is_recorded: [bool; Signal::COUNT],
-        accepted: impl FnOnce() -> [u64; Signal::COUNT],
-    ) {
+    /// Closes the counters. Unsettled records are dropped by the shutdown, or spooled if `is_recorded`: then the flight recorder
+    /// has all of them except collected data points.
+    pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {
             return;
         }
         outcomes.closed = true;
-        let signals = outcomes.counts.iter_mut().zip(accepted()).zip(is_recorded);
-        for ((counts, accepted), is_recorded) in signals {
+        let unrecorded = [0, 0, outcomes.collected];
+        let signals = outcomes.counts.iter_mut().zip(accepted()).zip(unrecorded);
+        for ((counts, accepted), unrecorded) in signals {
             let left = unsettled(counts, accepted);
-            *if is_recorded { &mut counts.spooled } else { &mut counts.dropped.shutdown } += left;
+            let dropped = if is_recorded { left.min(unrecorded) } else { left };
+            counts.dropped.shutdown += dropped;
+            counts.spooled += left - dropped;
         }
     }
 }

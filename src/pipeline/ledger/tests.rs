@@ -168,13 +168,13 @@ fn what_is_filtered_is_beside_the_accepted_and_no_loss() {
 fn closing_puts_what_is_left_to_the_shutdown_and_ignores_what_comes_late() {
     let counters = Counters::default();
     counters.settle(Signal::Traces, Outcome::Delivered, 4);
-    counters.close([false; 3], || [10, 0, 0]);
+    counters.close(false, || [10, 0, 0]);
     let closed = read(&counters, 10);
     assert_eq!((closed.delivered, closed.dropped.shutdown, closed.in_flight), (4, 6, 0));
     for outcome in OUTCOMES {
         counters.settle(Signal::Traces, outcome, 6);
     }
-    counters.close([false; 3], || [1000, 0, 0]);
+    counters.close(false, || [1000, 0, 0]);
     assert_eq!(read(&counters, 10), closed, "no late settlement, no second closing");
     counters.count_not_enqueued(Signal::Traces, NotEnqueuedReason::AfterShutdown, 1);
     assert_eq!(read(&counters, 10).not_enqueued.after_shutdown, 1, "a late record is still counted");
@@ -186,7 +186,7 @@ fn a_closed_ledger_adds_up_while_a_worker_goes_on_settling() {
         let counters = Counters::default();
         thread::scope(|scope| {
             scope.spawn(|| (0..100).for_each(|_| counters.settle(Signal::Traces, Outcome::Delivered, 1)));
-            counters.close([false; 3], || [100, 0, 0]);
+            counters.close(false, || [100, 0, 0]);
             let closed = read(&counters, 100);
             assert!(adds_up(&closed) && closed.in_flight == 0, "{closed}");
         });
@@ -260,7 +260,7 @@ proptest! {
         }
         let open = read(&counters, accepted);
         prop_assert_eq!((outcomes(&open), open.in_flight), (expected, in_flight));
-        counters.close([false; 3], || [accepted, 0, 0]);
+        counters.close(false, || [accepted, 0, 0]);
         let closed = read(&counters, accepted);
         prop_assert_eq!((outcomes(&closed), closed.in_flight), (expected, 0));
         prop_assert_eq!(closed.dropped.shutdown, in_flight);
@@ -296,7 +296,7 @@ fn records_in_the_spool_are_counted_until_they_are_settled_and_over_restarts() {
 fn what_the_flight_recorder_has_is_spooled_at_the_end() {
     let counters = Counters::default();
     counters.settle(Signal::Traces, Outcome::Delivered, 3);
-    counters.close([true; 3], || [7, 0, 0]);
+    counters.close(true, || [7, 0, 0]);
     let counts = read(&counters, 7);
     assert_eq!((counts.delivered, counts.spooled, counts.lost(), counts.in_flight), (3, 4, 0, 0));
 }
@@ -304,10 +304,13 @@ fn what_the_flight_recorder_has_is_spooled_at_the_end() {
 #[test]
 fn what_the_flight_recorder_does_not_have_is_lost_at_the_end() {
     let counters = Counters::default();
-    counters.close([true, true, false], || [1, 2, 5]);
-    let ledger = counters.read("otlp", || [1, 2, 5]);
+    assert_eq!(counters.admit_collected(4, || true), Some(true));
+    assert_eq!(counters.admit_collected(9, || false), Some(false));
+    counters.settle_collected(Outcome::Delivered, 1);
+    counters.close(true, || [1, 2, 6]);
+    let ledger = counters.read("otlp", || [1, 2, 6]);
     let ends = Signal::ALL.map(|signal| (ledger.of(signal).spooled, ledger.of(signal).dropped.shutdown));
-    assert_eq!(ends, [(1, 0), (2, 0), (0, 5)]);
+    assert_eq!(ends, [(1, 0), (2, 0), (2, 3)]);
 }
 
 /// What `call` returns; `None` if it panics, as a debug build does about a wrong count.
@@ -326,7 +329,7 @@ fn shows_no_records_in_flight_when_more_are_settled_than_accepted() {
     counters.settle(Signal::Traces, Outcome::Delivered, 3);
     let counts = unless_asserted(|| read(&counters, 2));
     assert_eq!(counts.map_or(0, |counts| counts.in_flight), 0);
-    unless_asserted(|| counters.close([false; 3], || [2, 0, 0]));
+    unless_asserted(|| counters.close(false, || [2, 0, 0]));
     assert_eq!(read(&counters, 3).dropped.shutdown, 0);
 }
 

@@ -285,11 +285,6 @@ impl Queue {
         has_room
     }
 
-    /// Whether the worker has collected records itself.
-    pub(crate) fn has_admitted(&self) -> bool {
-        self.admitted.load(Ordering::SeqCst) > 0
-    }
-
     /// Sets `HOLDS_ROOM` if there is room.
     #[cold]
     fn wait_for_room(

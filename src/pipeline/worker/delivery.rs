@@ -223,7 +223,10 @@ impl Delivery {
     /// Counts the outcome of records.
     pub(super) fn settle(&mut self, origin: Origin, outcome: Outcome, records: u64) {
         if records > 0 {
-            self.counters.settle(self.signal, outcome, records);
+            match origin {
+                Origin::Collection => self.counters.settle_collected(outcome, records),
+                _ => self.counters.settle(self.signal, outcome, records),
+            }
             // no flush waits for what another process has left
             self.settled += if matches!(origin, Origin::Spool { is_own: false }) { 0 } else { records };
             if outcome == Outcome::Delivered {
@@ -240,6 +243,7 @@ impl Delivery {
     /// Takes note that a batch is in the spool, and frees it.
     pub(super) fn note_spooled(&mut self, batch: Batch) {
         self.counters.spool(self.signal, batch.records);
+        self.keep_if_collected(&batch);
         self.has_spooled = true;
         self.release_batch(batch);
     }
@@ -247,8 +251,15 @@ impl Delivery {
     /// Makes a batch that came from the queue one of the spool, which has a copy of it, and releases its room. The ledger counts
     /// it as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
+        self.keep_if_collected(batch);
         batch.origin = Origin::Spool { is_own: true };
         self.release_room(batch.records, batch.queued_bytes);
+    }
+
+    fn keep_if_collected(&self, batch: &Batch) {
+        if batch.origin == Origin::Collection {
+            self.counters.keep_collected(batch.records);
+        }
     }
 
     /// Frees a settled batch, then releases its room: a caller that gets the room allocates in it, and must not find the
@@ -268,9 +279,9 @@ impl Delivery {
     }
 
     /// Counts the outcome of records that are in no batch, and releases their room.
-    pub(super) fn settle_all(&mut self, lost: Vec<(u64, usize)>, outcome: Outcome) {
+    pub(super) fn settle_all(&mut self, origin: Origin, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
-            self.settle(Origin::Queue, outcome, records);
+            self.settle(origin, outcome, records);
             self.queue.release(records as usize, bytes);
         }
     }
@@ -284,8 +295,10 @@ impl Delivery {
 
     /// Counts as lost to a panic all that left the queue and is in no part.
     pub(super) fn write_off_unsent(&mut self) {
+        let collected = self.backlog.write_off_snapshot();
+        self.settle_all(Origin::Collection, collected, Outcome::WorkerPanicked);
         let mut lost = self.backlog.write_off();
         lost.push(std::mem::take(&mut self.in_hand));
-        self.settle_all(lost, Outcome::WorkerPanicked);
+        self.settle_all(Origin::Queue, lost, Outcome::WorkerPanicked);
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::metrics::{Collected, Reader, SinkStatus};
-use crate::pipeline::batch::Batch;
+use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
 use crate::problem::ProblemKind;
@@ -144,7 +144,9 @@ impl Worker {
     fn read_instruments(&mut self, at: usize, reader: &PeriodicReader) {
         let (counters, stop_by) = (Arc::clone(&self.counters), self.stop_by());
         let is_finished = || counters.are_closed() || stop_by.is_some_and(|by| clock::now() >= by);
-        reader.instruments.collect(reader.limits, &is_finished, &mut |collected| {
+        let bytes = reader.limits.bytes.min(self.deliveries[at].limit.max_metric_bytes());
+        let limits = FrameLimits { bytes, ..reader.limits };
+        reader.instruments.collect(limits, &is_finished, &mut |collected| {
             match collected {
                 Collected::Frame { scope, bytes, points } => {
                     return self.enqueue_metric(at, scope, bytes, points);
@@ -211,7 +213,7 @@ impl Worker {
 
     /// Returns whether the queue has room; `None` after the end, until which a slow callback may keep the worker.
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Option<bool> {
-        self.counters.while_open(|| self.deliveries[at].queue.admit(records, bytes))
+        self.counters.admit_collected(records as u64, || self.deliveries[at].queue.admit(records, bytes))
     }
 
     /// Whether a newer snapshot should go instead of the part that is next: it was tried, and is worth nothing once there
@@ -241,7 +243,7 @@ impl Worker {
             }
         }
         let rest = delivery.backlog.write_off_snapshot();
-        delivery.settle_all(rest, Outcome::Superseded);
+        delivery.settle_all(Origin::Collection, rest, Outcome::Superseded);
     }
 }
 

@@ -210,7 +210,7 @@ impl Worker {
 
     /// Counts and reports records in no part that were dropped: see [`Next::Dropped`].
     pub(super) fn settle_dropped(&mut self, at: usize, outcome: Outcome, records: u64, bytes: usize) {
-        self.deliveries[at].settle_all(vec![(records, bytes)], outcome);
+        self.deliveries[at].settle_all(Origin::Queue, vec![(records, bytes)], outcome);
         if outcome == Outcome::TooLarge {
             let what = || format!("a record of {bytes} bytes is larger than a request may be");
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);

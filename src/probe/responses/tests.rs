@@ -45,7 +45,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
         (
             PROTOBUF,
             Err(Oddity::TooLong),
-            "- 200 OK: the answer is longer than 4 MiB | are host, port and path right? usual is /v1/traces",
+            "- 200 OK: the response is longer than 4 MiB | are host, port and path right? usual is /v1/traces",
         ),
     ] {
         assert_eq!(judged(&reply(200, "OK", content_type, body), &sent), expected);
@@ -69,12 +69,12 @@ fn the_usual_path_is_not_put_in_question() {
         (
             404,
             "Not Found",
-            "- 404 Not Found: nothing is taken at /v1/traces | is it a collector, and does it take this signal at this path?",
+            "- 404 Not Found: no telemetry is accepted at /v1/traces | is it a collector, and does it accept this signal at this path?",
         ),
         (
             405,
             "Method Not Allowed",
-            "- 405 Method Not Allowed: nothing can be posted to /v1/traces | is it a collector?",
+            "- 405 Method Not Allowed: POST is not allowed at /v1/traces | is it a collector?",
         ),
     ] {
         assert_eq!(judged(&reply(status, name, "", Ok(String::new())), &sent), expected);
@@ -89,32 +89,32 @@ fn each_refusal_has_its_advice() {
             404,
             "Not Found",
             Ok(String::new()),
-            "- 404 Not Found: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
+            "- 404 Not Found: no telemetry is accepted at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             501,
             "Not Implemented",
             Ok(String::new()),
-            "- 501 Not Implemented: nothing is taken at /v1/foo | is the path right? usual is /v1/traces",
+            "- 501 Not Implemented: no telemetry is accepted at /v1/foo | is the path right? usual is /v1/traces",
         ),
         (
             405,
             "Method Not Allowed",
             Ok(String::new()),
-            "- 405 Method Not Allowed: nothing can be posted to /v1/foo | is it a collector? is the path right? usual \
+            "- 405 Method Not Allowed: POST is not allowed at /v1/foo | is it a collector? is the path right? usual \
              is /v1/traces",
         ),
         (
             413,
             "Content Too Large",
             Ok(String::new()),
-            "- 413 Content Too Large | not even an empty request is taken: look into the server's limits",
+            "- 413 Content Too Large | even an empty request is too large: check the server's limits",
         ),
         (
             415,
             "Unsupported Media Type",
             says("json only"),
-            "- 415 Unsupported Media Type: json only | does the server take OTLP as protobuf, application/x-protobuf?",
+            "- 415 Unsupported Media Type: json only | does the server accept OTLP as protobuf, application/x-protobuf?",
         ),
         (
             429,
@@ -145,7 +145,7 @@ fn a_compressed_request_that_is_not_taken_may_be_taken_uncompressed() {
     let sent = Sent { is_compressed: true, ..sent("/v1/traces", TRACES, &[]) };
     assert_eq!(
         judged(&reply(415, "Unsupported Media Type", "", Ok(String::new())), &sent),
-        "- 415 Unsupported Media Type | does the server take gzip, and OTLP as protobuf? try compression = \"none\""
+        "- 415 Unsupported Media Type | does the server accept gzip, and OTLP as protobuf? try compression = \"none\""
     );
 }
 
@@ -278,12 +278,12 @@ mod calls {
         let no = || reply(UNIMPLEMENTED, "unknown service");
         assert_eq!(
             judged([ok(), no(), ok()], false),
-            "UNIMPLEMENTED: the server takes no logs | \
+            "UNIMPLEMENTED: the server does not accept logs | \
          give the collector a pipeline for logs, or do not send them there"
         );
         assert_eq!(
             judged([no(), ok(), no()], false),
-            "UNIMPLEMENTED: the server takes no traces and metrics | \
+            "UNIMPLEMENTED: the server does not accept traces and metrics | \
          give the collector a pipeline for traces and metrics, or do not send them there"
         );
         assert_eq!(
@@ -305,7 +305,7 @@ mod calls {
 
     #[test]
     fn a_server_that_cannot_unpack_is_recognized() {
-        let none = "does the server take gzip? try compression = \"none\"";
+        let none = "does the server accept gzip? try compression = \"none\"";
         let no = || reply(UNIMPLEMENTED, "Content is compressed with `gzip` which isn't supported");
         let judgement = judged([no(), no(), no()], true);
         assert!(judgement.ends_with(none), "{judgement}");

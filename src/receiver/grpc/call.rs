@@ -1,4 +1,4 @@
-//! A call: what it must be before its message is worth reading, and its message.
+//! A call: checks of its head, decoding of its message, and the state of its stream.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::receiver::refusal::{Hosts, Refusal, RefusalKind};
 use crate::record::Signal;
 use crate::transport::is_media_type;
 
-/// A flag and a length stand before every message.
+/// Length of the prefix of a gRPC message: a flag and a length.
 const PREFIX: usize = 5;
 
 /// The headers of a call.
@@ -18,12 +18,13 @@ const PREFIX: usize = 5;
 pub(super) struct Head {
     pub(super) method: String,
     pub(super) path: String,
-    /// The authority as `host`, then everything but pseudo-headers, as it came.
+    /// Authority as `host`, then the other headers without pseudo-headers, in the order of arrival.
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Head {
-    /// An error names what is malformed, and resets the stream.
+    /// Checks the fields of a request (RFC 9113, sections 8.2 and 8.3). The error names the malformed field, whose stream must
+    /// be reset.
     pub(super) fn of(fields: Vec<Field>) -> Result<Self, &'static str> {
         let [mut method, mut path, mut scheme, mut authority] = [const { None }; 4];
         let mut headers = Vec::with_capacity(fields.len());
@@ -35,6 +36,10 @@ impl Head {
                 b":scheme" => &mut scheme,
                 b":authority" => &mut authority,
                 [b':', ..] => return Err("an unknown pseudo-header"),
+                b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
+                    return Err("a connection-specific header");
+                }
+                b"te" if !value.eq_ignore_ascii_case(b"trailers") => return Err("te other than trailers"),
                 _ => {
                     headers.push((text(&name), text(&value)));
                     continue;
@@ -52,7 +57,7 @@ impl Head {
         Ok(Self { method, path, headers })
     }
 
-    /// The memory of a call with this head and no message yet.
+    /// Returns the memory of a call with this head and no message yet.
     pub(super) fn weight(&self) -> usize {
         let texts = self.headers.iter().map(|(name, value)| name.capacity() + value.capacity());
         let headers = self.headers.capacity() * size_of::<(String, String)>() + texts.sum::<usize>();
@@ -62,6 +67,11 @@ impl Head {
     /// Returns the values of every header called `name`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns whether every content-length of the head is the length of the body, `bytes`.
+    pub(super) fn allows_length(&self, bytes: usize) -> bool {
+        self.values("content-length").all(|length| length == bytes.to_string())
     }
 
     pub(super) fn signal(&self) -> Option<Signal> {
@@ -84,11 +94,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A head that passed.
+/// A checked head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     signal: Signal,
-    /// How messages are packed whose flag says so.
+    /// Compression of messages with the compressed flag.
     coding: Option<Coding>,
 }
 
@@ -117,21 +127,27 @@ impl Plan {
         Ok(Self { signal, coding })
     }
 
-    /// Decodes the one message of a body that was read to its end.
+    /// Decodes the only message of a complete body.
     pub(super) fn read(self, body: &[u8], limit: usize, share: Share) -> Result<Content, Refusal> {
         let Some((&[flag, length @ ..], message)) = body.split_first_chunk::<PREFIX>() else {
-            return Err(Refusal::undecodable("a call without a message"));
+            return Err(Refusal::undecodable("the call has no message"));
         };
         let length = u32::from_be_bytes(length) as usize;
         if message.len() != length {
-            let what = if message.len() < length { "a message cut short" } else { "more than one message" };
+            let what = if message.len() < length {
+                "the message is cut short"
+            } else {
+                "the call has more than one message"
+            };
             return Err(Refusal::undecodable(what));
         }
         let coding = match (flag, self.coding) {
             (0, _) => Coding::Identity,
             (1, Some(coding)) => coding,
-            (1, None) => return Err(Refusal::undecodable("a compressed message without a grpc-encoding")),
-            _ => return Err(Refusal::undecodable("a message with an unknown flag")),
+            (1, None) => {
+                return Err(Refusal::undecodable("the message is compressed without a grpc-encoding"));
+            }
+            _ => return Err(Refusal::undecodable("the message has an unknown flag")),
         };
         Content::read(self.signal, Format::Protobuf, coding, message, limit, share)
     }
@@ -143,26 +159,27 @@ pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     announced.unwrap_or(limit).saturating_add(PREFIX)
 }
 
-/// Whether this much of a body can be one message of at most `limit` bytes. Said as soon as it is known.
+/// Returns whether this beginning of a body can be one message of at most `limit` bytes. The prefix decides before the
+/// rest arrives.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
     announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
 }
 
-/// One stream of a connection: a call on its way in, then an answer on its way out.
+/// One stream: an incoming call, then an outgoing answer.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     pub(super) window: Window,
-    /// The call, until all of it is there or it is refused.
+    /// The call, until it is complete or refused.
     pub(super) incoming: Option<Incoming>,
-    /// Whether a thread works on the answer, which must be able to find the stream.
+    /// True while a thread works on the answer and needs the stream.
     pub(super) in_hand: bool,
-    /// Bytes of the call that it works on.
+    /// Buffer capacity of the call that the thread works on.
     pub(super) in_hand_bytes: usize,
-    /// Whether the client has sent its last frame.
-    pub(super) is_heard: bool,
-    /// Whether we have sent ours.
-    pub(super) is_answered: bool,
+    /// True if the client has sent its last frame.
+    pub(super) is_remote_closed: bool,
+    /// True if we have sent our last frame.
+    pub(super) is_local_closed: bool,
 }
 
 #[derive(Debug)]
@@ -170,21 +187,21 @@ pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) plan: Plan,
     pub(super) body: Vec<u8>,
-    /// The room for it in memory.
+    /// Reserved memory of the call.
     pub(super) share: Share,
     pub(super) begun: Instant,
 }
 
 impl Stream {
-    pub(super) fn new(window: u32, is_heard: bool) -> Self {
+    pub(super) fn new(window: u32, is_remote_closed: bool) -> Self {
         Self {
             receive_window: ReceiveWindow::default(),
             window: Window::new(window),
             incoming: None,
             in_hand: false,
             in_hand_bytes: 0,
-            is_heard,
-            is_answered: false,
+            is_remote_closed,
+            is_local_closed: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers in the terms of gRPC, and their delivery: whole, slow, cut short, far too large, or not at all.
+//! Delivery of answers over gRPC: whole, slow, cut short, oversized, or not at all.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::receiver::answer_body::{Sendable, encode_status, percent_encoded};
 use crate::receiver::content::Form;
 use crate::transport::base64::encode as encode_base64;
 
-/// How much more than it sends an answer announces that is cut short.
-const MISSING: u64 = 1024;
+/// Bytes that an answer that is cut short announces and does not send.
+const CUT_SHORT_BYTES: u64 = 1024;
 
 pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
     let delivery = Delivery { connection, stream, answer };
@@ -26,6 +26,8 @@ pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &A
         }
         DeliveryMode::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         DeliveryMode::GoAway(code) => {
+            // The last processed stream is the one before this one, so the client knows that this call was not
+            // processed.
             connection.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
@@ -53,13 +55,15 @@ impl Delivery<'_> {
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
-            // as soon as the client has its answer, it may begin another call, which would count and never be answered
+            // Set together with the answer: the client may begin another call as soon as it has the answer, and that
+            // call would be counted but never answered.
             self.connection.send(|session| {
                 session.is_leaving = true;
                 Ok(())
             })?;
         }
         if self.answer.go_away == GoAwayTiming::BeforeAnswer {
+            // The first GOAWAY of a graceful shutdown names no last stream (RFC 9113, section 6.8).
             self.connection.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;
@@ -70,7 +74,7 @@ impl Delivery<'_> {
         if self.answer.closes { self.hang_up() } else { Ok(()) }
     }
 
-    /// Sends an answer. The usual one is one write: a client sees all of it or nothing.
+    /// Sends an answer. A usual one takes one write, so a client sees all of it or nothing.
     fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         self.send_head(reply)?;
         if let Some(body) = &reply.body {
@@ -95,7 +99,7 @@ impl Delivery<'_> {
     }
 
     fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
-        // padding is for heads that are not the end
+        // Padding is added only to heads that other parts follow.
         let ends_stream = matches!(reply.end, Ending::Head);
         match self.answer.delivery_mode {
             DeliveryMode::SlowHead(interval) => self.connection.write_raw(
@@ -127,10 +131,11 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// A header block with this many bytes of further fields, in frames that are made while they are sent.
+    /// Writes a header block with additional padding fields, which are generated while they are sent.
     fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let mut field = Vec::new();
         hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
+        // Whole fields per frame, so that all frames are the same.
         let fields = field.repeat(MIN_MAX_FRAME / field.len());
         let mut frame = Vec::new();
         frame::write_head(kind::HEADERS, 0, self.stream, block.len(), &mut frame);
@@ -147,18 +152,18 @@ impl Delivery<'_> {
     fn send_cut_short(&self) -> Result<(), Gone> {
         let reply = Reply::of(self.answer);
         let Some(body) = &reply.body else {
-            // no message at all, where one must be
+            // Not even the prefix of a message, which a success must have.
             return self.connection.send(|session| session.send_headers(self.stream, &reply.head, false));
         };
         self.send_head(&reply)?;
-        self.connection.send_data(self.stream, &message_prefix(false, body.len() + MISSING))?;
+        self.connection.send_data(self.stream, &message_prefix(false, body.len() + CUT_SHORT_BYTES))?;
         let mut writer = self;
         body.write_to(&mut writer)?;
         Ok(writer.flush()?)
     }
 }
 
-/// Takes bytes and sends frames.
+/// Sends written bytes as DATA frames.
 impl Write for &Delivery<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.connection.send_data(self.stream, bytes);
@@ -173,16 +178,16 @@ impl Write for &Delivery<'_> {
 /// The parts of an answer.
 struct Reply<'a> {
     head: Fields,
-    /// Flag and length of the message, if there is one.
+    /// Prefix of the message (flag and length), if there is one.
     prefix: Vec<u8>,
     body: Option<Sendable<'a>>,
     end: Ending,
 }
 
 enum Ending {
-    /// The head was the last part.
+    /// The head is the last part.
     Head,
-    /// The body was the last part.
+    /// The body is the last part.
     Body,
     Trailers(Fields),
 }
@@ -219,7 +224,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Returns flag and length, which precede every message.
+/// Returns the prefix of a message: flag and length.
 fn message_prefix(is_packed: bool, length: u64) -> Vec<u8> {
     let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [&[u8::from(is_packed)][..], &length].concat()
@@ -255,7 +260,7 @@ fn status(answer: &Answer) -> Fields {
     fields
 }
 
-/// The headers of an answer, without those that are about HTTP/1 alone.
+/// Returns the headers of an answer, without those that only concern HTTP/1.
 fn metadata(answer: &Answer) -> impl Iterator<Item = (String, String)> + '_ {
     const OF_HTTP: [&str; 6] = [
         "connection",

@@ -1,4 +1,5 @@
-//! Judges and answers calls, on threads: as many as a connection has calls at a time, within the bound that all connections share.
+//! Decodes and answers calls on threads, as many as a connection has open calls, within the limit that all connections
+//! share.
 
 use std::collections::VecDeque;
 use std::thread::Scope;
@@ -36,7 +37,7 @@ impl<'a> Handler<'a> {
         Self { connection, number, pool: Mutex::default() }
     }
 
-    /// Answers a call on a new thread, if there may be another. Otherwise the call waits until one of the threads is done.
+    /// Answers a call on a new thread if the limit allows. Otherwise the call waits for one of the running threads.
     pub(super) fn take_on<'scope>(&'scope self, call: Call, scope: &'scope Scope<'scope, '_>) {
         let Some(permit) = self.enqueue(call) else { return };
         let started = spawn_scoped(scope, format!("standpipe-in-{}", self.number), move || {
@@ -46,17 +47,19 @@ impl<'a> Handler<'a> {
             drop(permit);
         });
         if started.is_err() {
-            // The call waits for another thread, or the client for its own timeout.
+            // The system has no thread. The call stays queued for a running thread; without one, the client runs into
+            // its timeout.
             self.pool.lock().threads -= 1;
         }
     }
 
-    /// Returns what a new thread needs: the first of a connection needs no permit, so that no other connection can keep its
-    /// calls waiting. Returns `None` if there may be no further thread.
+    /// Queues a call. Returns the permit for a new thread, or `None` if no further thread is allowed. The first thread
+    /// of a connection needs no permit (`Some(None)`), so no other connection can keep its calls waiting.
     fn enqueue(&self, call: Call) -> Option<Option<Share>> {
         let mut pool = self.pool.lock();
         pool.calls.push_back(call);
         let permits = &self.connection.shared.threads;
+        // Under the pool's lock: `next` decides there that its thread ends, so no call is left without a thread.
         let permit = if pool.threads == 0 { None } else { Some(permits.share_of(1)?) };
         pool.threads += 1;
         Some(permit)
@@ -75,18 +78,19 @@ impl<'a> Handler<'a> {
         let Call { stream, outcome } = call;
         let answered = contain_panic(|| {
             if let Some((answer, _active)) = self.judge(outcome, None) {
-                // The client may have lost interest.
+                // An error means that the client has left.
                 let _ = deliver(self.connection, stream, &answer);
             }
         });
-        // A callback that panics costs the client its connection. The panic was reported when it happened.
+        // A panic in a callback ends the connection. The panic was reported when it happened.
         if answered.is_err() {
             self.connection.abandon();
         }
-        self.connection.let_go(stream);
+        // After a panic, too: the stream would count against the limit forever.
+        self.connection.release(stream);
     }
 
-    /// Counts a call and says what to answer; `None` if the receiver was stopped.
+    /// Counts a call and returns its answer, or `None` if the receiver was stopped.
     pub(super) fn judge(
         &self,
         outcome: Outcome,
@@ -97,6 +101,7 @@ impl<'a> Handler<'a> {
             Outcome::Whole { head, plan, body, share } => {
                 let content = plan.read(&body, shared.settings.max_body_bytes, share);
                 let body_bytes = body.len();
+                // Freed before the callbacks run, which may take long.
                 drop(body);
                 match content {
                     Ok(content) => {
@@ -138,7 +143,7 @@ impl<'a> Handler<'a> {
     fn refuse(&self, refusal: &Refusal) -> Answer {
         let answer = refusal.answer();
         match refusal.status {
-            // a client that asks so does not know gRPC
+            // A client that sends such a request does not speak gRPC.
             405 | 415 => {
                 let place = self.connection.shared.addresses.http;
                 let text = format!("{}; OTLP over HTTP is at http://{place}\n", refusal.message);

@@ -8,8 +8,8 @@ use crate::http2::frame::{self, Code, Fault};
 use crate::http2::hpack::List;
 use crate::receiver::refusal::Refusal;
 
-/// Calls on their way in or in hand may take this many times the memory of the largest.
-const LARGEST_CALLS: usize = 2;
+/// Maximum memory of all calls of a connection, as a multiple of the largest call.
+const MAX_BUFFERED_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
 
@@ -21,16 +21,28 @@ impl Session {
         ends_stream: bool,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
+        if id % 2 == 0 {
+            return Err(Fault::protocol("a client opened a stream with an even id"));
+        }
         if id > self.newest {
             return self.begin(id, list, ends_stream, events);
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
-        if stream.is_heard || !ends_stream {
-            return Err(Fault::protocol("headers in the middle of a stream"));
+        let Some(stream) = self.streams.get_mut(&id) else {
+            // A client may send trailers before it learns that the stream was closed. They have no pseudo-headers; a block
+            // that has them opens a stream, and ids must increase (RFC 9113, section 5.1.1).
+            return match list {
+                List::Fields(fields) if !fields.iter().any(|field| field.name.starts_with(b":")) => {
+                    self.connection.count_noise()
+                }
+                _ => Err(Fault::protocol("a client opened a stream with an id below an earlier one")),
+            };
+        };
+        // A second header block can only be trailers, which end the stream (RFC 9113, section 8.1).
+        if stream.is_remote_closed || !ends_stream {
+            return Err(Fault::protocol("HEADERS in the middle of a request"));
         }
-        stream.is_heard = true;
-        self.hand_over(id, events);
-        Ok(())
+        stream.is_remote_closed = true;
+        self.hand_over(id, events)
     }
 
     fn begin(
@@ -40,9 +52,6 @@ impl Session {
         ends_stream: bool,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
-        if id % 2 == 0 {
-            return Err(Fault::protocol("a stream of a client with an even number"));
-        }
         self.newest = id;
         if self.is_leaving {
             return Ok(());
@@ -57,6 +66,7 @@ impl Session {
                 Err(_) => return self.drop_stream(id, Code::PROTOCOL),
             },
         };
+        // Inserted before the checks, because a refusal is answered on the stream.
         self.streams.insert(id, Stream::new(self.connection.peer.initial_window, ends_stream));
         let Some(head) = head else {
             self.refuse(id, None, Refusal::new(431, "request header fields too large"), events);
@@ -71,7 +81,7 @@ impl Session {
                 let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
                 if ends_stream {
-                    self.hand_over(id, events);
+                    return self.hand_over(id, events);
                 }
             }
             Err(refusal) => self.refuse(id, Some(head), refusal, events),
@@ -89,15 +99,16 @@ impl Session {
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
         let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
-        if stream.is_heard {
+        if stream.is_remote_closed {
             return self.drop_stream(id, STREAM_CLOSED);
         }
-        stream.is_heard = ends_stream;
+        stream.is_remote_closed = ends_stream;
         if let Some(increment) = stream.receive_window.receive(flow)? {
             frame::write_window_update(id, increment, &mut self.connection.out);
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
+        // Capacity counts, not length: it is the memory that the client causes.
         let before = body.capacity();
         let most = announced_length(if body.is_empty() { content } else { body }, limit);
         if let Err(refusal) = incoming.share.make_room(body, content.len(), most) {
@@ -108,15 +119,20 @@ impl Session {
         self.buffered += body.capacity() - before;
         if !fits(body, limit) {
             self.refuse(id, None, Refusal::too_large(limit), events);
-        } else if self.buffered > limit.saturating_mul(LARGEST_CALLS) {
-            self.refuse(id, None, Refusal::new(503, "too much at a time on one connection"), events);
+        } else if self.buffered > limit.saturating_mul(MAX_BUFFERED_CALLS) {
+            self.refuse(
+                id,
+                None,
+                Refusal::new(503, "the unanswered calls of this connection exceed the memory limit"),
+                events,
+            );
         } else if ends_stream {
-            self.hand_over(id, events);
+            return self.hand_over(id, events);
         }
         Ok(())
     }
 
-    /// Refuses the calls that took too long to arrive. An error if there was none for too long.
+    /// Refuses calls that took too long to arrive. Fails if the client sent no call for too long.
     pub(super) fn expire(&mut self, events: &mut Vec<Event>) -> Result<(), End> {
         let (now, time) = (self.now, self.limits.time);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= time;
@@ -133,23 +149,29 @@ impl Session {
         Ok(())
     }
 
-    /// The call of this stream is there.
-    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) {
-        let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return };
+    /// Passes on the call of this stream, which has arrived whole. Resets the stream if its content-length is wrong (RFC 9113,
+    /// section 8.1.1).
+    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let incoming = self.streams.get(&id).and_then(|stream| stream.incoming.as_ref());
+        if incoming.is_some_and(|incoming| !incoming.head.allows_length(incoming.body.len())) {
+            return self.drop_stream(id, Code::PROTOCOL);
+        }
+        let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return Ok(()) };
         self.connection.noise = 0;
-        // it takes its memory until its handler is done with it, which may be long
+        // The body counts until its handler is done, which may take long.
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
+        Ok(())
     }
 
-    /// Refuses a call. The session may hold its head already.
+    /// Refuses a call. `head` is used if the session does not hold the head of the call.
     fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
         let head = self.take_incoming(id).map(|incoming| incoming.head).or(head);
         events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 
-    /// From here on, a handler works on the answer.
+    /// Takes the call of a stream for a handler.
     fn take_incoming(&mut self, id: u32) -> Option<Incoming> {
         let stream = self.streams.get_mut(&id)?;
         stream.in_hand = true;
@@ -158,18 +180,18 @@ impl Session {
         Some(incoming)
     }
 
-    /// Ends a stream from our side, in any state.
+    /// Resets a stream in any state.
     pub(super) fn drop_stream(&mut self, id: u32, code: Code) -> Result<(), Fault> {
         frame::write_reset(id, code, &mut self.connection.out);
         self.forget(id);
         self.connection.count_noise()
     }
 
-    /// Nothing more will come of this stream. If a handler works on its answer, it is kept, and goes on being
-    /// counted: else a client could begin and reset as many as it likes.
+    /// Closes a stream without further frames. If a handler works on its answer, the stream stays and still counts:
+    /// otherwise a client could open and reset any number of streams.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        (stream.is_heard, stream.is_answered) = (true, true);
+        (stream.is_remote_closed, stream.is_local_closed) = (true, true);
         if let Some(incoming) = stream.incoming.take() {
             self.buffered -= incoming.body.capacity();
         }
@@ -177,7 +199,7 @@ impl Session {
     }
 
     pub(super) fn remove_if_done(&mut self, id: u32) {
-        let is_done = |stream: &Stream| stream.is_heard && stream.is_answered && !stream.in_hand;
+        let is_done = |stream: &Stream| stream.is_remote_closed && stream.is_local_closed && !stream.in_hand;
         if self.streams.get(&id).is_some_and(is_done) {
             self.streams.remove(&id);
             self.idle_since = self.now;

@@ -1,13 +1,14 @@
-//! OTLP over gRPC: the server's side of HTTP/2 in cleartext, as far as unary calls need it.
+//! OTLP over gRPC: the server's side of HTTP/2 without TLS, as far as unary calls need it.
 //!
 //! ```text
-//! socket → reader → session → call → handler ── request_sink        the client's calls
+//! socket → reader → session → call → handler ── request_sink        calls of the client
 //!             │        ▲ incoming, over http2 (pure)
-//!             └── shared_connection ◄── delivery ◄ answer               the answers
+//!             └── shared_connection ◄── delivery ◄ answer               answers
 //! ```
 //!
-//! One thread reads; each call at a time has a thread to be answered on, so that one that waits keeps no other waiting. All
-//! connections share a bound of such threads, beyond the one that each has for itself; a thread without a call ends.
+//! One thread per connection reads. Each open call is answered on its own thread, so a call that waits does not delay
+//! another. The first answering thread of a connection is always available; all further ones come from a limit that all
+//! connections share. A thread without a call ends.
 
 mod call;
 mod delivery;
@@ -34,7 +35,7 @@ use crate::receiver::content::Form;
 use crate::receiver::http;
 use crate::receiver::refusal::{Refusal, RefusalKind};
 use crate::receiver::state::{ActiveRequest, Shared};
-use crate::receiver::wire::{FAREWELL, TLS_HANDSHAKE, Wire};
+use crate::receiver::wire::{CLOSE_TIMEOUT, TLS_HANDSHAKE, Wire};
 
 const READ: usize = 64 * 1024;
 
@@ -67,8 +68,8 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     });
 }
 
-/// Stops the threads that answer when this one no longer reads, be it for a callback that panicked: they would wait for calls for
-/// ever, and the scope for them.
+/// Stops the answering threads when the reading thread ends, even if a callback panicked. Otherwise they would wait for
+/// calls forever, and the scope for them.
 struct Reading<'a>(&'a SharedConnection<'a>);
 
 impl Drop for Reading<'_> {
@@ -82,26 +83,26 @@ struct Reader<'a> {
     socket: &'a TcpStream,
     wire: Wire<'a>,
     buffer: Vec<u8>,
-    /// What the client began with.
+    /// First byte that the client sent.
     first_byte: Option<u8>,
-    /// Whether the connection can be reset: the last byte is still in the socket.
+    /// True if the last byte stays in the socket, so that closing resets the connection.
     holds_back: bool,
-    /// Answers that were taken when their calls began.
+    /// Answers that were chosen at the beginning of their calls, by stream.
     decided: HashMap<u32, Answer>,
 }
 
-/// The connection is over, for one reason or another.
+/// The connection has ended.
 struct ConnectionOver;
 
 impl<'a> Reader<'a> {
-    /// Reads what there is, and gives the calls that are there now.
+    /// Reads available bytes. Returns the calls that are complete now.
     fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
-        // a client that goes on sending would keep it from seeing the end
+        // Checked here, because a client that sends continuously would keep the reader busy.
         if connection.shared.read(|state| state.stopped) {
             return Err(self.stop_reading());
         }
-        // an answer that is under way may be finished any time: then the clock of the next call starts
+        // While only answers are open, the deadline is that of the next call, which may begin at any time.
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {
@@ -119,6 +120,7 @@ impl<'a> Reader<'a> {
 
     fn read_bytes(&mut self) -> io::Result<usize> {
         self.wire.wait_for_byte()?;
+        // Before the first read: the next answer may have to reset the connection, which needs unread data.
         if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
             self.wire.hold_back_last_byte();
             self.holds_back = true;
@@ -126,7 +128,7 @@ impl<'a> Reader<'a> {
         self.wire.read(&mut self.buffer)
     }
 
-    /// Applies the answers that are taken when a call begins.
+    /// Separates complete calls, and applies answers that are chosen when a call begins.
     fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
         let shared = self.handler.connection.shared;
         let mut calls = Vec::new();
@@ -135,8 +137,8 @@ impl<'a> Reader<'a> {
                 Event::Begun(stream) if self.holds_back => {
                     let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
                     match answer.delivery_mode {
-                        DeliveryMode::NeverRead => shared.rest_for_good(),
-                        // there is unread data, so closing sends RST
+                        DeliveryMode::NeverRead => shared.hold_until_stopped(),
+                        // Unread data is left, so closing the socket sends RST.
                         DeliveryMode::Reset => {}
                         _ => {
                             self.decided.insert(stream, answer);
@@ -158,11 +160,11 @@ impl<'a> Reader<'a> {
         Ok(calls)
     }
 
-    /// The client has left, or the receiver was stopped.
+    /// Ends reading after the client has left or the receiver was stopped.
     fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
-            // answers may still follow
+            // Answers that are being written still follow.
             self.send_go_away(Code::NO_ERROR);
         }
         ConnectionOver
@@ -170,22 +172,22 @@ impl<'a> Reader<'a> {
 
     fn conclude(&mut self, end: End) -> ConnectionOver {
         match end {
-            End::NotHttp2 => self.point_the_way(),
+            End::NotHttp2 => self.answer_other_protocol(),
             End::Fault(fault) => {
                 let _active = self.report(&Refusal::new(400, fault.what));
                 self.send_go_away(fault.code);
             }
             End::Idle => self.send_go_away(Code::NO_ERROR),
         }
-        // closing with unread data resets the connection, and the client may lose the GOAWAY
+        // Closing with unread data would reset the connection, and the client might lose the GOAWAY.
         self.handler.connection.stop_sending();
-        self.wire.set_deadline(Instant::now().checked_add(FAREWELL));
+        self.wire.set_deadline(Instant::now().checked_add(CLOSE_TIMEOUT));
         while matches!(self.wire.read(&mut self.buffer), Ok(1..)) {}
         ConnectionOver
     }
 
     fn send_go_away(&self, code: Code) {
-        // an error means that the client was faster
+        // An error means that the client has already closed the connection.
         let _ = self.handler.connection.send(|session| {
             session.send_go_away(session.newest, code);
             Ok(())
@@ -196,12 +198,12 @@ impl<'a> Reader<'a> {
         self.handler.turn_down(None, refusal, &Answer::status(refusal.status))
     }
 
-    /// Answers a client that speaks HTTP/1 with the address of the HTTP listener.
-    fn point_the_way(&mut self) {
+    /// Answers a client of another protocol: HTTP/1 clients learn the address of the HTTP listener.
+    fn answer_other_protocol(&mut self) {
         let (kind, what) = match self.first_byte {
-            Some(TLS_HANDSHAKE) => (RefusalKind::Tls, "a tls handshake, where plain http/2 is spoken"),
-            Some(b'A'..=b'Z') => (RefusalKind::HttpAtGrpcPort, "http/1, where gRPC is spoken"),
-            _ => (RefusalKind::Malformed, "neither http nor gRPC"),
+            Some(TLS_HANDSHAKE) => (RefusalKind::Tls, "TLS handshake at a gRPC port without TLS"),
+            Some(b'A'..=b'Z') => (RefusalKind::HttpAtGrpcPort, "HTTP/1 request at the gRPC port"),
+            _ => (RefusalKind::Malformed, "neither HTTP nor gRPC"),
         };
         let _active = self.report(&Refusal::new(505, what).of_kind(kind));
         let place = self.handler.connection.shared.addresses.http;

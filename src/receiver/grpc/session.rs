@@ -1,4 +1,14 @@
-//! The server's side of a connection, pure: bytes in, calls out; answers in, bytes out. The calls are in `incoming`.
+//! The server's side of an HTTP/2 connection, pure: bytes in, calls out; answers in, bytes out.
+//!
+//! ```text
+//!           HEADERS              END_STREAM                 answer sent
+//!   (idle) ─────────► incoming ─────────────► in hand ─────────────────► removed
+//!                        │ refused, late, RST    │ RST: kept until the handler is done
+//! ```
+//!
+//! `incoming` has the left half, this file the connection and the right half. A stream that the client resets still
+//! counts against [`MAX_STREAMS`] until its handler is done, so that rapid resets (CVE-2023-44487) cannot start
+//! unlimited work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,50 +21,50 @@ use crate::http2::hpack;
 use crate::receiver::budget::{Budget, Share};
 use crate::receiver::refusal::{Hosts, Refusal};
 
-/// Calls that a client may have open at a time.
+/// Maximum open calls of a client.
 pub(super) const MAX_STREAMS: usize = 100;
-/// Frames that bring no call further, between two calls. A client may send a few per call for a stream that the receiver has
+/// Maximum frames without effect between two calls. A client may send a few per call for a stream that the receiver has
 /// just closed.
 const MAX_NOISE: u32 = 1000;
 
-/// What a client may send.
+/// Limits for a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) header_bytes: usize,
     pub(super) body_bytes: usize,
     pub(super) hosts: Hosts,
-    /// How long a call may take to arrive, and a connection may be without one.
+    /// Maximum time for a call to arrive, and for a connection without calls.
     pub(super) time: Duration,
 }
 
 pub(super) struct Session {
     pub(super) limits: Limits,
-    /// The memory for the calls of all connections.
+    /// Memory for the calls of all connections.
     pub(super) budget: Arc<Budget>,
-    /// The part of the client's connection preface that is still missing.
+    /// Part of the client's connection preface that is still missing.
     preface: &'static [u8],
     pub(super) connection: Connection,
     pub(super) streams: HashMap<u32, Stream>,
-    /// The last stream that the client began.
+    /// Highest stream id that the client has opened.
     pub(super) newest: u32,
-    /// True if streams that begin now are ignored, because the connection is about to be closed.
+    /// True if new streams are ignored, because the connection is about to be closed.
     pub(super) is_leaving: bool,
-    /// Capacity of the buffers of calls on their way in, or in hand.
+    /// Capacity of the buffers of all calls that arrive or are in hand.
     pub(super) buffered: usize,
-    /// The time that was last set.
+    /// Current time, set by the owner before each step.
     pub(super) now: Instant,
-    /// When the last stream ended, or the connection began.
+    /// When the last stream ended, or the connection was opened.
     pub(super) idle_since: Instant,
 }
 
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The header block of a call is there.
+    /// The header block of a call has arrived.
     Begun(u32),
     Call(Call),
 }
 
-/// A call that waits for its answer.
+/// A call that must be answered.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) stream: u32,
@@ -67,27 +77,27 @@ pub(super) enum Outcome {
         head: Head,
         plan: Plan,
         body: Vec<u8>,
-        /// The room for it in memory.
+        /// Reserved memory of the call.
         share: Share,
     },
-    /// There is no head if it was too long to be kept.
+    /// The head is missing if it was too long.
     Refused { head: Option<Head>, refusal: Refusal },
 }
 
-/// No client waits for this answer any more.
+/// Error: no client waits for this answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
 /// Names in lower case, pseudo-headers first.
 pub(super) type Fields = Vec<(String, String)>;
 
-/// Why a connection cannot go on.
+/// Why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The client uses another protocol.
     NotHttp2,
     Fault(Fault),
-    /// There was no call for too long.
+    /// The client sent no call for too long.
     Idle,
 }
 
@@ -113,7 +123,7 @@ impl Session {
         }
     }
 
-    /// When to look at the clock again: `None` while all that is open waits for its answer.
+    /// Returns when [`expire`](Self::expire) must be called, or `None` while all open calls wait for their answers.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let begun = self.streams.values().filter_map(|stream| Some(stream.incoming.as_ref()?.begun)).min();
         let since = match begun {
@@ -124,7 +134,7 @@ impl Session {
         since.checked_add(self.limits.time)
     }
 
-    /// Takes in what came.
+    /// Handles received bytes.
     pub(super) fn receive(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
         let bytes = self.take_preface(bytes)?;
         let mut inbox = self.connection.take_inbox(bytes);
@@ -148,6 +158,7 @@ impl Session {
         }
         self.preface = left;
         if left.is_empty() {
+            // Sent only after the whole preface, so that a client of another protocol gets no HTTP/2 frames.
             let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
             let settings = [
                 (setting::MAX_CONCURRENT_STREAMS, MAX_STREAMS as u32),
@@ -177,12 +188,12 @@ impl Session {
                 self.forget(stream);
                 Ok(())
             }
-            // A client that leaves waits for its answers first, so GOAWAY ends nothing here.
+            // GOAWAY needs no action: the client closes the connection after its last answer.
             FrameEvent::Frame(_) => Ok(()),
         }
     }
 
-    /// Widens a send window. A client needs few updates for each answer, so more of them count as a flood.
+    /// Widens a send window. A client needs few updates per answer, so many of them count as a flood.
     fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
         self.connection.count_noise()?;
         if stream == 0 {
@@ -199,20 +210,20 @@ impl Session {
         }
     }
 
-    /// A stream that was never begun can have no frames.
+    /// Fails for a stream that the client never opened (RFC 9113, section 5.1).
     pub(super) fn not_idle(&self, stream: u32) -> Result<(), Fault> {
         match stream > self.newest || stream % 2 == 0 {
-            true => Err(Fault::protocol("a frame of a stream that was never begun")),
+            true => Err(Fault::protocol("a frame on a stream that was never opened")),
             false => Ok(()),
         }
     }
 }
 
-/// The answers, on their way out as fast as the client allows.
+/// Sending of answers.
 impl Session {
     /// Sends headers, or trailers if they end the stream.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
-        // First, because a table size update is encoded once, and would be lost with a block that is not sent.
+        // Checked first: `encode` emits a pending table size update, which would be lost with a block that is not sent.
         self.unanswered(id)?;
         let block = self.encode(fields);
         frame::write_headers(id, &block, ends_stream, MIN_MAX_FRAME, &mut self.connection.out);
@@ -222,7 +233,7 @@ impl Session {
         Ok(())
     }
 
-    /// Encodes a header block, which may have to announce a change of the table.
+    /// Encodes a header block, with a table size update if one is pending.
     pub(super) fn encode(&mut self, fields: &Fields) -> Vec<u8> {
         let mut block = self.connection.begin_block();
         for (name, value) in fields {
@@ -231,7 +242,7 @@ impl Session {
         block
     }
 
-    /// Sends as much of `content` as the client has room for, and returns how much that is.
+    /// Sends as much of `content` as the send windows allow. Returns the number of bytes.
     pub(super) fn send_data(&mut self, id: u32, content: &[u8]) -> Result<usize, Gone> {
         let stream = unanswered(&mut self.streams, id)?;
         let sent = self.connection.spend(&mut stream.window, content.len());
@@ -242,7 +253,7 @@ impl Session {
         Ok(sent)
     }
 
-    /// Ends an answer that has no trailers.
+    /// Ends an answer without trailers.
     pub(super) fn send_end(&mut self, id: u32) -> Result<(), Gone> {
         self.unanswered(id)?;
         frame::write_head(kind::DATA, flag::END_STREAM, id, 0, &mut self.connection.out);
@@ -252,7 +263,7 @@ impl Session {
 
     pub(super) fn send_reset(&mut self, id: u32, code: Code) -> Result<(), Gone> {
         let stream = self.unanswered(id)?;
-        (stream.is_heard, stream.is_answered) = (true, true);
+        (stream.is_remote_closed, stream.is_local_closed) = (true, true);
         frame::write_reset(id, code, &mut self.connection.out);
         Ok(())
     }
@@ -262,8 +273,8 @@ impl Session {
         frame::write_go_away(last_stream, code, &mut self.connection.out);
     }
 
-    /// Notes that no handler works on this answer any more, finished or not.
-    pub(super) fn let_go(&mut self, id: u32) {
+    /// Notes that no handler works on this answer any more.
+    pub(super) fn release(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;
             self.buffered -= std::mem::take(&mut stream.in_hand_bytes);
@@ -281,16 +292,16 @@ impl Session {
 
     pub(super) fn end_answer(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.is_answered = true;
-        if !std::mem::replace(&mut stream.is_heard, true) {
-            // The rest of the call is of no use: there is an answer.
+        stream.is_local_closed = true;
+        if !std::mem::replace(&mut stream.is_remote_closed, true) {
+            // The answer is complete, so the rest of the request is not needed (section 8.1).
             frame::write_reset(id, Code::NO_ERROR, &mut self.connection.out);
         }
-        // At once: as soon as the client has its answer, it may begin another.
-        self.let_go(id);
+        // At once, because the client may open another stream as soon as it has its answer.
+        self.release(id);
     }
 }
 
 fn unanswered(streams: &mut HashMap<u32, Stream>, id: u32) -> Result<&mut Stream, Gone> {
-    streams.get_mut(&id).filter(|stream| !stream.is_answered).ok_or(Gone)
+    streams.get_mut(&id).filter(|stream| !stream.is_local_closed).ok_or(Gone)
 }

@@ -1,4 +1,4 @@
-//! A session and its socket, shared by the one that reads and those that answer.
+//! A session and its socket, shared by the reading thread and the answering threads.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,26 +9,26 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::session::{End, Event, Gone, Session};
 use crate::http2::frame::Code;
 use crate::receiver::state::Shared;
-use crate::receiver::wire::FAREWELL;
+use crate::receiver::wire::CLOSE_TIMEOUT;
 
-/// Frames that wait for further ones before they are written.
+/// Size of queued frames at which they are written.
 const MAX_QUEUED_BYTES: usize = 64 << 10;
 
-/// The thread that writes holds the lock meanwhile, so that frames stay whole and in order.
+/// A session and its socket behind a mutex. A thread holds the lock while it writes, so frames stay whole and in order.
 pub(super) struct SharedConnection<'a> {
     pub(super) shared: &'a Shared,
     socket: &'a TcpStream,
     state: Mutex<State>,
-    /// Something came, or the connection ended.
-    moved: Condvar,
+    /// Notified after received frames and at the end of the connection.
+    changed: Condvar,
 }
 
 pub(super) struct State {
     pub(super) session: Session,
-    /// Whether anything may still be sent.
+    /// True if nothing more can be sent.
     is_over: bool,
-    /// Whether our side has stopped reading.
-    is_left: bool,
+    /// True if the reading thread has ended.
+    has_stopped_reading: bool,
 }
 
 impl From<io::Error> for Gone {
@@ -39,12 +39,12 @@ impl From<io::Error> for Gone {
 
 impl<'a> SharedConnection<'a> {
     pub(super) fn new(shared: &'a Shared, socket: &'a TcpStream, session: Session) -> Self {
-        let state = State { session, is_over: false, is_left: false };
-        Self { shared, socket, state: Mutex::new(state), moved: Condvar::new() }
+        let state = State { session, is_over: false, has_stopped_reading: false };
+        Self { shared, socket, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Takes in what came, or refuses what took too long; after a hang-up, it is of no interest. What came before the end is
-    /// there, too.
+    /// Runs a step of the session: received bytes, or the expiry of calls. Does nothing after the end of the
+    /// connection. The events before an error are returned, too.
     pub(super) fn receive_with(
         &self,
         step: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
@@ -56,15 +56,15 @@ impl<'a> SharedConnection<'a> {
         }
         state.session.now = Instant::now();
         let result = step(&mut state.session, &mut events);
-        // a client that takes in nothing more is found out by the next read
+        // If the client no longer reads, the next read detects it.
         let _ = self.flush(&mut state);
         drop(state);
-        self.moved.notify_all();
+        self.changed.notify_all();
         (events, result)
     }
 
-    /// When to look at the clock again. After a hang-up there is nothing to be late for: a clock that has run out would
-    /// keep the reader from seeing the end.
+    /// Returns the deadline of the session, or `None` after the end of the connection: an expired deadline would keep
+    /// the reader from seeing the end of the stream.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.state.lock();
         if state.is_over { None } else { state.session.deadline() }
@@ -86,12 +86,12 @@ impl<'a> SharedConnection<'a> {
         })
     }
 
-    /// As [`send`](Self::send), but the frames may wait for those that follow.
+    /// Like [`send`](Self::send), but the frames may wait for later ones.
     pub(super) fn queue<T>(&self, prepare: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
         prepare(&mut self.lock_for_sending()?.session)
     }
 
-    /// Writes what the session has prepared at a pace of its own. No other thread can send meanwhile.
+    /// Lets `write` send prepared bytes at its own pace. No other thread can send meanwhile.
     pub(super) fn write_raw(
         &self,
         prepare: impl FnOnce(&mut Session) -> Result<Vec<u8>, Gone>,
@@ -109,7 +109,7 @@ impl<'a> SharedConnection<'a> {
         }
     }
 
-    /// Sends all of `content`, as the client makes room. The last frames may wait for those that follow.
+    /// Sends all of `content`, and waits for flow-control credit. The last frames may wait for later ones.
     pub(super) fn send_data(&self, stream: u32, mut content: &[u8]) -> Result<(), Gone> {
         let mut state = self.lock_for_sending()?;
         while !content.is_empty() {
@@ -118,10 +118,11 @@ impl<'a> SharedConnection<'a> {
             if sent == 0 || state.session.connection.out.len() >= MAX_QUEUED_BYTES {
                 self.flush(&mut state)?;
             }
-            if sent == 0 && state.is_left {
+            // Without the reading thread, no WINDOW_UPDATE can arrive.
+            if sent == 0 && state.has_stopped_reading {
                 return Err(Gone);
             }
-            if sent == 0 && self.moved.wait_for(&mut state, self.shared.settings.read_timeout).timed_out() {
+            if sent == 0 && self.changed.wait_for(&mut state, self.shared.settings.read_timeout).timed_out() {
                 state.session.send_reset(stream, Code::CANCEL)?;
                 self.flush(&mut state)?;
                 return Err(Gone);
@@ -149,26 +150,26 @@ impl<'a> SharedConnection<'a> {
         Ok(result?)
     }
 
-    /// Part of a frame may be out: nothing can follow it.
+    /// Ends the connection after a failed write: a part of a frame may be sent, and nothing can follow it.
     fn give_up(&self, state: &mut State) {
         state.is_over = true;
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Closes in good order: the client can read what was sent, and has some time to close its side.
+    /// Closes regularly: the client can read what was sent, and has some time to close its side.
     pub(super) fn hang_up(&self) {
         self.stop_sending();
         let mut state = self.state.lock();
-        self.moved.wait_while_for(&mut state, |state| !state.is_left, FAREWELL);
-        // wakes the reader, if it is still there
+        self.changed.wait_while_for(&mut state, |state| !state.has_stopped_reading, CLOSE_TIMEOUT);
+        // Wakes the reading thread, if it still runs.
         self.give_up(&mut state);
     }
 
-    /// Nothing more will be sent.
+    /// Closes the sending side.
     pub(super) fn stop_sending(&self) {
         self.state.lock().is_over = true;
-        self.moved.notify_all();
-        // an error means that the client was faster
+        self.changed.notify_all();
+        // An error means that the client has already closed the connection.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
@@ -177,16 +178,16 @@ impl<'a> SharedConnection<'a> {
         self.give_up(&mut self.state.lock());
     }
 
-    /// Our side has stopped reading: no window will open again.
+    /// Notes the end of the reading thread: no further credit will arrive.
     pub(super) fn stop_reading(&self) {
-        self.state.lock().is_left = true;
-        self.moved.notify_all();
+        self.state.lock().has_stopped_reading = true;
+        self.changed.notify_all();
     }
 
-    /// The answer to this call is finished, or never will be.
-    pub(super) fn let_go(&self, stream: u32) {
+    /// Notes that no handler works on this answer any more.
+    pub(super) fn release(&self, stream: u32) {
         let session = &mut self.state.lock().session;
         session.now = Instant::now();
-        session.let_go(stream);
+        session.release(stream);
     }
 }

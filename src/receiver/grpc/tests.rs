@@ -16,7 +16,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A session whose client has said what every client says first.
+    /// Creates a session whose client has sent preface and settings.
     fn new() -> Self {
         let start = Instant::now();
         let limits = Limits { header_bytes: 4096, body_bytes: 100_000, hosts: Hosts::default(), time: TIME };
@@ -39,7 +39,7 @@ impl Bench {
         self.session.expire(&mut events).map(|()| events)
     }
 
-    /// The kinds and streams of the frames that go out.
+    /// Returns the kinds and streams of the frames that go out.
     fn out(&mut self) -> Vec<(u8, u32)> {
         let out = self.session.take_out();
         let mut rest = out.as_slice();
@@ -55,17 +55,25 @@ impl Bench {
 }
 
 fn headers(stream: u32) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in [
+    headers_with(stream, &[])
+}
+
+/// Returns the head of a call with these fields at its end.
+fn headers_with(stream: u32, added: &[(&str, &str)]) -> Vec<u8> {
+    let request = [
         (":method", "POST"),
         (":scheme", "http"),
         (":path", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"),
         ("content-type", "application/grpc"),
-    ] {
-        hpack::encode(name, value.as_bytes(), &mut block);
-    }
+    ];
+    block(stream, &[&request, added].concat(), false)
+}
+
+fn block(stream: u32, fields: &[(&str, &str)], ends_stream: bool) -> Vec<u8> {
+    let mut block = Vec::new();
+    fields.iter().for_each(|(name, value)| hpack::encode(name, value.as_bytes(), &mut block));
     let mut out = Vec::new();
-    frame::write_headers(stream, &block, false, 50, &mut out);
+    frame::write_headers(stream, &block, ends_stream, 50, &mut out);
     out
 }
 
@@ -110,7 +118,7 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
         let result = session.receive(bytes, &mut Vec::new());
         assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
-        // nothing of ours goes to a client that may not understand it
+        // No frames are sent to a client that may not speak HTTP/2.
         assert!(session.take_out().is_empty());
     }
 }
@@ -125,7 +133,7 @@ fn the_clock_of_a_call_starts_with_its_headers_and_that_of_silence_with_the_last
     assert!(bench.expire_after(TIME).unwrap().is_empty());
     let late = only_call(bench.expire_after(TIME * 2).unwrap());
     assert!(matches!(late.outcome, Outcome::Refused { refusal, .. } if refusal.status == 408));
-    // while the answer is under way there is no hurry
+    // There is no deadline while the answer is pending.
     assert_eq!(bench.session.deadline(), None);
     assert!(bench.expire_after(TIME * 9).unwrap().is_empty());
     bench.session.send_headers(1, &vec![], true).unwrap();
@@ -139,7 +147,7 @@ fn an_answer_to_a_call_that_is_still_coming_stops_it() {
     bench.receive(&[headers(1), data(1, &[0, 0xff, 0, 0, 0], false)].concat()).unwrap();
     bench.session.send_headers(1, &vec![], true).unwrap();
     assert_eq!(bench.out(), [(kind::HEADERS, 1), (kind::RESET, 1)]);
-    // what was on its way is passed over
+    // Frames that were already sent are ignored.
     assert!(bench.receive(&data(1, b"more", false)).unwrap().is_empty());
     assert!(bench.out().is_empty());
 }
@@ -155,7 +163,7 @@ fn a_call_that_was_given_up_is_not_answered() {
     assert_eq!(bench.session.send_data(1, b"x"), Err(Gone));
     assert!(bench.out().is_empty());
     assert_eq!(bench.session.streams.len(), 1);
-    bench.session.let_go(1);
+    bench.session.release(1);
     assert_eq!(bench.session.streams.len(), 0);
 }
 
@@ -193,7 +201,7 @@ fn settings_move_the_windows_of_open_streams_below_nothing_and_back() {
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(0));
     shrink(&mut bench, 1001);
     assert_eq!(bench.session.send_data(1, &[0; 1000]), Ok(1));
-    // the connection's own window is another outcome
+    // The connection's own window is the next limit.
     shrink(&mut bench, 1_000_000);
     assert_eq!(bench.session.send_data(1, &[0; 100_000]), Ok(65_535 - 1001));
 }
@@ -240,6 +248,57 @@ fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
     assert!(is_whole(&mut bench, 1) && is_whole(&mut bench, 3));
     let refused = only_call(bench.receive(&large(5)).unwrap()).outcome;
     assert!(matches!(refused, Outcome::Refused { refusal, .. } if refusal.status == 503));
-    bench.session.let_go(1);
+    bench.session.release(1);
     assert!(is_whole(&mut bench, 7));
+}
+
+#[test]
+fn ends_the_connection_when_a_stream_is_opened_below_an_earlier_one() {
+    for id in [3, 4] {
+        let mut bench = Bench::new();
+        bench.receive(&headers(5)).unwrap();
+        let Err(End::Fault(fault)) = bench.receive(&headers(id)) else { panic!("stream {id} was opened") };
+        assert_eq!(fault.code, Code::PROTOCOL, "{id}");
+    }
+}
+
+#[test]
+fn ignores_trailers_of_a_stream_that_was_just_closed() {
+    let mut bench = Bench::new();
+    bench.receive(&headers(1)).unwrap();
+    bench.session.send_headers(1, &vec![], true).unwrap();
+    bench.out();
+    assert!(bench.receive(&block(1, &[("x", "y")], true)).unwrap().is_empty());
+    assert!(bench.out().is_empty());
+}
+
+#[test]
+fn resets_a_stream_with_connection_specific_headers() {
+    for (name, value) in [
+        ("connection", "keep-alive"),
+        ("proxy-connection", "keep-alive"),
+        ("keep-alive", "timeout=5"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "h2c"),
+        ("te", "gzip"),
+    ] {
+        let mut bench = Bench::new();
+        assert!(bench.receive(&headers_with(1, &[(name, value)])).unwrap().is_empty(), "{name}");
+        assert_eq!(bench.out(), [(kind::RESET, 1)], "{name}");
+    }
+    let mut bench = Bench::new();
+    assert!(matches!(bench.receive(&headers_with(1, &[("te", "trailers")])).unwrap()[..], [Event::Begun(1)]));
+}
+
+#[test]
+fn resets_a_stream_whose_content_length_is_wrong() {
+    for (length, is_right) in [("5", true), ("4", false), ("6", false), ("+5", false), ("", false)] {
+        let mut bench = Bench::new();
+        let head = headers_with(1, &[("content-length", length)]);
+        let events = bench.receive(&[head, data(1, &[0; 5], true)].concat()).unwrap();
+        let calls = events.iter().filter(|event| matches!(event, Event::Call(_))).count();
+        assert_eq!(calls, usize::from(is_right), "{length:?}");
+        let out = bench.out();
+        assert_eq!(out, if is_right { vec![] } else { vec![(kind::RESET, 1)] }, "{length:?}");
+    }
 }

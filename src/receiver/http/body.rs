@@ -1,4 +1,4 @@
-//! The body of a request: how long it is, and its bytes.
+//! The body of a request: its framing and its bytes.
 
 use std::io::{BufRead, Read};
 
@@ -6,13 +6,13 @@ use super::{Head, Lines, ReadError, Version};
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
-/// A chunk's size line may carry extensions, which no client sends and which must not be endless.
+/// Maximum length of a chunk's size line, which may carry extensions.
 const CHUNK_LINE_LIMIT: usize = 1024;
 
-/// What is read before room for more is reserved.
+/// Bytes that are read before memory for more is reserved.
 const STEP: u64 = 64 * 1024;
 
-/// How the end of a body is found.
+/// How the end of a body is determined (RFC 9112, section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
@@ -26,14 +26,14 @@ impl Framing {
             return length.map_or(Ok(Framing::Length(0)), parse_length);
         };
         if length.is_some() {
-            // two readers that disagree on the length would see different requests
+            // Two readers that disagree on the length would see different requests (request smuggling).
             return Err(Refusal::new(400, "both content-length and transfer-encoding"));
         }
         if head.version == Version::Http10 {
             return Err(Refusal::new(400, "transfer-encoding in http/1.0"));
         }
         if !encoding.eq_ignore_ascii_case("chunked") {
-            return Err(Refusal::new(501, "the only transfer-encoding known here is chunked"));
+            return Err(Refusal::new(501, "unsupported transfer-encoding: send chunked"));
         }
         Ok(Framing::Chunked)
     }
@@ -43,11 +43,12 @@ fn parse_length(text: &str) -> Result<Framing, Refusal> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Refusal::new(400, "malformed content-length"));
     }
-    // more digits than a u64 holds is a length all the same, and too large whatever the limit
+    // A length above u64 is valid, but too large for every limit.
     text.parse().map(Framing::Length).or(Ok(Framing::Length(u64::MAX)))
 }
 
-/// Reads a body of at most `limit` bytes. Memory grows with what arrives, never with what is announced, and `share` with it.
+/// Reads a body of at most `limit` bytes. The memory grows with the received bytes, not with the announced length, and
+/// `share` with it.
 pub(super) fn read_body(
     reader: &mut impl BufRead,
     framing: Framing,
@@ -93,7 +94,7 @@ fn append(
     let mut left = length;
     while left > 0 {
         let step = left.min(STEP);
-        // before it is read: a client that has sent half of a step holds the room for all of it
+        // Reserved before the read, so that the memory of a half-sent step counts.
         share.make_room(body, step as usize, limit)?;
         let read = reader.by_ref().take(step).read_to_end(body)?;
         if (read as u64) < step {
@@ -107,7 +108,7 @@ fn append(
 fn read_chunk_size(reader: &mut impl BufRead) -> Result<u64, ReadError> {
     let line = Lines { reader, left: CHUNK_LINE_LIMIT }.next()?;
     let digits = line.split_once(';').map_or(line.as_str(), |(size, _extension)| size).trim_end();
-    // from_str_radix would take a sign
+    // `from_str_radix` would accept a sign.
     if digits.is_empty() || digits.len() > 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(Refusal::new(400, "malformed chunk size").into());
     }

@@ -1,4 +1,5 @@
-//! One client of the receiver or of the command's page: reads and answers its requests in turn, until either side closes.
+//! One HTTP/1 connection of the receiver or of the command's page: reads and answers requests in turn until either side
+//! closes.
 
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
@@ -13,19 +14,20 @@ use crate::receiver::refusal::{Refusal, RefusedRequest};
 use crate::receiver::request_sink;
 use crate::receiver::state::{ActiveRequest, Shared, Stage};
 use crate::receiver::store::{Protocol, ReceivedRequest};
-use crate::receiver::wire::{FAREWELL, Wire};
+use crate::receiver::wire::{CLOSE_TIMEOUT, Wire};
 
-/// Serves a connection to its end. The caller closes the socket.
+/// Serves a connection until it ends. The caller closes the socket.
 pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u64) {
     let mut connection = Connection::new(shared, socket, number);
     while connection.exchange().is_ok() {}
 }
 
-/// Answers a request for a page, or returns `None` once it has written to the socket itself: then the connection ends.
+/// Callback that answers a request for a page. It returns `None` if it has written to the socket itself; the connection
+/// then ends.
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// As [`serve`], but for requests without a body, which `answer` answers.
+/// Like [`serve`], for requests without a body, which `answer` answers.
 pub(in crate::receiver) fn serve_pages(
     shared: &Shared,
     socket: &TcpStream,
@@ -41,11 +43,11 @@ struct Connection<'a> {
     socket: &'a TcpStream,
     number: u64,
     reader: BufReader<Wire<'a>>,
-    /// Form of the request that is being answered.
+    /// Format and signal of the request that is being answered.
     form: Form,
 }
 
-/// The connection is over, for one reason or another.
+/// The connection has ended.
 struct ConnectionOver;
 
 impl From<io::Error> for ConnectionOver {
@@ -54,7 +56,7 @@ impl From<io::Error> for ConnectionOver {
     }
 }
 
-/// A request that was read, as far as it was worth reading.
+/// A request that was read, at least its head.
 struct Arrival {
     request: ReceivedRequest,
     content: Result<Content, Refusal>,
@@ -67,13 +69,16 @@ impl<'a> Connection<'a> {
         Self { shared, socket, number, reader, form: Form::PROTOBUF }
     }
 
-    /// One request for a page and its answer. While `on_request` runs, no other connection can take the place of this one.
+    /// Reads and answers one request for a page. While `on_request` runs, no other connection can replace this one.
     fn exchange_page(&mut self, on_request: &OnPageRequest) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
         let read = read_head(&mut self.reader, self.shared.settings.max_header_bytes);
-        let read = read.and_then(|head| match Framing::of(&head)? {
-            Framing::Length(0) => Ok(head),
-            _ => Err(Refusal::new(413, "no request for a page has a body").into()),
+        let read = read.and_then(|head| {
+            head.check_host()?;
+            match Framing::of(&head)? {
+                Framing::Length(0) => Ok(head),
+                _ => Err(Refusal::new(413, "a request for a page must not have a body").into()),
+            }
         });
         match read {
             Ok(head) => {
@@ -93,7 +98,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// One request and its answer.
+    /// Reads and answers one request.
     fn exchange(&mut self) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
         let decided = self.shared.change(|state| state.script.take_preceding());
@@ -110,9 +115,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Leaves the request in the socket, where an answer that precedes reading may want it.
+    /// Waits for a request and leaves it in the socket: an answer that precedes reading may need it there.
     fn wait_for_request(&mut self) -> Result<(), ConnectionOver> {
-        // a client that goes on sending would keep it from seeing the end
+        // Checked here, because a client that sends continuously would keep this thread busy.
         if self.shared.read(|state| state.stopped) {
             return Err(ConnectionOver);
         }
@@ -121,7 +126,7 @@ impl<'a> Connection<'a> {
         if self.reader.buffer().is_empty() {
             self.reader.get_ref().wait_for_byte()?;
         }
-        // the clock of the request starts with its first byte
+        // The deadline of a request starts with its first byte.
         let deadline = self.shared.read_deadline();
         self.reader.get_mut().set_deadline(deadline);
         Ok(())
@@ -130,10 +135,10 @@ impl<'a> Connection<'a> {
     fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), ConnectionOver> {
         match decided.map(|answer| &answer.delivery_mode) {
             Some(DeliveryMode::NeverRead) => {
-                self.shared.rest_for_good();
+                self.shared.hold_until_stopped();
                 Err(ConnectionOver)
             }
-            // there is unread data, so closing sends RST
+            // Unread data is left, so closing the socket sends RST.
             Some(DeliveryMode::Reset) => Err(ConnectionOver),
             Some(DeliveryMode::ResetAfterRequest) => {
                 self.reader.get_mut().hold_back_last_byte();
@@ -160,6 +165,7 @@ impl<'a> Connection<'a> {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
             }
+            // Reserved only now: a client that waits for `100 Continue` takes no memory.
             let mut share = self.shared.budget.share();
             let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
             Ok((plan, body, share))
@@ -171,7 +177,7 @@ impl<'a> Connection<'a> {
                 Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
             }
             Err(ReadError::Gone) => Err(ConnectionOver),
-            // the rest of the body is still on its way: no second request can follow it
+            // The rest of the body is still arriving, so no second request can follow.
             Err(ReadError::Refused(refusal)) => {
                 Ok(Arrival { request: self.describe(head, 0), content: Err(refusal), keep_alive: false })
             }
@@ -209,6 +215,7 @@ impl<'a> Connection<'a> {
             }
             DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
                 self.send(answer, keep_alive)?;
+                // `closes` is not announced in the head, so that the client keeps a stale connection.
                 if keep_alive && !answer.closes { Ok(()) } else { Err(ConnectionOver) }
             }
         }
@@ -218,7 +225,7 @@ impl<'a> Connection<'a> {
         send(&mut self.socket, answer, self.form, keep_alive, |interval| self.shared.rest(interval))
     }
 
-    /// Shows and counts a request that is refused, and answers it.
+    /// Reports, counts and answers a refused request.
     fn turn_down(
         &mut self,
         request: Option<ReceivedRequest>,
@@ -249,21 +256,21 @@ impl<'a> Connection<'a> {
         if keep_alive {
             return Ok(());
         }
-        self.take_leave();
+        self.close_gracefully();
         Err(ConnectionOver)
     }
 
-    /// Lets the client read its answer: closing with unread data would reset the connection and tear the
-    /// answer out of the client's hands.
-    fn take_leave(&mut self) {
+    /// Closes so that the client can read its answer: closing with unread data would reset the connection, and the
+    /// answer might be lost.
+    fn close_gracefully(&mut self) {
         if self.socket.shutdown(Shutdown::Write).is_err() {
             return;
         }
-        self.reader.get_mut().set_deadline(Instant::now().checked_add(FAREWELL));
+        self.reader.get_mut().set_deadline(Instant::now().checked_add(CLOSE_TIMEOUT));
         self.discard_input();
     }
 
-    /// Reads until the client leaves, the deadline passes or the receiver stops.
+    /// Discards input until the client closes, the deadline passes or the receiver stops.
     fn discard_input(&mut self) {
         let mut sink = [0; 8 * 1024];
         while matches!(self.reader.read(&mut sink), Ok(1..)) {}

@@ -1,5 +1,5 @@
-//! OTLP over HTTP/1.1, as much of it as a careful server needs: heads and bodies in, answers out, over any `BufRead`;
-//! only `connection` knows the socket.
+//! OTLP over HTTP/1.1 (RFC 9112), read strictly: heads and bodies in, answers out, over any `BufRead`. Only
+//! `connection` uses the socket.
 
 mod body;
 mod connection;
@@ -17,10 +17,10 @@ use super::wire::TLS_HANDSHAKE;
 use crate::record::Signal;
 use crate::transport::is_media_type;
 
-/// Why a request could not be read.
+/// Why a request cannot be read.
 #[derive(Debug)]
 enum ReadError {
-    /// The client left, or the receiver is being stopped: there is no client to answer.
+    /// The client left or the receiver was stopped, so there is no client to answer.
     Gone,
     Refused(Refusal),
 }
@@ -34,7 +34,7 @@ impl From<Refusal> for ReadError {
 impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // a socket's own time-out says WouldBlock on Unix and TimedOut elsewhere
+            // The timeout of a socket is WouldBlock on Unix and TimedOut elsewhere.
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
                 Refusal::new(408, "the request took too long to arrive").into()
             }
@@ -43,7 +43,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// The head of an OTLP request whose body is worth reading.
+/// The checked head of an OTLP request.
 struct Plan {
     signal: Signal,
     framing: Framing,
@@ -54,6 +54,7 @@ struct Plan {
 
 impl Plan {
     fn of(head: &Head, hosts: Hosts, max_body_bytes: usize) -> Result<Self, Refusal> {
+        head.check_host()?;
         hosts.check(head.hosts())?;
         let signal = signal_of(head).ok_or_else(|| Refusal::no_such_path(Signal::path))?;
         if head.method != "POST" {
@@ -62,24 +63,25 @@ impl Plan {
         let format = format_of(head)?;
         let coding = content_coding(head)?;
         let framing = Framing::of(head)?;
+        // Refused before the body is read and before `100 Continue`.
         if matches!(framing, Framing::Length(length) if length > max_body_bytes as u64) {
             return Err(Refusal::too_large(max_body_bytes));
         }
         let expects_continue = match head.single("expect")? {
             None => false,
             Some(expectation) if expectation.eq_ignore_ascii_case("100-continue") => true,
-            Some(_) => return Err(Refusal::new(417, "the only expectation known here is 100-continue")),
+            Some(_) => return Err(Refusal::new(417, "unsupported expectation: send 100-continue")),
         };
         Ok(Self { signal, framing, expects_continue, coding, format })
     }
 }
 
-/// What goes to the path of this head.
+/// Returns the signal of the head's path.
 fn signal_of(head: &Head) -> Option<Signal> {
     Signal::ALL.into_iter().find(|signal| signal.path() == head.path())
 }
 
-/// How the body is written, and how the answer is to be.
+/// Returns the format of the body, which is also that of the answer.
 fn format_of(head: &Head) -> Result<Format, Refusal> {
     let content_type = head.single("content-type")?.unwrap_or_default();
     match () {
@@ -121,12 +123,12 @@ enum Version {
 }
 
 impl Head {
-    /// The values of every field called `name`, which is in lower case.
+    /// Returns the values of all fields with this lower-case name.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a field that may come only once.
+    /// Returns the value of a field, which may occur only once.
     fn single(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let first = values.next();
@@ -136,7 +138,7 @@ impl Head {
         }
     }
 
-    /// The path of the target, without query and without the authority of an absolute target.
+    /// Returns the path of the target, without the query and without the authority of an absolute target.
     fn path(&self) -> &str {
         let target = match self.target.strip_prefix("http://") {
             Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
@@ -145,13 +147,22 @@ impl Head {
         target.split_once('?').map_or(target, |(path, _)| path)
     }
 
-    /// What the request is meant for, by its target and its headers.
+    /// Checks that HTTP/1.1 names its host once (RFC 9112, section 3.2). Not a part of reading the head: the answer is written in
+    /// the client's format, which the head declares.
+    fn check_host(&self) -> Result<(), Refusal> {
+        match self.single("host")? {
+            None if self.version == Version::Http11 => Err(Refusal::new(400, "missing Host header")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the hosts that the request names in its target and its headers.
     fn hosts(&self) -> impl Iterator<Item = &str> {
         let absolute = self.target.strip_prefix("http://").and_then(|rest| rest.split(['/', '?']).next());
         absolute.into_iter().chain(self.values("host"))
     }
 
-    /// Whether the client wants to go on with this connection.
+    /// Returns whether the client wants to keep the connection.
     fn keeps_alive(&self) -> bool {
         let asks_for =
             |token: &str| list_items(self.values("connection")).any(|item| item.eq_ignore_ascii_case(token));
@@ -166,7 +177,7 @@ fn list_items<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item =
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Reads up to and including the empty line that ends a head of at most `limit` bytes.
+/// Reads a head of at most `limit` bytes, including the empty line at its end.
 fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError> {
     refuse_what_is_not_http(reader)?;
     let mut lines = Lines { reader, left: limit };
@@ -179,27 +190,23 @@ fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError>
         }
         headers.push(parse_field(&line)?);
     }
-    let head = Head { method, target, version, headers };
-    if head.single("host")?.is_none() && version == Version::Http11 {
-        return Err(Refusal::new(400, "no host header").into());
-    }
-    Ok(head)
+    Ok(Head { method, target, version, headers })
 }
 
-/// A TLS handshake or other noise may hold no line end at all: answer it at once instead of waiting for one.
+/// Refuses other protocols by their first byte: they may never send the line end that the head's reader would wait for.
 fn refuse_what_is_not_http(reader: &mut impl BufRead) -> Result<(), ReadError> {
     match reader.fill_buf()?.first() {
         None => Err(ReadError::Gone),
         Some(byte) if is_token_byte(*byte) => Ok(()),
         Some(&TLS_HANDSHAKE) => {
-            let refusal = Refusal::new(400, "a tls handshake, where plain http is spoken");
+            let refusal = Refusal::new(400, "TLS handshake at an HTTP port without TLS");
             Err(refusal.of_kind(RefusalKind::Tls).into())
         }
-        Some(_) => Err(Refusal::new(400, "not an http request").into()),
+        Some(_) => Err(Refusal::new(400, "not an HTTP request").into()),
     }
 }
 
-/// Lines that end in CRLF, with one allowance of bytes for all of them.
+/// Reader of lines that end in CRLF, with one byte limit for all of them.
 struct Lines<'a, R> {
     reader: &'a mut R,
     left: usize,
@@ -241,8 +248,9 @@ fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> 
         "HTTP/1.1" => Version::Http11,
         "HTTP/1.0" => Version::Http10,
         other if other.starts_with("HTTP/") => {
-            // most likely HTTP/2, at the wrong port
-            let refusal = Refusal::new(505, "only http/1.1 and http/1.0 are spoken here");
+            // Most likely HTTP/2 at the wrong port.
+            let refusal =
+                Refusal::new(505, "unsupported HTTP version: this port speaks HTTP/1.1 and HTTP/1.0");
             return Err(refusal.of_kind(RefusalKind::GrpcAtHttpPort));
         }
         _ => return Err(malformed()),
@@ -251,7 +259,8 @@ fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> 
 }
 
 fn parse_field(line: &str) -> Result<(String, String), Refusal> {
-    // a space before the colon or at the line's start (a folded line) is how requests get smuggled
+    // A space before the colon or at the start of a line (a folded line) enables request smuggling (RFC 9112, section
+    // 5.1).
     let (name, value) = line.split_once(':').ok_or_else(|| Refusal::new(400, "header without a colon"))?;
     if !is_token(name) {
         return Err(Refusal::new(400, "malformed header name"));
@@ -303,8 +312,6 @@ mod tests {
             "PO(ST / HTTP/1.1\r\nHost: a\r\n\r\n",
             "POST / FTP/1.1\r\n\r\n",
             "POST / HTTP/1.1\nHost: a\n\n",
-            "POST / HTTP/1.1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
             "POST / HTTP/1.1\r\nHost : a\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
@@ -316,6 +323,18 @@ mod tests {
             assert_eq!(refusal(text), 400, "{text:?}");
         }
         assert_eq!(refusal("PRI * HTTP/2.0\r\n\r\n"), 505);
+    }
+
+    #[test]
+    fn http11_names_its_host_once() {
+        for (text, is_allowed) in [
+            ("POST / HTTP/1.1\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nHost: a\r\n\r\n", true),
+            ("POST / HTTP/1.0\r\n\r\n", true),
+        ] {
+            assert_eq!(read(text).unwrap().check_host().is_ok(), is_allowed, "{text:?}");
+        }
     }
 
     #[test]

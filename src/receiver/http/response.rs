@@ -1,4 +1,4 @@
-//! Answers on their way out, whole, slow, cut short or far too large.
+//! Delivery of answers over HTTP/1: whole, slow, cut short or oversized.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
 use crate::receiver::content::{Form, Format};
 use crate::transport::status_name;
 
-/// How much more than it sends an answer announces that is cut short.
-const MISSING: u64 = 1024;
+/// Bytes that an answer that is cut short announces and does not send.
+const CUT_SHORT_BYTES: u64 = 1024;
 
-/// The client may send the body it announced.
+/// Sends `100 Continue`: the client may send its body.
 pub(super) fn send_continue(out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
 }
 
-/// Sends `answer`. `pause` waits between the bytes of a slow one and says whether to go on.
+/// Sends `answer`. `pause` waits between the bytes of a slow answer, and returns whether to continue.
 pub(in crate::receiver) fn send(
     out: &mut impl Write,
     answer: &Answer,
@@ -42,7 +42,7 @@ pub(in crate::receiver) fn send(
             out.write_all(&head)?;
             send_slowly(out, &bytes, *interval, &mut pause)
         }
-        // one write for the usual answer: one packet, and a client sees all of it or nothing
+        // A usual answer is one write and mostly one packet, so a client sees all of it or nothing.
         (_, Sendable::Bytes(bytes)) if answer.header_padding == 0 => {
             out.write_all(&[&head[..], &bytes].concat())
         }
@@ -67,7 +67,7 @@ fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<
         field("content-type", if is_json { "application/json" } else { "application/x-protobuf" });
     }
     if !is_set("content-length") && !has_no_body(answer.status) {
-        let missing = if answer.delivery_mode == DeliveryMode::CutShort { MISSING } else { 0 };
+        let missing = if answer.delivery_mode == DeliveryMode::CutShort { CUT_SHORT_BYTES } else { 0 };
         field("content-length", &(body + missing).to_string());
     }
     if matches!(answer.body, Body::GzipBomb(_)) && !is_set("content-encoding") {
@@ -98,8 +98,9 @@ fn send_slowly(
     Ok(())
 }
 
-/// Sends a head with this many bytes of fields before its closing empty line.
+/// Sends a head with `padding` bytes of additional fields.
 fn send_padded(out: &mut impl Write, head: &[u8], padding: u64) -> io::Result<()> {
+    // The padding goes before the empty line that ends the head.
     let (fields, empty_line) = head.split_at(head.len() - 2);
     let line = format!("x-padding: {}\r\n", "x".repeat(1000));
     let lines = line.repeat(PIECE / line.len());

@@ -18,7 +18,7 @@ use super::*;
 use crate::record::message;
 use written::{list, log, metric, resource, scope, span};
 
-/// What messages are made of: every field of a message gets something.
+/// Fills every field of a message.
 #[derive(Debug, Clone)]
 struct Stuff {
     id: Vec<u8>,
@@ -294,12 +294,12 @@ proptest! {
     }
 }
 
-/// Encodes a message again that another encoder wrote and this library decoded.
+/// Decodes a message of another encoder, and encodes it again.
 fn encoded_again<M: message::Message>(request: &impl Message) -> Vec<u8> {
     message::encoded(&message::decode::<M>(&request.encode_to_vec()).unwrap())
 }
 
-/// The protobuf of a span with these fields.
+/// Returns the protobuf of a span with these fields.
 fn span_of(fields: &str) -> serde_json::Result<Span> {
     let text = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{fields}]}}]}}]}}"#);
     let message = to_protobuf(Signal::Traces, text.as_bytes())?;
@@ -363,7 +363,7 @@ fn values_of_the_wrong_kind_are_refused_with_what_is_expected() {
 }
 
 mod written {
-    //! Messages written in JSON as their senders do, field by field.
+    //! A reference encoder of OTLP JSON, field by field.
 
     use super::*;
 
@@ -383,7 +383,7 @@ mod written {
         }
     }
 
-    /// Whole numbers of 64 bits are strings, but numbers are taken, too.
+    /// 64-bit integers are strings, and numbers are accepted, too.
     fn whole(value: u64) -> Json {
         if value % 2 == 0 { json!(value) } else { value.to_string().into() }
     }

@@ -1,4 +1,4 @@
-//! What tests read of received spans, log records and metrics, without their protobuf messages.
+//! Public methods of received spans, log records and metrics, which hide the protobuf messages.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,27 +12,27 @@ use crate::record::schema::{
 use crate::record::{Severity, SpanId, SpanKind, Status, TraceId};
 
 impl ReceivedSpan {
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.span.name
     }
 
-    /// The id of its trace; an [invalid](TraceId::is_valid) one if the sender's has not 16 bytes.
+    /// Returns the id of the trace, or an [invalid](TraceId::is_valid) one if the sender's id does not have 16 bytes.
     pub fn trace_id(&self) -> TraceId {
         trace_id(&self.span.trace_id)
     }
 
-    /// Its id; an [invalid](SpanId::is_valid) one if the sender's has not 8 bytes.
+    /// Returns the id of the span, or an [invalid](SpanId::is_valid) one if the sender's id does not have 8 bytes.
     pub fn span_id(&self) -> SpanId {
         span_id(&self.span.span_id)
     }
 
-    /// The id of its parent; `None` for the root of a trace.
+    /// Returns the id of the parent; `None` for the root of a trace.
     pub fn parent_id(&self) -> Option<SpanId> {
         Some(span_id(&self.span.parent_span_id)).filter(|id| id.is_valid())
     }
 
-    /// Its kind; one that is not given is internal.
+    /// Returns the kind; internal if the sender gave none.
     pub fn kind(&self) -> SpanKind {
         match self.span.kind {
             2 => SpanKind::Server,
@@ -43,7 +43,7 @@ impl ReceivedSpan {
         }
     }
 
-    /// How it ended; `None` unless the program set a status.
+    /// Returns the status; `None` if the program set none.
     pub fn status(&self) -> Option<Status<'_>> {
         let status = self.span.status.as_ref()?;
         match status.code {
@@ -53,22 +53,22 @@ impl ReceivedSpan {
         }
     }
 
-    /// When it started.
+    /// Returns the start time.
     pub fn start_time(&self) -> SystemTime {
         time(self.span.start_time_unix_nano)
     }
 
-    /// When it ended.
+    /// Returns the end time.
     pub fn end_time(&self) -> SystemTime {
         time(self.span.end_time_unix_nano)
     }
 
-    /// The time from start to end; zero for a span that ends before it starts.
+    /// Returns the time from start to end; zero for a span that ends before it starts.
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano))
     }
 
-    /// The value of the span's attribute `key`, to compare with what was set.
+    /// Returns the value of the span's attribute `key`, to compare with what was set.
     ///
     /// ```
     /// # use standpipe::receiver::ReceivedSpan;
@@ -80,17 +80,17 @@ impl ReceivedSpan {
         ReceivedValue::find(&self.span.attributes, key)
     }
 
-    /// All attributes of the span, in the order they were sent.
+    /// Returns all attributes of the span, in the order they were sent.
     pub fn attributes(&self) -> Vec<(&str, ReceivedValue<'_>)> {
         value::entries_of(&self.span.attributes)
     }
 
-    /// Its events, in the order they were sent.
+    /// Returns the events, in the order they were sent.
     pub fn events(&self) -> Vec<ReceivedEvent<'_>> {
         self.span.events.iter().map(ReceivedEvent).collect()
     }
 
-    /// Its links, in the order they were sent.
+    /// Returns the links, in the order they were sent.
     pub fn links(&self) -> Vec<ReceivedLink<'_>> {
         self.span.links.iter().map(ReceivedLink).collect()
     }
@@ -101,12 +101,12 @@ impl ReceivedSpan {
 pub struct ReceivedEvent<'a>(&'a Event);
 
 impl<'a> ReceivedEvent<'a> {
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'a str {
         &self.0.name
     }
 
-    /// When it happened.
+    /// Returns when it happened.
     pub fn time(self) -> SystemTime {
         time(self.unix_nanos())
     }
@@ -115,12 +115,12 @@ impl<'a> ReceivedEvent<'a> {
         self.0.time_unix_nano
     }
 
-    /// The value of the event's attribute `key`.
+    /// Returns the value of the event's attribute `key`.
     pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
         ReceivedValue::find(&self.0.attributes, key)
     }
 
-    /// All attributes of the event, in the order they were sent.
+    /// Returns all attributes of the event, in the order they were sent.
     pub fn attributes(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
         value::entries_of(&self.0.attributes)
     }
@@ -131,24 +131,24 @@ impl<'a> ReceivedEvent<'a> {
 pub struct ReceivedLink<'a>(&'a Link);
 
 impl<'a> ReceivedLink<'a> {
-    /// The trace of the other span.
+    /// Returns the trace of the other span.
     pub fn trace_id(self) -> TraceId {
         trace_id(&self.0.trace_id)
     }
 
-    /// The id of the other span.
+    /// Returns the id of the other span.
     pub fn span_id(self) -> SpanId {
         span_id(&self.0.span_id)
     }
 
-    /// The value of the link's attribute `key`.
+    /// Returns the value of the link's attribute `key`.
     pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
         ReceivedValue::find(&self.0.attributes, key)
     }
 }
 
 impl ReceivedLog {
-    /// The body, most often a text.
+    /// Returns the body, usually a text.
     ///
     /// ```
     /// use standpipe::Severity;
@@ -165,22 +165,22 @@ impl ReceivedLog {
         ReceivedValue::of(self.log.body.as_ref())
     }
 
-    /// How much it matters; `None` if the sender did not say.
+    /// Returns the severity; `None` if the sender gave none.
     pub fn severity(&self) -> Option<Severity> {
         u8::try_from(self.log.severity_number).ok().and_then(Severity::from_number)
     }
 
-    /// The severity as its source spells it.
+    /// Returns the severity as its source spells it.
     pub fn severity_text(&self) -> &str {
         &self.log.severity_text
     }
 
-    /// The name of the event that it is; empty for other log records.
+    /// Returns the event name; empty if the log record is not an event.
     pub fn event_name(&self) -> &str {
         &self.log.event_name
     }
 
-    /// When it happened; when it was noticed, if the sender only knows that.
+    /// Returns the time of the event, or the observed time if the sender gave only that.
     pub fn time(&self) -> SystemTime {
         time(self.unix_nanos())
     }
@@ -192,49 +192,49 @@ impl ReceivedLog {
         }
     }
 
-    /// The trace that it belongs to, if any.
+    /// Returns the trace that it belongs to, if any.
     pub fn trace_id(&self) -> Option<TraceId> {
         Some(trace_id(&self.log.trace_id)).filter(|id| id.is_valid())
     }
 
-    /// The span that it belongs to, if any.
+    /// Returns the span that it belongs to, if any.
     pub fn span_id(&self) -> Option<SpanId> {
         Some(span_id(&self.log.span_id)).filter(|id| id.is_valid())
     }
 
-    /// The value of the log record's attribute `key`.
+    /// Returns the value of the log record's attribute `key`.
     pub fn attribute(&self, key: &str) -> ReceivedValue<'_> {
         ReceivedValue::find(&self.log.attributes, key)
     }
 
-    /// All attributes of the log record, in the order they were sent.
+    /// Returns all attributes of the log record, in the order they were sent.
     pub fn attributes(&self) -> Vec<(&str, ReceivedValue<'_>)> {
         value::entries_of(&self.log.attributes)
     }
 }
 
 impl ReceivedMetric {
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.metric.name
     }
 
-    /// What it is measured in; empty if the sender did not say.
+    /// Returns the unit; empty if the sender gave none.
     pub fn unit(&self) -> &str {
         &self.metric.unit
     }
 
-    /// What it means; empty if the sender did not say.
+    /// Returns the description; empty if the sender gave none.
     pub fn description(&self) -> &str {
         &self.metric.description
     }
 
-    /// Its data points of whatever kind, in the order they were sent.
+    /// Returns the data points of any kind, in the order they were sent.
     pub fn points(&self) -> Vec<ReceivedPoint<'_>> {
         points(&self.metric).into_iter().map(ReceivedPoint).collect()
     }
 
-    /// The data point of exactly these attributes, in any order; `()` are none.
+    /// Returns the data point with exactly these attributes, in any order. `()` means no attributes.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -254,8 +254,8 @@ impl ReceivedMetric {
         })
     }
 
-    /// The number that the counter or gauge has for exactly these attributes; absent if there is none, or if it is another
-    /// instrument.
+    /// Returns the value of a counter or gauge with exactly these attributes; absent if there is no such point, or if
+    /// the metric is a histogram.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -295,7 +295,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Returns since when the point counts, and its time, both in nanoseconds since 1970.
+    /// Returns the start time and the time of the point, in nanoseconds since 1970.
     pub fn times(self) -> (u64, u64) {
         match self {
             Self::Number(point) => (point.start_time_unix_nano, point.time_unix_nano),
@@ -322,17 +322,17 @@ pub fn points(metric: &Metric) -> Vec<Point<'_>> {
 }
 
 impl<'a> ReceivedPoint<'a> {
-    /// The value of the point's attribute `key`.
+    /// Returns the value of the point's attribute `key`.
     pub fn attribute(self, key: &str) -> ReceivedValue<'a> {
         ReceivedValue::find(self.0.attributes(), key)
     }
 
-    /// All attributes of the point, in the order they were sent.
+    /// Returns all attributes of the point, in the order they were sent.
     pub fn attributes(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
         value::entries_of(self.0.attributes())
     }
 
-    /// The number of a counter or gauge; absent for a histogram.
+    /// Returns the value of a counter or gauge; absent for a histogram.
     pub fn value(self) -> ReceivedValue<'a> {
         match self.0 {
             Point::Number(NumberDataPoint { value: Some(Number::AsInt(number)), .. }) => {
@@ -345,7 +345,7 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// How many values a histogram holds; 0 for a counter or gauge.
+    /// Returns the number of recorded values of a histogram; 0 for a counter or gauge.
     pub fn count(self) -> u64 {
         match self.0 {
             Point::Number(_) => 0,
@@ -355,7 +355,7 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// The sum of the values of a histogram, if it was sent.
+    /// Returns the sum of the values of a histogram, if it was sent.
     pub fn sum(self) -> Option<f64> {
         match self.0 {
             Point::Number(_) => None,
@@ -365,12 +365,12 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// Where the buckets of an explicit histogram end; empty for other instruments.
+    /// Returns the bucket boundaries of an explicit histogram; empty for other instruments.
     pub fn bounds(self) -> &'a [f64] {
         if let Point::Histogram(point) = self.0 { &point.explicit_bounds } else { &[] }
     }
 
-    /// How many values are in each bucket of an explicit histogram, of which there is one more than bounds; empty for other
+    /// Returns the number of values in each bucket of an explicit histogram, one more than boundaries; empty for other
     /// instruments.
     pub fn bucket_counts(self) -> &'a [u64] {
         if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }

@@ -10,15 +10,15 @@ use super::{ReceivedLog, ReceivedSpan};
 use crate::record::schema::Span;
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
-/// Characters of one attribute's value that are drawn.
+/// Maximum characters of an attribute's value in a drawing.
 const MAX_VALUE_CHARS: usize = 256;
 
-/// What was received of one trace: its spans as a tree, and its log records.
+/// The received part of one trace: its spans as a tree, and its log records.
 ///
 /// Get it from [`Receiver::trace`](super::super::Receiver::trace),
 /// [`Receiver::only_trace`](super::super::Receiver::only_trace) or
-/// [`Receiver::traces`](super::super::Receiver::traces). `Display` draws the tree with durations, attributes, errors, events
-/// and log records, and so does a failed assertion of the methods that panic.
+/// [`Receiver::traces`](super::super::Receiver::traces). `Display` draws the tree with durations, attributes, errors,
+/// events and log records, and so do the panic messages of its methods.
 ///
 /// ```
 /// use standpipe::Status;
@@ -49,20 +49,20 @@ const MAX_VALUE_CHARS: usize = 256;
 /// ╰─ apology  1.4µs
 /// ```
 ///
-/// Children are in the order they started. A span whose parent was not received is a root.
+/// Children are in the order of their start. A span whose parent was not received is a root.
 #[derive(Debug, Clone)]
 pub struct Trace {
     id: TraceId,
     /// Parents before their children, depth first.
     nodes: Vec<Node>,
-    /// In the order of time.
+    /// Log records in the order of time.
     logs: Vec<ReceivedLog>,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
     span: ReceivedSpan,
-    /// 0 for a root.
+    /// Depth in the tree; 0 for a root.
     depth: usize,
 }
 
@@ -72,11 +72,12 @@ impl Trace {
         spans: Vec<ReceivedSpan>,
         mut logs: Vec<ReceivedLog>,
     ) -> Self {
+        // Stable, so that records of the same time stay in the order of arrival.
         logs.sort_by_key(ReceivedLog::unix_nanos);
         Self { id, nodes: grow(spans), logs }
     }
 
-    /// Puts spans and log records together by their traces, in the order of each trace's first span.
+    /// Groups spans and log records by trace, in the order of each trace's first span.
     pub(in crate::receiver) fn all(spans: Vec<ReceivedSpan>, logs: Vec<ReceivedLog>) -> Vec<Self> {
         let mut numbers = HashMap::new();
         let mut traces: Vec<(TraceId, Vec<ReceivedSpan>, Vec<ReceivedLog>)> = Vec::new();
@@ -96,54 +97,54 @@ impl Trace {
         traces.into_iter().map(|(id, spans, logs)| Self::new(id, spans, logs)).collect()
     }
 
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> TraceId {
         self.id
     }
 
-    /// The one span without a parent here.
+    /// Returns the only span without a parent in this trace.
     ///
     /// # Panics
-    /// When there is no span, or several are roots; the message draws the trace.
+    /// When there is no root, or more than one. The message shows the trace.
     #[track_caller]
     pub fn root(&self) -> TraceSpan<'_> {
         self.only("root", |node| node.depth == 0)
     }
 
-    /// The one span called `name`.
+    /// Returns the only span with this name.
     ///
     /// # Panics
-    /// When there is none, or several are called so; the message draws the trace.
+    /// When no span, or more than one, has this name. The message shows the trace.
     #[track_caller]
     pub fn span(&self, name: &str) -> TraceSpan<'_> {
         self.only(&format!("span {name:?}"), |node| node.span.name() == name)
     }
 
-    /// The first span called `name`, from the root down; `None` if there is none.
+    /// Returns the first span with this name, depth first.
     pub fn find(&self, name: &str) -> Option<TraceSpan<'_>> {
         self.spans().into_iter().find(|span| span.name() == name)
     }
 
-    /// All spans, each before its children.
+    /// Returns all spans, each before its children.
     pub fn spans(&self) -> Vec<TraceSpan<'_>> {
         (0..self.nodes.len()).map(|index| TraceSpan { trace: self, index }).collect()
     }
 
-    /// The names of all spans, each before those of its children.
+    /// Returns the names of all spans, each before those of its children.
     pub fn names(&self) -> Vec<&str> {
         self.nodes.iter().map(|node| node.span.name()).collect()
     }
 
-    /// The log records that carry its id, in the order of time; see [`TraceSpan::logs`], too.
+    /// Returns the log records of the trace, in the order of time. See also [`TraceSpan::logs`].
     pub fn logs(&self) -> &[ReceivedLog] {
         &self.logs
     }
 
-    /// Asserts that the tree consists of the spans with these names, one per line, children indented below their parent and
-    /// in the order they started. Blank lines, and blanks that all lines begin with, do not count.
+    /// Asserts that the tree consists of spans with these names, one per line, children indented below their parent in
+    /// the order of their start. Blank lines and common indentation do not count.
     ///
     /// # Panics
-    /// When it is another tree; the message shows what was expected, and draws the trace.
+    /// When the tree differs. The message shows the expected tree and the trace.
     #[track_caller]
     pub fn assert_tree(&self, expected: &str) {
         let expected = outline(expected);
@@ -171,13 +172,14 @@ impl Trace {
     }
 }
 
-/// The depth and the name of each line that is not blank.
+/// Returns the depth and the name of each line that is not blank.
 fn outline(text: &str) -> Vec<(usize, &str)> {
     let mut open: Vec<usize> = Vec::new();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines
         .map(|line| {
             let indent = line.len() - line.trim_start().len();
+            // A line belongs to the nearest line above with less indentation.
             open.retain(|above| *above < indent);
             open.push(indent);
             (open.len() - 1, line.trim())
@@ -189,17 +191,17 @@ fn outline(text: &str) -> Vec<(usize, &str)> {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct TreeNode {
-    /// Which of the spans it is.
+    /// Index of the span.
     pub index: usize,
-    /// Where its parent is among the nodes, always before it.
+    /// Index of the parent's node, which is always smaller.
     pub parent: Option<usize>,
-    /// Whether it is a root only because its parent is not among the spans.
+    /// True if the span has a parent that is missing.
     pub is_orphan: bool,
 }
 
-/// Puts the spans of one trace in the order of a tree, depth first, children by their start.
+/// Arranges the spans of one trace as a tree, depth first, children by their start.
 ///
-/// Every span comes exactly once, even if ids are repeated or parents form a circle.
+/// Every span appears exactly once, even if ids are repeated or parents form a cycle.
 #[doc(hidden)]
 pub fn tree(spans: &[&Span]) -> Vec<TreeNode> {
     let ids: HashSet<&[u8]> = spans.iter().map(|span| span.span_id.as_slice()).collect();
@@ -210,14 +212,14 @@ pub fn tree(spans: &[&Span]) -> Vec<TreeNode> {
     let mut roots = Vec::new();
     for &index in &by_start {
         let parent = spans[index].parent_span_id.as_slice();
-        // Some senders write zeros for no parent.
+        // Some senders write zeros if there is no parent.
         let has_parent = parent.iter().any(|byte| *byte != 0);
         match has_parent && ids.contains(parent) {
             true => children.entry(parent).or_default().push(index),
             false => roots.push((index, has_parent)),
         }
     }
-    // A circle has no root; its earliest span takes the place of one.
+    // A cycle has no root, so its earliest span becomes one.
     roots.extend(by_start.iter().map(|&index| (index, false)));
 
     let mut nodes = Vec::with_capacity(spans.len());
@@ -229,7 +231,7 @@ pub fn tree(spans: &[&Span]) -> Vec<TreeNode> {
             if std::mem::replace(&mut is_planted[index], true) {
                 continue;
             }
-            // Taken out, so that of two spans with one id only the first has the children.
+            // Removed, so that only the first of two spans with the same id gets the children.
             let below = children.remove(spans[index].span_id.as_slice()).unwrap_or_default();
             waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
             nodes.push(TreeNode { index, parent, is_orphan });
@@ -248,7 +250,7 @@ fn grow(spans: Vec<ReceivedSpan>) -> Vec<Node> {
     nodes
 }
 
-/// A span in its [`Trace`]: a [`ReceivedSpan`] that knows its neighbours.
+/// A span in its [`Trace`]: a [`ReceivedSpan`] with access to parent and children.
 #[derive(Clone, Copy)]
 pub struct TraceSpan<'a> {
     trace: &'a Trace,
@@ -256,27 +258,28 @@ pub struct TraceSpan<'a> {
 }
 
 impl<'a> TraceSpan<'a> {
-    /// The span, for as long as the trace is there.
+    /// Returns the span, which lives as long as the trace.
     pub fn received(self) -> &'a ReceivedSpan {
         &self.node().span
     }
 
-    /// Its children, in the order they started.
+    /// Returns the children, in the order of their start.
     pub fn children(self) -> Vec<TraceSpan<'a>> {
         let depth = self.node().depth;
         let below = (self.index + 1..self.trace.nodes.len()).map(|index| TraceSpan { index, ..self });
+        // The nodes are depth first, so the subtree of a span is the run of deeper nodes behind it.
         let below = below.take_while(|span| span.node().depth > depth);
         below.filter(|span| span.node().depth == depth + 1).collect()
     }
 
-    /// Its parent; `None` for a root.
+    /// Returns the parent; `None` for a root.
     pub fn parent(self) -> Option<TraceSpan<'a>> {
         let depth = self.node().depth;
         let mut above = (0..self.index).rev().map(|index| TraceSpan { index, ..self });
         above.find(|span| span.node().depth < depth)
     }
 
-    /// The log records that were written in it, in the order of time.
+    /// Returns the log records of the span, in the order of time.
     pub fn logs(self) -> Vec<&'a ReceivedLog> {
         self.trace.logs.iter().filter(|log| log.span_id() == Some(self.span_id())).collect()
     }
@@ -300,7 +303,7 @@ impl fmt::Debug for TraceSpan<'_> {
     }
 }
 
-/// Draws the tree, with what happened in each span below it.
+/// Draws the tree, with the events, errors and log records of each span below it.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_error = |node: &&Node| matches!(node.span.status(), Some(Status::Error(_)));
@@ -308,7 +311,7 @@ impl fmt::Display for Trace {
         write!(f, "trace {}: {}, {}", self.id, count(self.nodes.len(), "span"), count(errors, "error"))?;
 
         let services: HashSet<&str> = self.nodes.iter().map(|node| node.span.service_name()).collect();
-        // for each level below the root down to the span: whether a sibling follows further down
+        // For each level from below the root to the span: whether a sibling follows further down.
         let mut trunks: Vec<bool> = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             trunks.truncate(node.depth);
@@ -347,7 +350,7 @@ fn trunk(goes_on: bool) -> &'static str {
     if goes_on { "│  " } else { "   " }
 }
 
-/// What stands behind the name of a span.
+/// Writes the facts behind the name of a span.
 fn write_facts(span: &ReceivedSpan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if span.kind() != SpanKind::Internal {
         write!(f, "  {}", format!("{:?}", span.kind()).to_lowercase())?;
@@ -355,7 +358,7 @@ fn write_facts(span: &ReceivedSpan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "  {:.1?}{}", span.duration(), key_values(&span.attributes()))
 }
 
-/// What happened in a span, a line each: its error, events and log records by their time, links, and what is missing.
+/// Returns the lines below a span: its error, events and log records by time, links, and missing parts.
 fn remarks(span: TraceSpan<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(Status::Error(message)) = span.status() {
@@ -377,7 +380,7 @@ fn remarks(span: TraceSpan<'_>) -> Vec<String> {
 
 fn event_line(event: ReceivedEvent<'_>) -> String {
     let mut attributes = event.attributes();
-    // it would push everything else off the screen
+    // A stack trace would push everything else off the screen.
     attributes.retain(|(key, _)| *key != "exception.stacktrace");
     format!("◆ {}{}", event.name(), key_values(&attributes))
 }
@@ -387,7 +390,7 @@ fn log_line(log: &ReceivedLog) -> String {
     format!("{severity} {}{}", log.body(), key_values(&log.attributes()))
 }
 
-/// `key=value` for each attribute, with two blanks before each.
+/// Returns `key=value` for each attribute, with two spaces before each.
 fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
         let value = format!("{value:?}");
@@ -399,7 +402,7 @@ fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     attributes.iter().map(pair).collect()
 }
 
-/// `3 spans`, `1 span`, `no spans`.
+/// Returns a count with its noun: `3 spans`, `1 span`, `no spans`.
 fn count(number: usize, one: &str) -> String {
     match number {
         0 => format!("no {one}s"),

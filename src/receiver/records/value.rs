@@ -1,15 +1,16 @@
-//! Received values, which tests compare with what the program set.
+//! Received values, which tests compare with the values that the program set.
 
 use std::fmt;
 
 use crate::record::schema::{self, AnyValue, KeyValue};
 use crate::record::{IntoValue, Value};
 
-/// The value of an attribute, the body of a log record, or the number of a data point, as it was received; or its absence.
+/// A received value: of an attribute, the body of a log record, or the number of a data point; or the absence of a
+/// value.
 ///
-/// It compares with everything that [`Span::set`](crate::Span::set) takes, and with arrays and lists of that. Types count:
-/// 2 is neither `2.0` nor `"2"`. What is absent equals only `None`, and another value that is absent. `Debug` and `Display`
-/// show the value, or `absent`, so that a failed `assert_eq!` reads well.
+/// It can be compared with every type that [`Span::set`](crate::Span::set) accepts, and with arrays and lists of them.
+/// Types matter: 2 equals neither `2.0` nor `"2"`. An absent value equals only `None` and another absent value. `Debug`
+/// and `Display` show the value or `absent`, so that a failed `assert_eq!` is readable.
 ///
 /// ```
 /// use standpipe::receiver::TestTelemetry;
@@ -67,61 +68,61 @@ impl<'a> ReceivedValue<'a> {
         })
     }
 
-    /// The value of the attribute `key`.
+    /// Returns the value of the attribute `key`.
     pub(super) fn find(attributes: &'a [KeyValue], key: &str) -> Self {
         Self::of(
             attributes.iter().find(|attribute| attribute.key == key).and_then(|found| found.value.as_ref()),
         )
     }
 
-    /// Whether there is a value.
+    /// Returns whether there is a value.
     pub fn is_some(self) -> bool {
         !self.is_none()
     }
 
-    /// Whether there is no value.
+    /// Returns whether there is no value.
     pub fn is_none(self) -> bool {
         matches!(self.0, Content::Absent)
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if the value is one.
     pub fn as_str(self) -> Option<&'a str> {
         if let Content::Str(text) = self.0 { Some(text) } else { None }
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if the value is one.
     pub fn as_i64(self) -> Option<i64> {
         if let Content::Int(number) = self.0 { Some(number) } else { None }
     }
 
-    /// The double, if it is one.
+    /// Returns the double, if the value is one.
     pub fn as_f64(self) -> Option<f64> {
         if let Content::Float(number) = self.0 { Some(number) } else { None }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean, if the value is one.
     pub fn as_bool(self) -> Option<bool> {
         if let Content::Bool(boolean) = self.0 { Some(boolean) } else { None }
     }
 
-    /// The bytes, if it is an array of bytes.
+    /// Returns the bytes, if the value is an array of bytes.
     pub fn as_bytes(self) -> Option<&'a [u8]> {
         if let Content::Bytes(bytes) = self.0 { Some(bytes) } else { None }
     }
 
-    /// The items of an array; none if it is something else.
+    /// Returns the items of an array; empty for other values.
     pub fn items(self) -> Vec<ReceivedValue<'a>> {
         let Content::Array(items) = self.0 else { return Vec::new() };
         items.iter().map(|item| Self::of(Some(item))).collect()
     }
 
-    /// The entries of a map, in the order they were sent; none if it is something else.
+    /// Returns the entries of a map, in the order they were sent; empty for other values.
     pub fn entries(self) -> Vec<(&'a str, ReceivedValue<'a>)> {
         let Content::Map(entries) = self.0 else { return Vec::new() };
         entries_of(entries)
     }
 
-    /// The entry `key` of a map; absent if it is something else.
+    /// Returns the entry `key` of a map; absent for other values.
     pub fn get(self, key: &str) -> ReceivedValue<'a> {
         let Content::Map(entries) = self.0 else { return Self::ABSENT };
         Self::find(entries, key)
@@ -161,7 +162,7 @@ pub(super) fn entries_of(attributes: &[KeyValue]) -> Vec<(&str, ReceivedValue<'_
     attributes.iter().map(|entry| (entry.key.as_str(), ReceivedValue::of(entry.value.as_ref()))).collect()
 }
 
-/// Compares with what an attribute can be set to. A `None`, which sets nothing, is what is absent.
+/// Compares with a value that an attribute can be set to. `None`, which sets nothing, equals an absent value.
 impl<T: IntoValue + Clone> PartialEq<T> for ReceivedValue<'_> {
     fn eq(&self, expected: &T) -> bool {
         let mut is_equal = self.is_none();
@@ -189,7 +190,7 @@ compares_with_lists! {
     Vec<T>;
 }
 
-/// The value as Rust would write it, or `absent`.
+/// Shows the value as a Rust literal, or `absent`.
 impl fmt::Debug for ReceivedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -205,7 +206,7 @@ impl fmt::Debug for ReceivedValue<'_> {
     }
 }
 
-/// As `Debug`, but a text is shown without quotes and escapes.
+/// Like `Debug`, but shows a text without quotes and escapes.
 impl fmt::Display for ReceivedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -16,7 +16,7 @@ fn open_with(disk: &Disk, limits: Limits) -> (Journal<Disk>, Found) {
     Journal::open(disk.clone(), limits).expect("nothing fails")
 }
 
-/// Entries and records that wait.
+/// Returns the number of pending entries and records.
 fn pending<S: Storage>(journal: &Journal<S>, signal: Signal) -> (usize, u64) {
     (journal.pending(signal), journal.records()[signal as usize])
 }
@@ -37,7 +37,7 @@ impl Journal<Disk> {
         self.append(signal, text.len() as u64, &[text.as_bytes()], 0, |_| ()).expect("there is room");
     }
 
-    /// Takes all out, as if the collector took it.
+    /// Takes all entries and marks them as done.
     fn drain(&mut self, signal: Signal) -> Vec<Entry> {
         let mut entries = Vec::new();
         while let Some(entry) = self.next(signal).expect("nothing fails") {
@@ -164,7 +164,7 @@ fn an_entry_that_can_never_be_read_is_damage_and_holds_up_no_other_for_good() {
         journal.next(Signal::Logs).expect_err("it may be read when the process has descriptors again");
     }
     disk.spoil(0, body, libc::EIO);
-    // the next process finds both
+    // The next process finds both.
     let (mut journal, found) = open(&disk);
     assert!(found.left_alone.is_empty(), "{found:?}");
     for _ in 1..MAX_FAILED_READS {
@@ -304,7 +304,8 @@ const TEXTS: [(Signal, &str); 5] = [
     (Signal::Traces, "the last request of the segment"),
 ];
 
-/// A segment with these entries, of several signals as another version may have written it, and where each begins and ends.
+/// Returns a segment with these entries of several signals, as another version may have written it, and the range of
+/// each entry.
 fn segment() -> (Vec<u8>, Vec<(u64, u64)>) {
     let mut image = Vec::new();
     let extents = TEXTS.map(|(signal, text)| {
@@ -317,7 +318,7 @@ fn segment() -> (Vec<u8>, Vec<(u64, u64)>) {
     (image, extents.to_vec())
 }
 
-/// What is delivered of a segment, in any order, and how much of it was found damaged.
+/// Returns the delivered entries of a segment in any order, and the damage found.
 fn delivered(image: &[u8]) -> (Vec<(Signal, String)>, Damage) {
     let disk = Disk::default();
     disk.edit(0, |bytes| bytes.extend(image));
@@ -359,7 +360,7 @@ fn a_changed_byte_costs_the_entry_it_is_in_and_no_other() {
 #[test]
 fn damage_is_counted_once_and_its_segment_kept_over_restarts() {
     let (mut image, extents) = segment();
-    // the body of the first of two traces
+    // The body of the first of two traces.
     image[extents[0].1 as usize - 1] ^= 1;
     let disk = Disk::default();
     disk.edit(0, |bytes| bytes.extend(image));
@@ -381,7 +382,7 @@ fn damage_in_two_places_is_counted_as_two() {
     assert_eq!(damage.places, 2);
 }
 
-/// Larger than what is in memory at once; entries of all lengths lie across the borders.
+/// Larger than the scan's window, so that entries of all lengths cross its borders.
 #[test]
 fn a_long_segment_is_found_whole_and_with_a_hole() {
     let disk = Disk::default();

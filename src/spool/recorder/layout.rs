@@ -1,4 +1,16 @@
-//! Pure: where everything is in the file of a flight recorder. `proto/spool.md` describes it byte by byte.
+//! Layout of a flight recorder file (pure). `proto/spool.md` describes it byte by byte.
+//!
+//! ```text
+//! 0       4096                slot_headers_at      open_spans_at        data_at
+//! ┌───────┬───────────────────┬────────────────────┬────────────────────┬───────────────────────────┐
+//! │ page  │ resource          │ slot headers, 64 B │ open spans         │ slots, SLOT_BYTES each    │
+//! │ header│ (OTLP bytes)      │ state, committed … │ 2 copies + length  │ frames of a chunk's bytes │
+//! └───────┴───────────────────┴────────────────────┴────────────────────┴───────────────────────────┘
+//! ```
+//!
+//! Each part begins at a page. A CRC32C covers the page header and the resource, without the words that change; those
+//! are redundant by themselves (guarded numbers and codewords, see `record::slot`), because a process can die between
+//! two stores.
 
 use std::{fmt, io};
 
@@ -9,66 +21,68 @@ use crate::spool::segment::Owner;
 
 pub(super) const MAGIC: [u8; 8] = *b"SPFLIGHT";
 const VERSION: u32 = 3;
-/// A file is read on machines of the byte order that it was written on.
+/// Byte order mark. Numbers have the byte order of the machine, so a file is read on machines of the same order only.
 const BYTE_ORDER: u32 = 0x0102_0304;
 pub(super) const PAGE: usize = 4096;
 pub(super) const SLOT_BYTES: usize = Chunk::SLOT_BYTES;
 pub(super) const SLOT_HEADER_BYTES: usize = size_of::<SlotHeader>();
 pub(super) const OPEN_SPAN_SLOT_BYTES: usize = size_of::<OpenSpanBytes>();
-/// The most that a reader accepts: a file whose header was damaged must not make it allocate without bound.
+/// Limits for a reader, so that a damaged header cannot make it allocate without bound.
 const MAX_SLOTS: u32 = 1 << 23;
 const MAX_RESOURCE_BYTES: u32 = 16 << 20;
 const MAX_OPEN_SPANS: u32 = 1 << 16;
 
-/// Places in the header.
+/// Offsets in the page header.
 const BYTE_ORDER_AT: usize = 12;
 const RESOURCE_BYTES_AT: usize = 24;
 const CHECKSUM_AT: usize = 28;
 pub(super) const READY_AT: usize = 68;
 pub(super) const ALIVE_AT: usize = 72;
-/// Guarded numbers of the records in segments, by signal: never more than there are, so that fewer prove a loss.
+/// Offset of the guarded record counts of the segments, by signal. They are never too high, so a lower number of found
+/// records proves a loss.
 pub(super) const SPOOLED_AT: usize = 76;
 const OWNER_AT: usize = SPOOLED_AT + 4 * Signal::COUNT;
 
-/// The words at [`READY_AT`]: the exporter is at work; and it has ended in order, so that open spans do not count.
+/// Values at [`READY_AT`]: the exporter runs, or has ended in order. After an orderly end, open spans are not
+/// interrupted spans.
 pub(super) const READY: u32 = CODEWORDS[0];
 pub(super) const CLOSED: u32 = CODEWORDS[1];
-/// What a unit at [`ALIVE_AT`] is.
+/// Unit of the number at [`ALIVE_AT`], in milliseconds.
 pub(super) const ALIVE_MS: u64 = 100;
 
-/// What the first page says.
+/// The page header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) slots: u32,
     pub(crate) resource_bytes: u32,
-    /// How many spans that are open have a place.
+    /// Number of places for open spans.
     pub(crate) open_spans: u32,
-    /// Milliseconds since 1970.
+    /// Start of the exporter, in milliseconds since 1970.
     pub(crate) created: u64,
-    /// Of the system's start: memory of another one may not have reached the disk.
+    /// Boot id of the system. After another boot, unsynced pages may be missing.
     pub(crate) boot_id: [u8; 16],
-    /// What its files are named by.
+    /// Common part of the instance's file names.
     pub(crate) instance: u64,
     pub(crate) owner: Owner,
 }
 
-/// Why a file is not read.
+/// Why a recorder cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Missing,
-    /// It is empty, or its first page is all zero: it was a recorder, and no version can read it.
+    /// The file is empty or its first page is zero: it was a recorder, and no version can read it.
     Blank,
     NotARecorder,
     OtherVersion(u32),
     OtherByteOrder,
     Damaged,
-    /// Another file is the one that its process wrote.
+    /// The file name is not that of the instance in the header: a copy, or renamed.
     Renamed,
     Io(io::Error),
 }
 
 impl Header {
-    /// The first page of a file that is ready, without records in segments.
+    /// Returns the first page of a file that is ready, with no records in segments.
     pub(super) fn to_page(&self, resource: &[u8]) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE);
         page.extend(MAGIC);
@@ -77,11 +91,11 @@ impl Header {
         }
         page.extend(self.created.to_ne_bytes());
         page.extend(self.boot_id);
-        // in the order of the name's digits
+        // Big-endian, so that a hex dump shows the digits of the file name.
         page.extend(self.instance.to_be_bytes());
         page.extend(self.open_spans.to_ne_bytes());
         page.extend(READY.to_ne_bytes());
-        // alive at the start
+        // `ALIVE_AT` and the record counts start at 0.
         page.extend([0; OWNER_AT - ALIVE_AT]);
         self.owner.encode(&mut page);
         page.resize(PAGE, 0);
@@ -90,10 +104,11 @@ impl Header {
         page
     }
 
-    /// Reads the first page and checks it with the resource at the start of `behind`. A single flipped bit is corrected.
+    /// Reads the first page, and checks it with the resource at the start of `behind`. A single flipped bit is
+    /// corrected.
     pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
         let as_found = Self::read_checked(page, behind);
-        // A file that differs in more than a bit of magic or version is not a damaged recorder.
+        // Magic and version may have the flipped bit, too. A file that differs in more bits is not a recorder.
         let may_be_damaged = matches!(
             as_found,
             Err(Unreadable::Damaged | Unreadable::NotARecorder | Unreadable::OtherVersion(_))
@@ -101,7 +116,7 @@ impl Header {
         if !may_be_damaged {
             return as_found;
         }
-        // The bits of the length decide which bytes are checked, so they are tried one by one.
+        // The resource's length decides which bytes the checksum covers, so its bits are tried one by one.
         for (at, bit) in (RESOURCE_BYTES_AT..CHECKSUM_AT).flat_map(|at| (0..8).map(move |bit| (at, 1 << bit)))
         {
             page[at] ^= bit;
@@ -164,14 +179,15 @@ impl Header {
     }
 }
 
-/// Flips the bit that the checksum of the page and the resource is wrong by, if there is one.
+/// Corrects the one flipped bit of the page and the resource that explains the difference between the checksums, if
+/// there is one.
 fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
     let resource_bytes = u32::from_ne_bytes(page[RESOURCE_BYTES_AT..CHECKSUM_AT].try_into().ok()?) as usize;
     let resource = behind.get_mut(..resource_bytes)?;
     let stored = u32::from_ne_bytes(page[CHECKSUM_AT..CHECKSUM_AT + 4].try_into().ok()?);
     let difference = stored ^ checksum_of(page, resource);
     if difference.is_power_of_two() {
-        // The bit is one of the checksum itself.
+        // The flipped bit is in the stored checksum.
         page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&(stored ^ difference).to_ne_bytes());
         return Some(());
     }
@@ -183,7 +199,7 @@ fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Of the first page and the resource, but for what changes.
+/// Returns the checksum of the first page and the resource, without the checksum and the words that change.
 fn checksum_of(page: &[u8], resource: &[u8]) -> u32 {
     checksum([&page[..CHECKSUM_AT], &page[CHECKSUM_AT + 4..READY_AT], &page[OWNER_AT..], resource])
 }
@@ -204,9 +220,12 @@ impl fmt::Display for Unreadable {
             Self::Damaged => {
                 write!(f, "the flight recorder is cut off or its header is damaged: {LOST}; {KEPT}")
             }
-            Self::NotARecorder => f.write_str("left alone: it is no flight recorder"),
+            Self::NotARecorder => f.write_str("left alone: it is not a flight recorder"),
             Self::OtherVersion(version) => {
-                write!(f, "left alone: its layout has the version {version}, which is not known here")
+                write!(
+                    f,
+                    "left alone: its layout has the version {version}, which this program does not know"
+                )
             }
             Self::OtherByteOrder => {
                 f.write_str("left alone: it was written on a machine of another byte order")

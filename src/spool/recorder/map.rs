@@ -1,14 +1,25 @@
-//! Mapped memory of a file: its behavior in a fork, and a SIGBUS handler that keeps the process alive when the file is
-//! truncated or cannot be read. All unsafe code of the recorder is here, except the division into slots.
+//! Mapped memory of a file, its behavior in a fork, and the SIGBUS handler that keeps the process alive when the file
+//! is truncated or cannot be read. All unsafe code of the recorder is here, except the division into slots.
 //!
 //! # SIGBUS
-//! The kernel raises SIGBUS on the thread that touches a page which the file does not have any more. If the address is in the
-//! mapping of a recorder, the handler marks the recorder as lost, puts anonymous memory in the place of the whole mapping, and
-//! the thread goes on. Every other SIGBUS goes to the handler that was there before, with its mask and flags, or has the
-//! effect that it would have had without this handler.
+//! The kernel raises SIGBUS on a thread that touches a page that the file no longer has. If the address is in the
+//! mapping of a recorder, the handler marks the recorder as lost, replaces the whole mapping by anonymous memory, and
+//! the thread continues. Every other SIGBUS goes to the previous handler, with its mask and flags, or has the effect
+//! that it would have had without this handler.
 //!
-//! The handler is installed once, with the first recorder, and never removed: another library may have saved its address. All that
-//! it reads are atomics in a table. Nothing here waits for another thread, so a forked child can use it at once.
+//! The handler is installed once, with the first recorder, and never removed, because another library may have saved
+//! its address. It reads only atomics in a fixed table and waits for no other thread, so it is async-signal-safe and
+//! works in a forked child.
+//!
+//! # Forks
+//! `MADV_DONTFORK` keeps the file's mapping out of a forked child, where an access would raise SIGSEGV. The
+//! [`ForkFlag`] is a page with `MADV_WIPEONFORK`, which reads as zero in the child; it is checked before each use of a
+//! slot and costs one load.
+//!
+//! # Memory ordering
+//! [`Protected::new`] stores `bytes` and `state` of an entry before `start` (Release); the handler loads `start` first
+//! (Acquire) and checks it again after the others (a seqlock without a writer count), so it never combines two
+//! mappings.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -24,7 +35,7 @@ use crate::record::{LOST, MAPPED};
 pub(in crate::spool) struct Map {
     pub(super) start: NonNull<u8>,
     pub(super) bytes: usize,
-    /// Which process has it.
+    /// Process that made the mapping.
     process: u32,
 }
 
@@ -33,16 +44,16 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps the first bytes of a file, all of whose blocks are allocated: no access can fail later for want of room.
+    /// Maps the first bytes of a file whose blocks are all allocated, so no later access fails for lack of space.
     pub(super) fn of_file(file: &File, bytes: usize) -> io::Result<Self> {
         let map = Self::shared(file, bytes)?;
         map.populate()?;
         Ok(map)
     }
 
-    /// Keeps the lock of a file, and is never read or written: the file may be empty.
+    /// Maps a file only to keep its lock. The mapping is never read or written, so the file may be empty.
     pub(in crate::spool) fn to_keep_lock(file: &File) -> io::Result<Self> {
-        // the system rounds up to a page
+        // The kernel rounds up to a page.
         Self::shared(file, 1)
     }
 
@@ -63,11 +74,11 @@ impl Map {
         Ok(Self { start, bytes, process: process::id() })
     }
 
-    /// Has the system prepare all pages, so that no caller waits for one.
+    /// Faults in all pages, so that no caller waits for a page fault.
     fn populate(&self) -> io::Result<()> {
         const MADV_POPULATE_WRITE: c_int = 23;
         match self.advise(MADV_POPULATE_WRITE) {
-            // Linux before 5.14: the first write to a page takes some microseconds more
+            // Linux before 5.14 lacks the advice. There, the first write to a page takes about 2 µs more.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             result => result,
         }
@@ -84,7 +95,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // in a forked child something else may be there
+        // In a forked child, the address may belong to another mapping.
         if process::id() == self.process {
             // SAFETY: it was mapped whole, and what refers to it is gone
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -92,13 +103,14 @@ impl Drop for Map {
     }
 }
 
-/// A word that is [`MAPPED`] or [`LOST`] in this process, and 0 in each child that is forked, whatever way.
+/// A word that is [`MAPPED`] or [`LOST`] in this process and 0 in every forked child, including those of raw `clone`
+/// calls.
 #[derive(Debug)]
 pub(super) struct ForkFlag(Map);
 
 impl ForkFlag {
     pub(super) fn new() -> io::Result<Self> {
-        // the system rounds up to a page
+        // The kernel rounds up to a page.
         let map = Map::new(size_of::<AtomicU32>(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
         map.advise(libc::MADV_WIPEONFORK)?;
         let flag = Self(map);
@@ -117,23 +129,23 @@ impl ForkFlag {
 }
 
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Handler and flags of the program, or of another library.
+/// Handler and flags that were installed before, by the program or another library.
 static PREVIOUS_HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
-/// Mappings of this process and of those that it was forked from. More than these are not protected.
+/// Mappings of this process and its ancestors. Mappings beyond 128 are not protected.
 static TABLE: [Entry; 128] = [const { Entry::new() }; 128];
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// `start` of an entry that is claimed and not filled yet. No page is there.
+/// `start` of an entry that is claimed and not filled yet. No mapping begins at this address.
 const CLAIMED: usize = 1;
 
-/// A mapping, or a free place for one.
+/// A table entry: a mapping, or free.
 struct Entry {
     /// 0 if the entry is free.
     start: AtomicUsize,
     bytes: AtomicUsize,
-    /// Set to [`LOST`] by the handler. It is 0 in a forked child, which does not have the mapping.
+    /// The [`ForkFlag`] that the handler sets to [`LOST`]. It is 0 in a forked child, which does not have the mapping.
     state: AtomicPtr<AtomicU32>,
 }
 
@@ -148,12 +160,12 @@ impl Entry {
         self.start.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Replaces the mapping if the address is in it and the mapping is of this process.
+    /// Replaces the mapping by anonymous memory if it contains the address and belongs to this process.
     fn replace(&self, address: usize) -> bool {
         let start = self.start.load(Ordering::Acquire);
         let (bytes, state) = (self.bytes.load(Ordering::Acquire), self.state.load(Ordering::Acquire));
         let is_there = start > CLAIMED && address.checked_sub(start).is_some_and(|offset| offset < bytes);
-        // An entry that was given to another mapping between the loads is not this one.
+        // If `start` has changed, the loads may be of two mappings.
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
@@ -163,7 +175,7 @@ impl Entry {
         if state.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // Before the bytes are gone: a thread that reads zeros sees the mark.
+        // Before the bytes are replaced, so that a thread that reads zeros also sees the mark.
         state.store(LOST, Ordering::SeqCst);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -172,12 +184,13 @@ impl Entry {
     }
 }
 
-/// A mapping whose faults the process survives, until this is dropped.
+/// Registration of a mapping with the SIGBUS handler, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Protected(Option<&'static AtomicUsize>);
 
 impl Protected {
-    /// Protects a mapping. `state` is set to [`LOST`] when a page of the mapping is missing; both outlive the result.
+    /// Registers a mapping. The handler sets `state` to [`LOST`] when a page is missing; mapping and `state` must
+    /// outlive the result.
     pub(super) fn new(mapping: NonNull<u8>, length: usize, state: &AtomicU32) -> Self {
         if !IS_INSTALLED.swap(true, Ordering::SeqCst) {
             install();
@@ -196,8 +209,8 @@ impl Drop for Protected {
     }
 }
 
-/// Installs the handler with the mask and the flags of the one before it, so that the kernel applies those to both. Does
-/// nothing if the handler is installed. `sigaction` may be called in a signal handler.
+/// Installs the handler with the mask and flags of the previous one, which the kernel then applies to both. Does
+/// nothing if the handler is installed. May run inside a signal handler, where `sigaction` is allowed.
 fn install() {
     // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the handler does
     // what a handler of SIGBUS may do.
@@ -230,7 +243,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Does what would have happened without this handler.
+/// Calls the previous handler, or has the effect that the signal would have had without this handler.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_fault: bool) {
     let flags = PREVIOUS_FLAGS.load(Ordering::SeqCst);
     let handler = match flags & libc::SA_RESETHAND {

@@ -1,14 +1,39 @@
-//! The flight recorder: where the queue's chunks are when the process dies. They lie in a file that is mapped to memory, so
-//! a record that was accepted survives `kill -9` without a system call.
+//! The flight recorder: the queue's chunks in a memory-mapped file, so that accepted records survive `kill -9` without
+//! a system call.
 //!
-//! The file is made and locked at start, with all its blocks: a full disk is met there and not later. A mapping keeps the lock
-//! for as long as the process lives, and no child inherits it. If the file is truncated or cannot be read, [`map`] keeps the
-//! process alive: the recorder and what was in it are lost, and chunks are on the heap from then on.
+//! A chunk of the queue takes one or more adjacent slots (4 KiB each) of the file instead of heap memory. The page
+//! cache belongs to the kernel, so the bytes stay when the process dies, and the next process reads them from the file
+//! ([`OrphanedQueue`]). A record costs one Release store more than a chunk on the heap (5 instructions of 93,
+//! measured).
+//!
+//! # States of a slot
+//! ```text
+//!          take: committed = 0, …, state = signal (last)
+//!   FREE ────────────────────────────────────────────────► in use
+//!    ▲                                                       │ append: bytes, then committed
+//!    │                                                       │ seal: checksum, then sealed
+//!    │                                                       │ spool: entry place, then spooled; entry written; settled
+//!    └───────────────────────────────────────────────────────┘
+//!          drop: state = FREE, then back to the pool; or kept, if the exporter has ended (`keeps_records`)
+//! ```
+//!
+//! # Order of stores
+//! The process may be killed between any two instructions, and the next process reads what the stores up to there have
+//! left. Each store is a Release store, so neither compiler nor CPU moves it before the stores that it depends on: a
+//! header word never promises bytes that are not there. The matching acquire is the lock of the file, which the kernel
+//! releases only after the death of the process; the next process takes the lock and reads the file by `read(2)`.
+//! `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file after each
+//! instruction.
+//!
+//! # Faults
+//! All blocks of the file are allocated at the start, so a full disk fails the start and not a later store. If the file
+//! is truncated or a page cannot be read, the SIGBUS handler in [`map`] keeps the process alive: the recorder and its
+//! records are lost and counted, and chunks are on the heap from then on.
 
 mod layout;
-mod leftover;
 #[allow(unsafe_code)]
 mod map;
+mod orphaned_queue;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -32,14 +57,14 @@ use layout::{
     SPOOLED_AT,
 };
 pub(super) use layout::{Header, Unreadable};
-pub(super) use leftover::{Leftover, Place};
 pub(super) use map::Map;
 use map::{ForkFlag, Protected};
+pub(super) use orphaned_queue::{OrphanedQueue, Place};
 
-/// The chunks of one exporter's queues that survive its process.
+/// The mapped file of one exporter, and the pools of its slots.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Dropped before the mapping.
+    /// Declared first, because it must be dropped before the mapping that it refers to.
     _protected: Protected,
     map: Map,
     _lock: Arc<Map>,
@@ -49,23 +74,23 @@ pub(crate) struct Recorder {
     open_spans: Mutex<Pool>,
     next_order: AtomicU32,
     keeps_records: AtomicBool,
-    /// Why it has no slots.
+    /// Why the recorder has no slots, if it has none.
     pub(super) unfit: Option<io::Error>,
-    /// Whether a chunk has ever found no slot.
+    /// True once a chunk found no slot: some records are in memory only.
     has_missed: AtomicBool,
 }
 
-/// Which slots are in use.
+/// Allocator of slots: next fit over a bitmap.
 #[derive(Debug)]
 struct Pool {
     in_use: Vec<bool>,
-    /// The search begins here: slots are used in turn.
+    /// Where the next search begins.
     next: usize,
 }
 
 impl Recorder {
-    /// Fills the file of a recorder with as many slots as `header` asks for, and gives it its name. The file is empty, and
-    /// this process's alone. A file that has its name is complete: a blank one is damage.
+    /// Fills an empty file with the layout that `header` asks for, then gives the file its name. A file with its final
+    /// name is therefore complete, and a blank one is damage.
     pub(super) fn create(new: &NewFile, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
         let file = &new.file;
         let unfit = check_file_system(file).err();
@@ -86,7 +111,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns a recorder without slots and without a file that has a name: the disk has no room for a page.
+    /// Returns a recorder without slots and without a named file, for a disk that has no room for a page.
     pub(super) fn without_room(new: &NewFile, header: Header, why: io::Error) -> io::Result<Arc<Self>> {
         new.discard();
         let map = Map::to_keep_lock(&new.file)?;
@@ -111,8 +136,9 @@ impl Recorder {
         }))
     }
 
-    /// Slots for a chunk of this signal that begins with `bytes` bytes: as many as a chunk of such records needs, or where these
-    /// are not free in a row, what the bytes need. `None` if these are not free either, and in a forked child.
+    /// Takes slots for a chunk of this signal whose first record has `bytes` bytes: enough for a full chunk of such
+    /// records, or enough for this record if no longer row of slots is free. Returns `None` if no slots are free, and
+    /// in a forked child.
     pub(crate) fn take(self: &Arc<Self>, signal: Signal, bytes: usize) -> Option<Slot> {
         if !self.fork_flag.is_set() {
             return None;
@@ -128,11 +154,11 @@ impl Recorder {
         };
         let mut slot = self.slot(number, slots);
         slot.begin(signal, self.next_order.fetch_add(1, Ordering::Relaxed), slots);
-        // Writing the header may have found the file truncated.
+        // The stores above may have found the file truncated.
         self.fork_flag.is_set().then_some(slot)
     }
 
-    /// The slots that were just taken from the pool.
+    /// Returns slots that were just taken from the pool.
     #[allow(unsafe_code)]
     fn slot(self: &Arc<Self>, number: usize, slots: usize) -> Slot {
         let header_at = self.header.slot_headers_at() + number * size_of::<SlotHeader>();
@@ -150,7 +176,7 @@ impl Recorder {
         }
     }
 
-    /// A place for a span while it is open; `None` if no place is free, and in a forked child.
+    /// Takes a place for a span while it is open. Returns `None` if no place is free, and in a forked child.
     #[allow(unsafe_code)]
     pub(crate) fn take_open_span(self: &Arc<Self>) -> Option<OpenSpanSlot> {
         if !self.fork_flag.is_set() {
@@ -172,12 +198,12 @@ impl Recorder {
         }
     }
 
-    /// Whether spans have places while they are open.
+    /// Returns whether the recorder has places for open spans.
     pub(crate) fn has_open_spans(&self) -> bool {
         self.header.open_spans > 0
     }
 
-    /// Notes that the process lives: interrupted spans end no earlier.
+    /// Stores the current time. If the process dies, interrupted spans end at the last stored time.
     pub(super) fn note_alive(&self) {
         if self.has_open_spans() {
             let since = now_ms().saturating_sub(self.header.created) / ALIVE_MS;
@@ -185,32 +211,32 @@ impl Recorder {
         }
     }
 
-    /// Notes how many records are in segments, by signal.
+    /// Stores how many records are in segments, by signal.
     pub(super) fn note_spooled(&self, records: [u64; Signal::COUNT]) {
         let words = guarded(records).into_iter().enumerate();
         words.for_each(|(signal, word)| self.store(SPOOLED_AT + 4 * signal, word));
     }
 
-    /// Sets a word of the first page.
+    /// Stores a word of the first page.
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        // The disk may have had no room for the first page.
+        // Without room on the disk there is no first page.
         if self.fork_flag.is_set() && self.map.bytes >= PAGE {
             // SAFETY: it lies within the mapping, is aligned, and used as this type alone
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
     }
 
-    /// Slots that are dropped from now on keep their records for the next process, and spans that are open do not count.
-    /// Returns whether there are no records.
+    /// Closes the recorder: slots that are dropped from now on keep their records for the next process, and open spans
+    /// no longer count as interrupted. Returns whether no records are left.
     pub(super) fn close(&self) -> bool {
         self.store(READY_AT, CLOSED);
         self.keeps_records.store(true, Ordering::SeqCst);
         self.is_lost() || !lock(&self.pool).in_use.contains(&true)
     }
 
-    /// Returns whether no chunk and no open span has ever been in it. False in a forked child.
+    /// Returns whether no chunk and no open span was ever stored. Returns false in a forked child.
     pub(super) fn is_unused(&self) -> bool {
         let has_open_spans = lock(&self.open_spans).in_use.contains(&true);
         self.fork_flag.is_set() && self.next_order.load(Ordering::Relaxed) == 0 && !has_open_spans
@@ -221,13 +247,13 @@ impl Recorder {
         self.fork_flag.word().load(Ordering::Acquire) == LOST
     }
 
-    /// Slots that are dropped from now on keep their records, as if the process had been killed.
+    /// Makes dropped slots keep their records from now on, as if the process had been killed.
     #[cfg(test)]
     pub(crate) fn abandon(&self) {
         self.keeps_records.store(true, Ordering::SeqCst);
     }
 
-    /// The file of a recorder without slots, whose segments have these records.
+    /// Returns the file of a recorder without slots whose segments have these records.
     pub(super) fn empty_file(&self, spooled: [u64; Signal::COUNT]) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
         let mut page = header.to_page(&[]);
@@ -239,25 +265,25 @@ impl Recorder {
         page
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.header.slots as usize
     }
 
-    /// Whether all chunks have had a slot so far.
+    /// Returns whether all chunks so far have found a slot.
     pub(crate) fn has_all(&self) -> bool {
         !self.has_missed.load(Ordering::SeqCst) && !self.is_lost()
     }
 }
 
-/// Has the recorder of another process say how many records are in segments.
+/// Stores in the recorder of a dead process how many records are in its segments.
 pub(super) fn note_spooled(path: &Path, records: [u64; Signal::COUNT]) -> io::Result<()> {
     check_file_size(PAGE as u64)?;
     let file = open_own(path, OpenOptions::new().write(true))?;
     file.write_all_at(guarded(records).map(u32::to_ne_bytes).as_flattened(), SPOOLED_AT as u64)
 }
 
-/// The words that stand for numbers of records, or for the largest one that can be guarded.
+/// Returns the guarded words of record counts, which saturate at [`MAX_GUARDED`].
 fn guarded(records: [u64; Signal::COUNT]) -> [u32; Signal::COUNT] {
     records.map(|records| guard(records.min(MAX_GUARDED.into()) as u32))
 }
@@ -277,7 +303,7 @@ impl SlotOwner for Recorder {
 }
 
 impl Pool {
-    /// As many slots in a row as are wanted, or where there is no such row, as many as are needed.
+    /// Takes `wanted` adjacent slots, or `needed` if there is no such row. Returns the first slot and their number.
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;
@@ -299,7 +325,8 @@ impl Pool {
         taken
     }
 
-    /// Those at the end of what was taken last are the next: a chunk that is handed over leaves no gap.
+    /// Takes slots back. If they were the last ones taken, the next search begins there, so a chunk that is handed over
+    /// early leaves no gap.
     fn take_back(&mut self, number: usize, slots: usize) {
         self.in_use[number..number + slots].fill(false);
         if number + slots == self.next {
@@ -308,7 +335,7 @@ impl Pool {
     }
 }
 
-/// Allocates all blocks of a file, or fails.
+/// Allocates all blocks of a file.
 #[allow(unsafe_code)]
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(not(target_env = "gnu"))]
@@ -327,8 +354,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     })
 }
 
-/// Allocates step by step: where a signal comes, such as that of a profiler's timer, a file system may give up all that the
-/// call has allocated.
+/// Calls `allocate` for 1 MiB at a time. A signal, such as that of a profiler's timer, interrupts the call, and the
+/// file system may then undo all that the call has allocated.
 fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) -> io::Result<()> {
     const STEP: u64 = 1 << 20;
     let mut done = 0;
@@ -343,8 +370,8 @@ fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) ->
     Ok(())
 }
 
-/// Others allocate blocks anew when they are written again, so that a full disk would be met in the middle of a record, as
-/// SIGBUS.
+/// Fails unless the file system overwrites blocks in place. Copy-on-write file systems allocate a block for each
+/// overwrite, so a full disk would raise SIGBUS in the middle of a record.
 #[allow(unsafe_code)]
 #[allow(clippy::unnecessary_cast, reason = "the type differs between machines")]
 fn check_file_system(file: &File) -> io::Result<()> {
@@ -361,7 +388,7 @@ fn check_file_system(file: &File) -> io::Result<()> {
         TMPFS | EXT | XFS => Ok(()),
         _ => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "only tmpfs, ext4 and xfs keep the blocks of a file",
+            "only tmpfs, ext4 and xfs overwrite a file in place; choose a directory on one of them",
         )),
     }
 }

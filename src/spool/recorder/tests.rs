@@ -1,4 +1,4 @@
-//! What a process leaves behind, at every instruction at which it may be killed.
+//! Recovery of a recorder after a kill at every single instruction.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -71,7 +71,7 @@ fn create(folder: &Path, slots: u32) -> Arc<Recorder> {
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];
 
-/// A framed span that is known by its number, which its name repeats: `4 * words` bytes and two headers.
+/// Returns a framed span whose name repeats its number: `4 * words` bytes and two headers.
 fn record(number: u32, words: usize) -> Vec<u8> {
     let (mut span, mut frame) = (Vec::new(), Vec::new());
     encode_field(0x2a, format!("{number:04}").repeat(words).as_bytes(), &mut span);
@@ -79,27 +79,27 @@ fn record(number: u32, words: usize) -> Vec<u8> {
     frame
 }
 
-/// The numbers of all records in the file, and how much was damaged.
+/// Returns the numbers of all records in the file, and the number of damaged places.
 fn recovered(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64), &'static str> {
     recovered_and_unproven(path, boot_id).map(|(numbers, damaged, _)| (numbers, damaged))
 }
 
-/// The same, and how many chunks no checksum proves.
+/// Like `recovered`, with the number of unproven chunks.
 fn recovered_and_unproven(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
-    recovered_beside(path, boot_id, |_| false)
+    recovered_with_entries(path, boot_id, |_| false)
 }
 
-/// The same, where segments have entries.
-fn recovered_beside(
+/// Like `recovered`, with entries in segments.
+fn recovered_with_entries(
     path: &Path,
     boot_id: [u8; 16],
     has_entry: impl Fn(EntryPlace) -> bool,
 ) -> Result<(BTreeSet<u32>, u64, u64), &'static str> {
     let mut numbers = BTreeSet::new();
-    let Ok(mut leftover) = Leftover::read(path, boot_id) else { return Ok((numbers, 1, 0)) };
-    leftover.leave_to_entries(|place| Ok(has_entry(place))).unwrap();
+    let Ok(mut orphan) = OrphanedQueue::read(path, boot_id) else { return Ok((numbers, 1, 0)) };
+    orphan.leave_to_entries(|place| Ok(has_entry(place))).unwrap();
     for signal in Signal::ALL {
-        while let Some(request) = leftover.next(signal) {
+        while let Some(request) = orphan.next(signal) {
             let chunk = Chunk::of_request(signal, &request.body).expect("it is a request");
             for run in chunk.runs() {
                 for frame in frames(chunk.bytes(run.start, run.end)) {
@@ -118,25 +118,25 @@ fn recovered_beside(
             }
         }
     }
-    Ok((numbers, leftover.damaged, leftover.unproven))
+    Ok((numbers, orphan.damaged, orphan.unproven))
 }
 
-/// What the process that is watched does.
+/// A step of the traced process.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Enqueue {
         scope: usize,
         words: usize,
     },
-    /// The worker takes all that is queued, and notes the entry that it writes then.
+    /// The worker takes all queued records, notes the entry and writes it.
     Note,
-    /// The worker takes all that is queued, and the collector answers.
+    /// The worker takes all queued records, and the collector answers.
     Settle,
 }
 
-/// The first record of a chunk, one more, another scope, a chunk that is full, slots that are given back and used again, a
-/// record of several chunks' slots, a chunk that gives back what it does not need, and entries that are noted in slots that noted
-/// others before. What is not watched comes before.
+/// The script: the first record of a chunk, one more, another scope, a full chunk, slots that are returned and reused,
+/// a record of several chunks' slots, a chunk that returns unneeded slots, and entries noted in slots that noted others
+/// before. Steps that are not traced come first.
 fn script() -> Vec<Step> {
     let small = |scope| Step::Enqueue { scope, words: 6 };
     let [medium, large] = [|words| Step::Enqueue { scope: 0, words }; 2];
@@ -177,11 +177,11 @@ impl Step {
     }
 }
 
-/// How many steps are over, for the process that watches.
+/// Number of finished steps, for the tracing process.
 static OVER: AtomicU32 = AtomicU32::new(0);
-/// Tells the process that is watched its folder, and which order is to be wrong.
+/// Environment variable for the traced process: its directory, and which order of stores is to be wrong.
 const WATCHED: &str = "STANDPIPE_WATCHED";
-/// If set, large records are watched as well.
+/// If set, large records are traced, too.
 const EVERY_BYTE: &str = "STANDPIPE_EVERY_BYTE";
 
 fn run_script(folder: &Path) {
@@ -199,7 +199,7 @@ fn run_script(folder: &Path) {
     for (number, step, frame) in steps {
         match step {
             Step::Enqueue { scope, words } => {
-                // not byte by byte, unless asked for: a large record takes most of the time
+                // Large records are not traced by default: they take most of the time.
                 let is_unwatched = words > 2000 && std::env::var_os(EVERY_BYTE).is_none();
                 if is_unwatched {
                     stop();
@@ -216,7 +216,7 @@ fn run_script(folder: &Path) {
                 chunks.iter().for_each(|chunk| chunk.note_entry(number, number));
             }
             Step::Settle => {
-                // not instruction by instruction: a checksum has millions, and changes nothing that counts
+                // The checksum is not traced: it has millions of instructions, and changes nothing that matters.
                 stop();
                 queue.drain(|chunk| chunks.push(chunk));
                 stop();
@@ -234,9 +234,9 @@ fn run_script(folder: &Path) {
     std::process::exit(0);
 }
 
-/// Has the parent process watch this thread, which stops.
+/// Makes the parent process trace this thread, and stops it.
 fn stop_to_be_watched(folder: &Path) {
-    // SAFETY: calls without memory; the parent knows what follows
+    // SAFETY: calls without memory; the parent expects the stop
     let thread = unsafe {
         libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
         libc::syscall(libc::SYS_gettid)
@@ -246,13 +246,13 @@ fn stop_to_be_watched(folder: &Path) {
     stop();
 }
 
-/// Stops to be watched from here on, or no more.
+/// Stops, so that the parent begins or ends single-stepping.
 fn stop() {
     // SAFETY: a call without memory
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// What was found in the file, state by state.
+/// Results of all states of the file.
 #[derive(Debug, Default)]
 struct Watched {
     instructions: u64,
@@ -260,7 +260,7 @@ struct Watched {
     last_fault: String,
 }
 
-/// Runs the script in a process of its own, and looks at the file after each instruction.
+/// Runs the script in a child process, and recovers the file after each instruction.
 fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     let folder = Folder::new(&format!("{test}-{wrong}"));
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -269,7 +269,7 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
         .env(WATCHED, &folder.0)
         .env("STANDPIPE_WRONG_ORDER", wrong)
         .stdout(Stdio::null());
-    // It has what other tests have just locked, until it executes its program. It is not forked by the C library, whose
+    // Until it executes its program, the child holds locks of other tests. It is not forked by the C library, whose
     // handlers would wait for this lock.
     let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
@@ -292,11 +292,11 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     watched
 }
 
-/// What must be in the file.
+/// Expected contents of the file.
 struct Expected<'a> {
-    /// The part of the file that decides what counts.
+    /// The part of the file that determines the recovered records.
     decisive: fn(&Header) -> Range<usize>,
-    /// Finds the fault when as many steps are over.
+    /// Returns the first fault after `over` finished steps.
     judge: &'a dyn Fn(usize, &Path) -> Result<(), String>,
 }
 
@@ -308,7 +308,7 @@ fn single_step(
     expected: &Expected<'_>,
 ) -> Watched {
     const MOST: u64 = 5_000_000;
-    /// Faults that show that faults are seen.
+    /// Wrong orders of stores, which prove that the test finds faults.
     const ENOUGH: u64 = 20;
     let memory = File::open(format!("/proc/{process}/mem")).unwrap();
     let file = File::open(path).unwrap();
@@ -327,7 +327,7 @@ fn single_step(
         }
         assert!(watched.instructions < MOST, "the process does not come to its end");
         file.read_exact_at(&mut words, decisive.start as u64).unwrap();
-        // what is below the length of a chunk does not change; that is looked at now and then
+        // Bytes below a chunk's length do not change, so they are checked less often.
         if words != words_before || watched.instructions % 64 == 0 {
             words_before.clone_from(&words);
             let mut word = [0; 4];
@@ -349,8 +349,8 @@ fn single_step(
     }
 }
 
-/// All that was enqueued must be there when `over` steps are over, and nothing that was settled or is in an entry, which is
-/// written at the end of its step; what the next step changes may be there or not.
+/// After `over` steps, all enqueued records must be there, and none that was settled or is in an entry, which is
+/// written at the end of its step. Records that the next step changes may be there or not.
 fn judge(over: usize, path: &Path) -> Result<(), String> {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, step) in (0..).zip(script()).take(over + 1) {
@@ -362,7 +362,7 @@ fn judge(over: usize, path: &Path) -> Result<(), String> {
             Step::Settle => may.append(&mut must),
         }
     }
-    let (found, damaged, _) = recovered_beside(path, [1; 16], |place| place.segment < over as u64)?;
+    let (found, damaged, _) = recovered_with_entries(path, [1; 16], |place| place.segment < over as u64)?;
     let is_right =
         must.is_subset(&found) && found.iter().all(|number| must.contains(number) || may.contains(number));
     if is_right && damaged == 0 {
@@ -384,7 +384,7 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     let right = watch(test, "", &expected);
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
-    // the control: such faults are seen
+    // Control: the test detects such faults.
     for wrong in ["commit", "begin", "note"] {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);
@@ -405,7 +405,7 @@ fn slots_that_a_chunk_does_not_need_are_free_for_others() {
         chunk.shrink();
         Some(chunk)
     };
-    // in a row of 9: 5 slots, then 3, then the last one, though a whole chunk needs 8
+    // In a row of 9: 5 slots, then 3, then the last one, although a full chunk needs 8.
     let chunks = [chunk_of(0, 4_500), chunk_of(1, 2_500), chunk_of(2, 900)];
     assert!(chunks.iter().all(Option::is_some), "{chunks:?}");
     assert!(chunk_of(3, 1).is_none() && !recorder.has_all());
@@ -414,7 +414,7 @@ fn slots_that_a_chunk_does_not_need_are_free_for_others() {
     assert_eq!(recovered(&folder.recorder(), [1; 16]), Ok(((0..3).collect(), 0)));
 }
 
-/// A file with three chunks: one that is complete, one that is partly settled, and one that is being filled.
+/// Creates a file with three chunks: one complete, one partly settled, and one being filled.
 fn three_chunks(folder: &Folder) -> PathBuf {
     let recorder = create(&folder.0, 3);
     let scope = Arc::new(Scope::new(Signal::Traces, "a", ""));
@@ -453,7 +453,7 @@ fn whatever_byte_has_changed_no_record_is_found_that_was_not_there() {
     let all: BTreeSet<u32> = (0..15).collect();
     let data_at = 3 * PAGE as u64;
     let used = 5 * record(0, 8).len() as u64 + 32;
-    // of the open chunk there is no checksum yet
+    // The open chunk has no checksum yet.
     let slots = (0..2).map(|slot| data_at + slot * SLOT_BYTES as u64).map(|at| at..at + used);
     for at in (0..PAGE as u64 + 8)
         .chain(2 * PAGE as u64..2 * PAGE as u64 + 3 * SLOT_HEADER_BYTES as u64)
@@ -487,7 +487,7 @@ fn delivers_every_record_whatever_bit_of_a_slot_header_has_flipped() {
     }
 }
 
-/// A file with an open chunk of these many spans with all kinds of fields, and a free slot.
+/// Creates a file with an open chunk of `spans` spans with all kinds of fields, and a free slot.
 fn open_chunk(folder: &Folder, spans: u8) -> PathBuf {
     let recorder = create(&folder.0, 2);
     let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
@@ -520,7 +520,7 @@ fn sends_only_requests_that_decode_and_counts_the_rest_whatever_bit_of_an_open_c
     let data_at = Header::read(&page).unwrap().data_at() as u64;
     let mut damaged_records = 0;
     let mut look = |what: &str| {
-        let mut left = Leftover::read(&path, [1; 16]).unwrap();
+        let mut left = OrphanedQueue::read(&path, [1; 16]).unwrap();
         let (mut spans, mut records) = (Vec::new(), 0);
         while let Some(request) = left.next(Signal::Traces) {
             let decoded = ExportTraceServiceRequest::decode(&request.body[..]).expect(what);

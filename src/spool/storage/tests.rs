@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-/// Calls that fail, where a test wants them to.
+/// Fault injection.
 pub(crate) mod faults {
     use std::cell::RefCell;
     use std::io;
@@ -17,7 +17,7 @@ pub(crate) mod faults {
         static FAILS: RefCell<Option<Fails>> = const { RefCell::new(None) };
     }
 
-    /// Asks before each call of this thread whether it fails.
+    /// Sets a function that decides before each call of this thread whether the call fails.
     pub(crate) fn set(fails: Option<Fails>) {
         FAILS.set(fails);
     }
@@ -28,7 +28,7 @@ pub(crate) mod faults {
     }
 }
 
-/// A directory of its own, removed at the end.
+/// A temporary directory.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -179,10 +179,10 @@ fn lists_the_segments_of_one_owner_that_no_other_process_uses() {
     cut.write_all_at(b"\x09", 4).expect("it can be written");
     let damaged = OpenOptions::new().write(true).open(lives.path(3)).expect("it is there");
     damaged.write_all_at(b"!", len - 1).expect("it can be written");
-    let other_version = || Err("its layout has the version 9, which is not known here".to_owned());
+    let other_version = || Err("its layout has the version 9, which this program does not know".to_owned());
     let by_bank = "left by exporter \"otlp\" of service \"bank\", which delivers it at its next start, or run standpipe \
                    drain; give each service a directory";
-    let unknown = "its header is damaged, which names its owner: standpipe drain delivers it";
+    let unknown = "its header, which names the owner, is damaged: standpipe drain delivers it";
     let expected = [(1, Err(by_bank.to_owned())), (2, other_version()), (3, Err(unknown.to_owned()))];
     assert_eq!(numbers(&mut open(None, Some(&shop))), expected, "the first is in use");
     let known = [(1, Ok(len..len)), (2, other_version()), (3, Ok(0..len))];

@@ -1,10 +1,11 @@
-//! What is in the queue of a dead process and in a request on disk is delivered once.
+//! A record in the queue of a dead process and in a request on disk is delivered once.
 
 use super::*;
 use crate::spool::segment::HEADER_LEN;
 
 impl Folder {
-    /// What a process leaves that dies when it has written two entries, the first of the record that is in its queue.
+    /// Leaves the files of a process that died after it wrote two entries, the first with the record that is in its
+    /// queue.
     fn leave_chunk_and_entries(&self) {
         let mut spool = self.open();
         let mut chunk = Chunk::with_capacity(Signal::Logs, 0);
@@ -45,7 +46,7 @@ fn what_a_request_on_disk_has_of_a_chunk_is_settled_before_the_rest_is_written()
     let note_entry = |segment, offset| first.note_entry(segment, offset);
     spool.append(Signal::Logs, 1, &[b"the first"], &note_entry).unwrap();
     first.settle();
-    // the process dies in the next append, which would have had the rest
+    // The process dies in the next append, which would have contained the rest.
     chunk.note_entry(0, 4711);
     spool.recorder().close();
     drop((first, chunk, spool));

@@ -1,4 +1,4 @@
-//! Segments are delivered whatever happened to the recorder, to their owner alone, and a loss that files prove is counted.
+//! Segments are delivered to their owner whatever happened to the recorder, and a provable loss is counted.
 
 use super::*;
 
@@ -8,27 +8,27 @@ const RECORDS: u64 = 100;
 const MISSING: &str = "missing";
 
 impl Folder {
-    /// What a process leaves that dies with 2,000 records on disk.
+    /// Leaves the files of a process that died with 2,000 records on disk.
     fn leave_2000(&self) {
         let mut spool = self.open();
         let append = |number| spool.append(Signal::Logs, RECORDS, &[&[number; 5]], &|_, _| ()).unwrap();
         (0..REQUESTS as u8).for_each(append);
     }
 
-    /// The bytes of all files, by their names.
+    /// Returns the bytes of all files, by name.
     fn image(&self) -> Vec<(String, Vec<u8>)> {
         let read = |name: String| (name.clone(), fs::read(self.0.join(name)).unwrap());
         self.names().into_iter().map(read).collect()
     }
 
-    /// Removes all files, and writes these.
+    /// Replaces all files by these.
     fn restore(&self, image: &[(String, Vec<u8>)]) {
         self.names().iter().for_each(|name| fs::remove_file(self.0.join(name)).unwrap());
         image.iter().for_each(|(name, bytes)| fs::write(self.0.join(name), bytes).unwrap());
     }
 }
 
-/// Delivers all log records, and returns how many were delivered and how many are counted as damaged.
+/// Delivers all log records. Returns the numbers of delivered and damaged ones.
 fn deliver(spool: &mut Spool) -> (u64, u64) {
     let mut delivered = 0;
     while let Some(request) = spool.next(Signal::Logs).unwrap() {
@@ -53,7 +53,7 @@ fn delivers_every_record_in_segments_whatever_happened_to_the_recorder() {
         ("truncated", Vec::clear, "empty or zeroed", true),
         ("zeroed", |bytes| bytes.fill(0), "empty or zeroed", true),
         ("of another version", |bytes| bytes[8] ^= 7, "left alone: its layout", false),
-        ("replaced", |bytes| *bytes = b"{}".to_vec(), "no flight recorder", false),
+        ("replaced", |bytes| *bytes = b"{}".to_vec(), "not a flight recorder", false),
         (MISSING, |_| (), "is missing", false),
     ];
     for (case, change, words, is_kept) in cases {
@@ -102,7 +102,7 @@ fn leaves_segments_of_an_unknown_owner_to_drain() {
     folder.edit(".segment", |bytes| bytes[ENTRIES_AT - 1] ^= 1);
     let mut spool = folder.open();
     let notes = spool.take_notes();
-    let words = "left alone: its header is damaged, which names its owner: standpipe drain delivers it";
+    let words = "left alone: its header, which names the owner, is damaged: standpipe drain delivers it";
     assert_eq!(notes, [format!("{}: {words}", folder.file(".segment").display())]);
     assert_eq!(deliver(&mut spool), (0, 0));
     spool.close();
@@ -215,7 +215,7 @@ fn reports_a_blank_recorder_once_and_keeps_it() {
 
 #[test]
 fn delivers_the_queue_though_a_bit_of_the_first_page_or_the_resource_is_flipped() {
-    // magic, version, slots, checksum, boot, owner, padding, resource
+    // Magic, version, slots, checksum, boot id, owner, padding, resource.
     for at in [1, 9, 21, 25, 29, 45, 100, 2475, 4097] {
         let folder = Folder::new("corrected");
         folder.leave_chunk(true);

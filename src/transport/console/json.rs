@@ -1,4 +1,4 @@
-//! One request as one line of OTLP JSON: walks the wire format along the [schema].
+//! Converts a protobuf request to one line of OTLP JSON, by the [schema].
 
 use std::fmt::Display;
 use std::io::Write;
@@ -12,12 +12,13 @@ use crate::transport::base64;
 /// Appends the request as JSON, without the end of the line.
 ///
 /// # Errors
-/// When the bytes are no request of this signal; then what was appended is no JSON.
+/// When the bytes are not a request of this signal. The appended text is then incomplete.
 pub(crate) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
     message(out, schema::request(signal), request, MAX_DEPTH)
 }
 
-/// Fields come in any order, and those that repeat come apart: so each is gathered by a walk of its own.
+/// Writes a message. Protobuf fields may be in any order and repeated fields may be scattered, so each field is
+/// collected by its own pass.
 fn message(out: &mut Vec<u8>, message: &Schema, bytes: &[u8], depth: u32) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(Malformed)?;
     let present = present(message, bytes)?;
@@ -43,12 +44,12 @@ fn message(out: &mut Vec<u8>, message: &Schema, bytes: &[u8], depth: u32) -> Res
     Ok(())
 }
 
-/// Which fields there are, by their numbers; of those that exclude each other the last.
+/// Returns a bit mask of the present fields, with only the last one of a `oneof`.
 fn present(message: &Schema, bytes: &[u8]) -> Result<u32, Malformed> {
     let of_one = message.fields.iter().filter(|field| field.presence == Presence::OneOf);
     let one_of = of_one.fold(0, |bits, field| bits | bit(field));
     Fields::of(bytes).try_fold(0, |present: u32, field| {
-        // no field that is printed has a number that is too large for a bit
+        // All printed fields have numbers below 32.
         let bit = 1u32.checked_shl(field?.0).unwrap_or(0);
         Ok(if bit & one_of == 0 { present | bit } else { present & !one_of | bit })
     })
@@ -65,7 +66,7 @@ fn name(out: &mut Vec<u8>, field: &Field) {
     out.extend_from_slice(b"\":");
 }
 
-/// One value of a repeated field, or many numbers packed into one.
+/// Writes a value of a repeated field, or several packed numbers.
 fn element(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(), Malformed> {
     let packed = match value {
         Raw::Bytes(bytes) => kind.number_type().map(|wire_type| (Fields::of(bytes), wire_type)),
@@ -100,32 +101,33 @@ fn single(out: &mut Vec<u8>, kind: Kind, value: Raw<'_>, depth: u32) -> Result<(
     Ok(())
 }
 
-/// A comma, unless this is the first in its braces or brackets.
+/// Writes a comma, unless this is the first element.
 fn separate(out: &mut Vec<u8>) {
     if !matches!(out.last(), None | Some(b'{' | b'[')) {
         out.push(b',');
     }
 }
 
-/// A number or a truth.
+/// Writes a number or a bool.
 fn plain(out: &mut Vec<u8>, value: impl Display) {
-    // writing to memory cannot fail
+    // Writing to memory cannot fail.
     let _ = write!(out, "{value}");
 }
 
-/// A number of 64 bits, as a string: many readers keep all numbers as doubles, which cannot hold it.
+/// Writes a 64-bit number as a string, because many readers store numbers as doubles, which are not exact.
 fn quoted(out: &mut Vec<u8>, number: impl Display) {
     let _ = write!(out, "\"{number}\"");
 }
 
-/// The shortest text that is read back as the same number; JSON has no words for what is not finite.
+/// Writes the shortest text that parses to the same number. Non-finite numbers are strings, because JSON has no syntax
+/// for them.
 fn double(out: &mut Vec<u8>, number: f64) {
     let word = match number {
         f64::INFINITY => "\"Infinity\"",
         f64::NEG_INFINITY => "\"-Infinity\"",
         number if number.is_nan() => "\"NaN\"",
         number => {
-            // `Debug` turns to exponents where `Display` would write hundreds of zeros
+            // `Debug` uses exponents, where `Display` would write hundreds of zeros.
             let _ = write!(out, "{number:?}");
             return;
         }
@@ -133,7 +135,8 @@ fn double(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(word.as_bytes());
 }
 
-/// A string. All that a terminal would obey is escaped, also what JSON allows: this may be read on one.
+/// Writes a string. Control characters are escaped, even those that JSON allows, because the output may be read on a
+/// terminal.
 fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text;

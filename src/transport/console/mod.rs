@@ -1,4 +1,4 @@
-//! OTLP JSON on standard output: one request, one line.
+//! The console transport: OTLP JSON on standard output, one line per request.
 
 pub(super) mod json;
 
@@ -10,19 +10,19 @@ use std::time::Instant;
 use super::{Payload, Transport, Verdict, lower_first};
 use crate::record::wire::Malformed;
 
-/// Storage for a line that is larger than this is not kept for the next one.
+/// Maximum capacity of the line buffer that is kept for the next line.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Prints batches instead of sending them.
 ///
-/// A write to a pipe that is not read cannot be ended: it blocks the worker until the pipe is read, and a shutdown leaves
-/// both behind.
+/// A write to a full pipe cannot be interrupted: it blocks the worker until the pipe is read, and a shutdown abandons
+/// both.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     line: Vec<u8>,
-    /// A write has failed: a part of its line may have been printed.
+    /// True after a failed write, which may have printed a part of its line.
     is_torn: bool,
-    /// Whether what cannot be printed is tried again: it is on disk.
+    /// True if failed writes are retried, because the records are on disk (`standpipe drain`).
     is_patient: bool,
     is_over: Arc<AtomicBool>,
 }
@@ -33,7 +33,7 @@ impl Console {
     }
 
     fn print(&mut self, to: &mut impl Write) -> Verdict {
-        // or this line would be lost with the one before
+        // Without a line end, this line would be appended to the incomplete one.
         let end_of_torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
         let written =
             to.write_all(end_of_torn).and_then(|()| to.write_all(&self.line)).and_then(|()| to.flush());
@@ -58,7 +58,7 @@ impl Transport for Console {
             return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
         }
         self.line.push(b'\n');
-        // another thread may have held it for long
+        // Another thread may have held the lock for long.
         let mut stdout = io::stdout().lock();
         if self.is_over.load(Ordering::SeqCst) || Instant::now() >= deadline {
             return Verdict::TryLater { after: None, reason: "write to stdout: no time left".to_owned() };
@@ -75,7 +75,7 @@ impl Transport for Console {
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        // a write cannot be ended
+        // A write to standard output cannot be interrupted.
         Box::new(|| {})
     }
 }

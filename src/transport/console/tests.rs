@@ -1,4 +1,4 @@
-//! What is printed, spelled out for every kind of record, and compared with what the protocol's own decoder reads.
+//! The printed JSON of every kind of record, literally and compared with the output of the protocol's own decoder.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::record::{
     Signal, SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
-/// More than any record here needs.
+/// Limit above the size of every record here.
 const AMPLE: usize = 1 << 20;
 const PERIOD: Period = Period { start: 1, time: 2 };
 
-/// The line of a request, without its end.
+/// Returns the line of a request, without its end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
     json::write(&mut line, signal, request)?;
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
-/// The line of a request with this one framed record in it, without the framing.
+/// Returns the line of a request with this one framed record in it, without the framing.
 fn record_line(signal: Signal, framed: &[u8]) -> String {
     let scope = Scope::new(signal, "shop", "");
     let request = wrapped(0x0a, &wrapped(0x12, &[scope.field(), framed].concat()));
@@ -79,7 +79,7 @@ fn a_span_is_printed_with_all_that_it_can_have() {
     assert!(span.open_event("retry", 1_700_000_000_000_000_001));
     span.set_in_sub_message("attempt", Value::Int(-2));
     span.end_sub_message();
-    // attributes go on after the event
+    // Attributes continue after the event.
     span.set("truth", Value::Bool(false));
     span.set("whole", Value::Int(9_007_199_254_740_993));
     span.set("share", Value::Float(0.5));
@@ -218,7 +218,7 @@ fn an_exponential_histogram_is_printed() {
     assert_eq!(metric_line(&head, |record| record.add(&none, PERIOD, &Point::Exponential(point))), expected);
 }
 
-/// A request that holds one record, whose fields stand in any order.
+/// Returns a request with one record, whose fields are in any order.
 fn request(record: &[u8], order: u64) -> Vec<u8> {
     wrapped(0x0a, &wrapped(0x12, &wrapped(0x12, &any::reordered(record, order))))
 }
@@ -298,7 +298,7 @@ proptest! {
 
 #[test]
 fn numbers_that_are_not_packed_are_printed_all_the_same() {
-    // `Buckets` with the counts 3 and 300, each in a field of its own and both in one
+    // `Buckets` with the counts 3 and 300, as two fields and packed into one.
     let apart = [0x10, 3, 0x10, 0xac, 0x02];
     let packed = [0x12, 3, 3, 0xac, 0x02];
     for buckets in [&apart[..], &packed] {
@@ -367,7 +367,7 @@ fn what_is_zero_or_empty_is_left_out_unless_that_says_something() {
     assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"body":{"stringValue":""}}"#);
 }
 
-/// Accepts a number of bytes and then no more.
+/// A writer that accepts a number of bytes and then fails.
 struct Narrow {
     taken: Vec<u8>,
     room: usize,
@@ -419,7 +419,7 @@ fn what_is_no_request_is_refused() {
 }
 
 mod any {
-    //! Any request, with all that OTLP allows in it.
+    //! Generators of requests with everything that OTLP allows.
 
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -771,7 +771,7 @@ mod any {
         prop_oneof![1 => Just(0), 3 => any::<u32>()]
     }
 
-    /// The same message with its fields in another order.
+    /// Returns the same message with its fields in another order.
     pub(super) fn reordered(message: &[u8], mut order: u64) -> Vec<u8> {
         let mut fields = Vec::new();
         let mut rest = message;
@@ -790,7 +790,7 @@ mod any {
 }
 
 mod model {
-    //! OTLP JSON, made from decoded messages: slow, long, and obviously right.
+    //! A reference encoder of OTLP JSON from decoded messages: slow, long, and obviously right.
 
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -1107,7 +1107,7 @@ mod model {
         ])
     }
 
-    /// What is `None` is not in it.
+    /// Fields that are `None` are left out.
     fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
         let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         Json::Object(there.collect::<Map<_, _>>())
@@ -1151,7 +1151,7 @@ mod model {
         text(&digits)
     }
 
-    /// Bit by bit.
+    /// Encodes base64 bit by bit.
     fn base64(bytes: &[u8]) -> String {
         let bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
         let alphabet: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();

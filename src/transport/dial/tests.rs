@@ -6,7 +6,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[cfg(target_os = "linux")]
 impl Lookup {
-    /// A lookup whose next answer is known.
+    /// Returns a lookup with a prepared result.
     pub(in crate::transport) fn answering(addresses: &[SocketAddr]) -> Self {
         let search = Mailbox::new();
         search.put(Ok(addresses.to_vec()));
@@ -23,7 +23,7 @@ fn an_address_is_not_looked_up() {
     for (host, expected) in [("127.0.0.1", "127.0.0.1:4317"), ("::1", "[::1]:4317"), ("[::1]", "[::1]:4317")]
     {
         let mut lookup = Lookup::new(host, 4317, Driver::OwnThread);
-        // there is no time for it
+        // The deadline has passed.
         let found = lookup.addresses(Instant::now()).unwrap();
         assert_eq!(found, [expected.parse().unwrap()]);
         assert!(lookup.pending.is_none());
@@ -194,7 +194,7 @@ pub(in crate::transport) mod race {
         let queued: Vec<_> = hole.queued.iter().map(|queued| queued.local_addr().unwrap()).collect();
         let (report, losers) = mpsc::channel();
         let listener = hole.listener.try_clone().unwrap();
-        // The thread ends with the process if the loser never comes.
+        // If the losing connect never succeeds, the thread ends with the process.
         thread::spawn(move || {
             let mut accepted = iter::from_fn(|| listener.accept().ok());
             let loser = accepted.find(|(_, from)| !queued.contains(from));

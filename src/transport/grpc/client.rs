@@ -1,4 +1,4 @@
-//! Calls over one connection, which is kept between calls.
+//! gRPC calls over one connection, which is kept between calls.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use super::super::dial::Interrupter;
 use super::super::stream::Stream;
 use super::PROTOCOL;
 use super::failure::CallFailure;
-use crate::http2::conn::{Conn, End, Message, Progress, Response};
+use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 
-/// Load balancers drop idle connections after a minute or more, and not all of them say so. No ping keeps ours alive:
-/// servers end connections over unsolicited pings.
+/// Age at which an idle connection is not reused. Load balancers drop idle connections after a minute or more, and not
+/// all announce it. We send no keep-alive pings, because servers end connections with unsolicited pings.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// How often a request is made again that a server has surely not processed.
+/// Maximum repetitions of a request that the server has certainly not processed.
 const MAX_REFUSALS: u32 = 2;
-/// How long a server that goes away because of an error may still take to respond.
+/// Time that a server may take to respond after a GOAWAY with an error.
 const GOAWAY_GRACE: Duration = Duration::from_secs(1);
-/// A response has a few hundred bytes. Longer ones are read in pieces.
+/// Size of a read. A usual response has a few hundred bytes; longer ones are read in pieces.
 const READ_BYTES: usize = 16 << 10;
 
-/// What is sent to the server.
+/// A request to the server.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    /// The encoded head.
+    /// Encoded header block.
     pub(super) block: &'a [u8],
-    /// What its fields take by HTTP/2's count.
+    /// Size of the header list by HTTP/2's count.
     pub(super) list_bytes: usize,
     pub(super) message: Message<'a>,
 }
@@ -43,8 +43,8 @@ impl Client {
         Self { connector, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
-    /// One call. It is made again over a new connection if the server has surely not processed it, or if it went into an old
-    /// connection that was already dead.
+    /// Makes one call. Repeats it over a new connection if the server has certainly not processed it, or if it went
+    /// into a kept connection that was already dead.
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
@@ -62,10 +62,12 @@ impl Client {
                     self.connection = connection.is_good().then_some(connection);
                     return Ok(answer);
                 }
+                // The server certainly did nothing, so the repetition cannot duplicate records.
                 Err(CallFailure::Unprocessed(_)) if refusals < MAX_REFUSALS => refusals += 1,
+                // The server closed an idle connection while the request was on its way.
                 Err(failure) if is_kept && failure.is_break() && !connection.conn.has_answer_begun() => {}
                 Err(failure) => {
-                    let is_kept = failure.spares_connection() && connection.is_good();
+                    let is_kept = failure.keeps_connection() && connection.is_good();
                     self.connection = is_kept.then_some(connection);
                     return Err(failure);
                 }
@@ -73,11 +75,12 @@ impl Client {
         }
     }
 
-    /// The connection of the last call, if it can be used again.
+    /// Takes the kept connection if it can be reused.
     fn take_kept(&mut self, deadline: Instant) -> Option<Connection> {
         let mut connection =
             self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
         connection.stream.set_deadline(deadline);
+        // A GOAWAY or a close may have arrived while the connection was idle.
         connection.catch_up(&mut self.buffer).ok()?;
         (connection.is_good() && connection.conn.has_room()).then_some(connection)
     }
@@ -95,18 +98,18 @@ impl Client {
     fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
-            // The TLS of a connection to a plaintext server is the proxy's.
+            // If the server is plaintext, TLS is that of the proxy, which negotiates no protocol.
             Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
                 Err(CallFailure::no_http2())
             }
-            _ => Ok(Connection { conn: Conn::new(), stream, used: Instant::now() }),
+            _ => Ok(Connection { conn: ClientConnection::new(), stream, used: Instant::now() }),
         }
     }
 }
 
-/// A connection: the protocol and the socket.
+/// A connection: protocol state and socket.
 struct Connection {
-    conn: Conn,
+    conn: ClientConnection,
     stream: Stream,
     /// When the last call ended.
     used: Instant,
@@ -142,11 +145,11 @@ impl Connection {
         }
         self.conn.start(request.block, request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         let end = self.converse(&request.message, deadline, buffer)?;
-        // acknowledgements and resets that are left matter to the server alone; the next call notices a broken connection
+        // Pending acknowledgements and resets matter to the server only. The next call notices a broken connection.
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
-            // how long a head may be is known only now if this was the first: another try would end alike
+            // On the first call, the server's limit is known only now. A repetition would fail, too.
             self.conn.check_head(request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         }
         match end {
@@ -169,30 +172,31 @@ impl Connection {
             let progress = self.conn.send(message);
             self.flush()?;
             let received = match progress {
-                // the server may have answered already
+                // The server may already have responded.
                 Progress::GoesOn if !self.stream.is_write_closed() => self.catch_up(buffer),
                 _ => self.read(buffer),
             };
-            // A response counts, also if an error follows it.
+            // A complete response counts, even if an error follows it.
             if let Some(end) = self.conn.take_end() {
                 return Ok(end);
             }
             received?;
             if self.conn.goes_away_in_error() && !goes_away_in_error {
                 goes_away_in_error = true;
+                // Set once: further frames must not extend the time.
                 self.stream.set_deadline(deadline.min(Instant::now() + GOAWAY_GRACE));
             }
         }
     }
 
-    /// Writes all output. A peer that reads no more may have sent the reason, which is still read.
+    /// Writes all output. If the peer has stopped reading, it may have sent the reason, which is still read.
     fn flush(&mut self) -> Result<(), CallFailure> {
         self.stream.write_all(self.conn.output())?;
         self.conn.clear_output();
         Ok(())
     }
 
-    /// Waits for the peer and takes in what it sends.
+    /// Waits for bytes of the peer and handles them.
     fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         match self.stream.read(buffer) {
             Ok(count) => self.take_in(&buffer[..count]),
@@ -206,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what the peer has already sent.
+    /// Handles bytes that have already arrived.
     fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
         while let Some(count) = self.stream.read_waiting(buffer)? {
             self.take_in(&buffer[..count])?;
@@ -214,13 +218,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes in bytes of the peer; none are its end.
+    /// Handles bytes of the peer. No bytes mean that the peer has closed the connection.
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
         if bytes.is_empty() {
             return Err(CallFailure::left(self.conn.go_away()));
         }
         self.conn.receive(bytes).map_err(|fault| {
-            // the peer may as well know what it did
+            // Sends the GOAWAY with the error code; a failure does not matter.
             let _ = self.flush();
             CallFailure::Fault(fault)
         })
@@ -286,11 +290,11 @@ mod tests {
         let mut into = [0; 8];
         assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
         server.write_all(b"word").unwrap();
-        // it may take a moment on its way
+        // The bytes may need a moment to arrive.
         assert_eq!(stream.read(&mut into[..1]).unwrap(), 1);
         assert_eq!(stream.read_waiting(&mut into).unwrap(), Some(3));
         assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
-        // and a read that may wait does so again
+        // A blocking read waits again.
         server.write_all(b"x").unwrap();
         assert_eq!(stream.read(&mut into).unwrap(), 1);
         drop(server);
@@ -316,11 +320,11 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let stream = Stream::new(Arc::new(socket), Instant::now());
-        let mut connection = Connection { conn: Conn::new(), stream, used: Instant::now() };
-        // The peer does not read, so that sooner or later all buffers are full.
+        let mut connection = Connection { conn: ClientConnection::new(), stream, used: Instant::now() };
+        // The peer does not read, so all buffers become full.
         let failure = loop {
             assert!(connection.is_good());
-            connection.conn = Conn::new();
+            connection.conn = ClientConnection::new();
             connection.conn.start(&[], 0).unwrap();
             connection.conn.send(&Message::new(&[&[0; 60_000]], false));
             connection.stream.set_deadline(Instant::now() + Duration::from_millis(50));

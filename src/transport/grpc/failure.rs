@@ -1,4 +1,4 @@
-//! Why a call got no response, and the verdict that follows.
+//! Failures of calls without a response, and their verdicts.
 
 use std::io::{self, ErrorKind};
 
@@ -6,7 +6,7 @@ use super::super::connect::NetworkError;
 use super::super::response::printable;
 use super::super::{TlsFault, TlsFaultKind, Verdict};
 use super::status::Status;
-use crate::http2::conn::GoAway;
+use crate::http2::client::GoAway;
 use crate::http2::frame::{Code, Fault};
 
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub(super) enum CallFailure {
     Network(NetworkError),
     /// The server closed the connection, with this reason.
     Left(String),
-    /// The server broke a rule of HTTP/2.
+    /// The server violated HTTP/2.
     Fault(Fault),
-    /// The head is longer than this limit of the server.
+    /// The request headers exceed this limit of the server.
     HeadTooLong(usize),
     /// The server has not processed the request, for this reason.
     Unprocessed(String),
@@ -27,7 +27,7 @@ pub(super) enum CallFailure {
 impl CallFailure {
     pub(super) const TIMED_OUT: Self = Self::Network(NetworkError::TimedOut);
 
-    /// The failure of a TLS handshake that led to another protocol.
+    /// Returns the failure of a TLS handshake that did not negotiate HTTP/2.
     pub(super) fn no_http2() -> Self {
         let what = "the server offers no HTTP/2, which gRPC needs".to_owned();
         Self::Network(NetworkError::Tls(TlsFault { kind: TlsFaultKind::NoHttp2, what }))
@@ -38,13 +38,13 @@ impl CallFailure {
     }
 
     pub(super) fn unprocessed(go_away: Option<&GoAway>) -> Self {
-        Self::Unprocessed(quote("the server takes no calls", go_away))
+        Self::Unprocessed(quote("the server accepts no calls", go_away))
     }
 
-    /// Returns the failure of a call that this side ended: its time is up, and the server is not to blame.
+    /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            // A handshake that breaks off may be taken for that of a server that misses a client certificate.
+            // An interrupted handshake looks like that of a server that requires a client certificate.
             Self::Network(NetworkError::Tls(ref fault))
                 if fault.kind != TlsFaultKind::ClientCertificateWanted =>
             {
@@ -55,13 +55,13 @@ impl CallFailure {
         }
     }
 
-    /// Returns whether the connection broke, without an answer.
+    /// Returns whether the connection broke without a response.
     pub(super) fn is_break(&self) -> bool {
         matches!(self, Self::Network(NetworkError::Io(_)) | Self::Left(_))
     }
 
-    /// Returns whether only this call failed.
-    pub(super) fn spares_connection(&self) -> bool {
+    /// Returns whether only this call failed and the connection can be reused.
+    pub(super) fn keeps_connection(&self) -> bool {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
@@ -81,7 +81,7 @@ impl CallFailure {
         match self {
             Self::Network(error) => error.what(),
             Self::Left(what) | Self::Unprocessed(what) => what.clone(),
-            Self::Fault(fault) => format!("no HTTP/2 as it should be: {}", fault.what),
+            Self::Fault(fault) => format!("the server broke the HTTP/2 protocol: {}", fault.what),
             Self::HeadTooLong(limit) => {
                 format!("the headers are too long: the server takes {limit} bytes of them")
             }
@@ -91,7 +91,7 @@ impl CallFailure {
     }
 }
 
-/// Returns what happened, and the reason in the server's GOAWAY.
+/// Returns `what`, with the reason in the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),
@@ -100,7 +100,7 @@ fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     }
 }
 
-/// A connection that ends without the farewell of TLS has ended all the same.
+/// Treats a TLS connection that ends without `close_notify` as closed.
 impl From<io::Error> for CallFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -113,7 +113,7 @@ impl From<io::Error> for CallFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::conn::Conn;
+    use crate::http2::client::ClientConnection;
 
     const TARGET: &str = "http://localhost:4317";
 
@@ -156,7 +156,7 @@ mod tests {
                 later("proxy p:1 (HTTP_PROXY): 502 Bad Gateway"),
             ),
             (CallFailure::left(None), later("the server closed the connection")),
-            (CallFailure::unprocessed(None), later("the server takes no calls")),
+            (CallFailure::unprocessed(None), later("the server accepts no calls")),
             (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
             (CallFailure::from(refusal()).broken_off(), later("no answer in time")),
             (CallFailure::left(None).broken_off(), later("no answer in time")),
@@ -180,7 +180,9 @@ mod tests {
             (CallFailure::no_http2(), refused("tls: the server offers no HTTP/2, which gRPC needs")),
             (
                 CallFailure::Fault(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?")),
-                refused("no HTTP/2 as it should be: the peer speaks HTTP/1: is this the HTTP port, 4318?"),
+                refused(
+                    "the server broke the HTTP/2 protocol: the peer speaks HTTP/1: is this the HTTP port, 4318?",
+                ),
             ),
             (
                 CallFailure::HeadTooLong(99),
@@ -191,10 +193,10 @@ mod tests {
                 refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
             ),
             (
-                CallFailure::Malformed("the answer is longer than 4 MiB"),
-                refused("the answer is longer than 4 MiB"),
+                CallFailure::Malformed("the response is longer than 4 MiB"),
+                refused("the response is longer than 4 MiB"),
             ),
-            (CallFailure::Malformed("a second head"), refused("a second head")),
+            (CallFailure::Malformed("a second header block"), refused("a second header block")),
         ] {
             assert_eq!(failure.verdict(TARGET), expected);
         }
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn a_server_that_leaves_is_quoted_on_one_line() {
         let go_away = |text: &[u8]| {
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             let length = 8 + text.len() as u8;
             let script = [
                 &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11][..],
@@ -222,11 +224,11 @@ mod tests {
     fn only_a_call_that_failed_by_itself_spares_its_connection() {
         let spares =
             [CallFailure::unprocessed(None), CallFailure::Reset(Code::CANCEL), CallFailure::Malformed("")];
-        assert!(spares.iter().all(|failure| failure.spares_connection() && !failure.is_break()));
+        assert!(spares.iter().all(|failure| failure.keeps_connection() && !failure.is_break()));
         let breaks = [CallFailure::from(io::Error::from(ErrorKind::BrokenPipe)), CallFailure::left(None)];
-        assert!(breaks.iter().all(|failure| failure.is_break() && !failure.spares_connection()));
+        assert!(breaks.iter().all(|failure| failure.is_break() && !failure.keeps_connection()));
         let neither =
             [CallFailure::TIMED_OUT, CallFailure::Fault(Fault::protocol("")), CallFailure::no_http2()];
-        assert!(!neither.iter().any(|failure| failure.is_break() || failure.spares_connection()));
+        assert!(!neither.iter().any(|failure| failure.is_break() || failure.keeps_connection()));
     }
 }

@@ -1,8 +1,8 @@
-//! OTLP over gRPC: unary calls over HTTP/2, by hand, without an async runtime.
+//! OTLP over gRPC: unary calls over our own HTTP/2 client, without an async runtime.
 //!
 //! ```text
 //! payload → Grpc ─ client ─ connect (proxy, TLS) ─ socket    the network
-//!             │       └ http2 (conn, hpack, frame)           pure: bytes in, bytes out
+//!             │       └ http2 (client, hpack, frame)         pure: bytes in, bytes out
 //!             └ status, failure → Verdict                    the result
 //! ```
 
@@ -26,49 +26,48 @@ use super::gzip::compress;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
-use crate::http2::conn::{Message, Response};
+use crate::http2::client::{Message, Response};
 use crate::http2::hpack;
 use crate::process::Driver;
 use crate::record::Signal;
 
-/// The protocol that a TLS handshake must lead to.
+/// Protocol that the TLS handshake must negotiate (ALPN).
 const PROTOCOL: &[u8] = b"h2";
-/// What HTTP/2 counts for a field beside its name and value.
+/// Bytes that HTTP/2 counts for a field in addition to its name and value.
 const FIELD_OVERHEAD: usize = 32;
 
-/// The header that carries the time a server may take.
+/// Header with the time that the server may take.
 const TIMEOUT: &str = "grpc-timeout";
-/// Of the number in front of the unit.
+/// Maximum number in a `grpc-timeout`: eight digits.
 const MAX_TIMEOUT_UNITS: u128 = 99_999_999;
 
-/// Everything needed to open a gRPC transport, checked.
+/// Checked settings of a gRPC transport.
 #[derive(Debug, Clone)]
 pub(crate) struct GrpcSpec {
     route: Route,
-    /// The URL of the server, for messages.
+    /// URL of the server, for messages.
     shown: String,
     heads: [Head; Signal::COUNT],
-    /// What servers and proxies could repeat.
+    /// Secrets that servers and proxies could repeat.
     secrets: Arc<Secrets>,
     compression: Compression,
 }
 
-/// The head of a request, encoded once: it refers to nothing, so that it is the same every time.
+/// The header block of a request. It uses no dynamic table, so it is encoded once and sent with every request.
 #[derive(Clone, Default)]
 struct Head {
     block: Vec<u8>,
-    /// By HTTP/2's count.
+    /// Size by HTTP/2's count.
     list_bytes: usize,
 }
 
 impl GrpcSpec {
-    /// Checks what only this transport can check: certificates, metadata and the proxy.
+    /// Checks the settings that only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
     /// When a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let route = Route::new(settings, Some(PROTOCOL))?;
-        settings.check_head().map_err(|error| error.to_string())?;
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
             return Err(format!("header {name}: gRPC has its own; remove it").into());
         }
@@ -82,7 +81,7 @@ impl GrpcSpec {
         })
     }
 
-    /// Opens a transport of its own; no connection is made yet.
+    /// Creates a transport. It connects at its first call.
     pub(crate) fn open(&self, driver: Driver) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
         let client = Client::new(self.route.open(&interrupter, driver), Arc::clone(&interrupter));
@@ -100,9 +99,9 @@ impl Head {
         head.add("te", "trailers");
         head.add("content-type", "application/grpc");
         match settings.compression {
-            // Responses are short: compression would gain nothing.
+            // Responses are short, so compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
-            // grpc-go answers in gzip then, also if `grpc-accept-encoding` does not have it
+            // grpc-go then responds in gzip, even if `grpc-accept-encoding` does not list it.
             Compression::Gzip => {
                 head.add("grpc-encoding", "gzip");
                 head.add("grpc-accept-encoding", "identity,gzip");
@@ -114,7 +113,7 @@ impl Head {
         for (name, value) in &settings.headers {
             let name = name.to_ascii_lowercase();
             head.count(&name, value.expose());
-            // intermediaries must not keep it in tables either
+            // Intermediaries must not keep credentials in their tables either.
             hpack::encode_sensitive(&name, value.expose().as_bytes(), &mut head.block);
         }
         head
@@ -130,14 +129,14 @@ impl Head {
     }
 }
 
-// by hand: it holds the metadata
+// Written by hand, because the block contains the metadata.
 impl std::fmt::Debug for Head {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Head").field("bytes", &self.block.len()).finish()
     }
 }
 
-/// Calls the collector over one connection, which is kept.
+/// Calls the collector over one kept connection.
 pub(crate) struct Grpc {
     spec: GrpcSpec,
     client: Client,
@@ -147,7 +146,7 @@ pub(crate) struct Grpc {
 }
 
 impl Grpc {
-    /// One attempt, until its deadline.
+    /// Makes one attempt, which ends by its deadline.
     fn call(&mut self, payload: &Payload<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -173,7 +172,7 @@ impl Grpc {
         called.map_err(|failure| if self.interrupter.is_broken() { failure.broken_off() } else { failure })
     }
 
-    /// Servers may repeat what they were sent.
+    /// Redacts secrets, which servers may repeat.
     fn redact(&self, text: String) -> String {
         self.spec.secrets.redact(text)
     }
@@ -201,7 +200,7 @@ impl Transport for Grpc {
     }
 }
 
-/// At most eight digits and a unit, the finest that has room; never nothing.
+/// Returns a timeout as at most eight digits and the finest unit that fits. Never zero.
 fn timeout_text(left: Duration) -> String {
     let units = [(left.as_micros(), 'u'), (left.as_millis(), 'm'), (u128::from(left.as_secs()), 'S')];
     match units.into_iter().find(|(count, _)| *count <= MAX_TIMEOUT_UNITS) {

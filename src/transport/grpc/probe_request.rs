@@ -1,4 +1,4 @@
-//! A probe over gRPC: its connection, and an empty call for each signal.
+//! A probe over gRPC: a connection, and an empty call for each signal.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use super::failure::CallFailure;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
 use super::{Grpc, GrpcSpec};
 use crate::config::ConnectionSettings;
-use crate::http2::conn::Response;
+use crate::http2::client::Response;
 use crate::record::Signal;
 
 impl GrpcSpec {
     /// Prepares a probe, which keeps the certificates of servers.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let mut spec = Self::new(settings)?;
         spec.route.record_certificates(&settings.tls)?;
@@ -32,7 +32,7 @@ impl GrpcSpec {
 }
 
 impl Grpc {
-    /// Opens a connection, and waits until the server has spoken HTTP/2. The first call uses the connection.
+    /// Opens a connection and waits for the server's SETTINGS. The first call uses the connection.
     pub(crate) fn try_connect(&mut self, deadline: Instant) -> ProbeRequest {
         let mut timeline = Timeline::default();
         let end = match self.client.greet(deadline, &mut timeline) {
@@ -42,10 +42,11 @@ impl Grpc {
         ProbeRequest { timeline, ended: Instant::now(), end }
     }
 
-    /// Calls the method of a signal with nothing. It is over by the deadline; the connection is kept for the next call.
+    /// Calls the method of a signal with an empty request, until the deadline. The connection is kept for the next
+    /// call.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Why there is no response.
     pub(crate) fn try_export(
         &mut self,
         signal: Signal,
@@ -53,14 +54,14 @@ impl Grpc {
     ) -> Result<CallResponse, ProbeFailure> {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
-            // The server did answer, in its way.
+            // A reset is a kind of response.
             Err(failure @ CallFailure::Reset(code)) => response_of(Status::of_reset(code), failure.what()),
             Err(failure) => return Err(self.shown(failure)),
         };
         Ok(CallResponse { message: self.redact(reply.message), ..reply })
     }
 
-    /// Servers may repeat what they were sent when they fail, too.
+    /// Describes a failure, with secrets redacted, which servers may repeat.
     fn shown(&self, failure: CallFailure) -> ProbeFailure {
         match failure {
             CallFailure::Network(error) => error.into_probe(),

@@ -1,4 +1,4 @@
-//! Pure: which gRPC statuses are retryable, and what a response to a call means. It reads untrusted bytes.
+//! Retryable gRPC statuses, and the meaning of a response to a call. Pure; reads untrusted bytes.
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +13,16 @@ use super::super::response::{
 };
 use super::super::{Verdict, base64};
 use crate::context::decode_percent;
-use crate::http2::conn::{MAX_KEPT_BYTES, Response};
+use crate::http2::client::{MAX_KEPT_BYTES, Response};
 use crate::http2::frame::Code;
 use crate::http2::hpack::Field;
 
 const PROTOCOL: &str = "application/grpc";
-/// Whether it is compressed, and its length.
+/// Length of a message's prefix: compressed flag and length.
 const PREFIX_BYTES: usize = 5;
 
-/// The statuses after which the same batch is sent again, as OTLP lists them. RESOURCE_EXHAUSTED is one only if the server
-/// names a delay: see [`Status::verdict`].
+/// Statuses after which the same batch is sent again, as OTLP lists them. RESOURCE_EXHAUSTED is retryable only if the
+/// server names a delay: see [`Status::verdict`].
 const RETRYABLE: [Status; 6] = [
     Status::CANCELLED,
     Status::DEADLINE_EXCEEDED,
@@ -39,7 +39,7 @@ pub(crate) fn is_retryable(code: u32) -> bool {
     status == Status::OK || status == Status::RESOURCE_EXHAUSTED || RETRYABLE.contains(&status)
 }
 
-/// The status code that a call ended with.
+/// The status code of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);
 
@@ -58,8 +58,8 @@ impl Status {
     const DATA_LOSS: Self = Self(15);
     const UNAUTHENTICATED: Self = Self(16);
 
-    /// The code for a response without a gRPC status, which a proxy sends. It only names the problem: the HTTP status decides
-    /// what follows.
+    /// Returns the code for a response without a gRPC status, as a proxy sends it. It only names the problem: the
+    /// verdict follows from the HTTP status.
     fn of_http(status: u16) -> Self {
         match status {
             400 | 431 => Self::INTERNAL,
@@ -71,7 +71,7 @@ impl Status {
         }
     }
 
-    /// The code for a call that the server reset.
+    /// Returns the code for a call that the server reset.
     pub(super) fn of_reset(code: Code) -> Self {
         match code {
             Code::REFUSED_STREAM => Self::UNAVAILABLE,
@@ -82,20 +82,20 @@ impl Status {
         }
     }
 
-    /// What to do, given the server's message and the delay that it set.
+    /// Returns the verdict, given the server's message and the delay that it asks for.
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
-            // Only a delay makes it retryable, and a server that names one outranks the words of its message.
+            // Only a delay makes this status retryable. A delay has precedence over the words of the message.
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
             // The same request will always be too large, even if the status is retryable.
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
                 Verdict::TooLarge { reason }
             }
             status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
-            // The server takes the signal, but not this compression.
+            // The server accepts the signal, but not this compression.
             Self::UNIMPLEMENTED if speaks_of_compression(message) => Verdict::Refused {
-                reason: format!("{reason}; does the server take gzip? try compression = \"none\""),
+                reason: format!("{reason}; does the server accept gzip? try compression = \"none\""),
             },
             Self::UNIMPLEMENTED => Verdict::NotTaken { reason },
             _ => Verdict::Refused { reason },
@@ -134,14 +134,14 @@ impl Status {
     }
 }
 
-/// The status that a server sent for a call.
+/// The status that a server sent.
 #[derive(Debug)]
 pub(super) struct ReceivedStatus {
     pub(super) status: Status,
     pub(super) message: String,
-    /// The delay of its `RetryInfo`.
+    /// Delay of its `RetryInfo`.
     after: Option<Duration>,
-    /// What the HTTP status means if there is no other: gRPC's names for it say less.
+    /// Class of the HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
     http: Option<StatusClass>,
 }
 
@@ -154,10 +154,10 @@ impl ReceivedStatus {
     }
 }
 
-/// Of a status that cannot be read.
+/// Message for an unreadable status.
 pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
 
-/// What an answer means.
+/// Returns the verdict on a response.
 pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     match read(answer) {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
@@ -168,9 +168,9 @@ pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
     }
 }
 
-/// The status of an answer; `None` if it cannot be read.
+/// Returns the status of a response, or `None` if it cannot be read.
 pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
-    // a trailers-only response has no headers
+    // A trailers-only response has a single header block.
     let last = if answer.trailers.is_empty() { &answer.head } else { &answer.trailers };
     let Some(status) = find(last, "grpc-status") else { return Some(read_without_status(answer)) };
     let status = parse_status(status)?;
@@ -182,10 +182,10 @@ pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
     Some(ReceivedStatus { status, message, after, http: None })
 }
 
-/// The collector has the batch, whatever its answer looks like.
+/// Reads a successful response. The collector has the batch, whatever the message looks like.
 ///
 /// # Errors
-/// What is odd about the answer.
+/// The defect of the message.
 pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
@@ -196,10 +196,11 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
         None => return Err(CUT_SHORT),
     };
     let encoding = find(&answer.head, "grpc-encoding").unwrap_or_default();
-    // No more is unpacked than is kept of an answer: a small one can unpack to a thousand times its length.
+    // Decompression stops at the number of bytes that is kept, because a small message can decompress to a thousand
+    // times its length.
     let unpacked = match flag {
         0 => Ok((Cow::Borrowed(message), is_whole)),
-        // Servers answer a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.
+        // Servers respond to a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.
         1 if encoding.eq_ignore_ascii_case(b"gzip") => decompress(message, is_whole, MAX_KEPT_BYTES)
             .map(|(message, is_all)| (Cow::Owned(message), is_all)),
         _ => Err(Fault::Unknown),
@@ -215,7 +216,7 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     })
 }
 
-/// An answer by a server that is not gRPC.
+/// Reads a response without a gRPC status.
 fn read_without_status(answer: &Response) -> ReceivedStatus {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
@@ -254,7 +255,7 @@ fn parse_status(value: &[u8]) -> Option<Status> {
     is_number.then(|| text.parse().ok().map(Status))?
 }
 
-/// Returns the text of a `grpc-message`, fit for a log line.
+/// Returns the text of a `grpc-message`, safe for a log line.
 fn message_text(value: &[u8]) -> String {
     printable(&decode_percent(value))
 }

@@ -1,8 +1,8 @@
-//! Connections for ureq: the exporter's own connector, with deadlines, cancellation and proxies, under ureq's HTTP/1.1.
+//! Connections under ureq's HTTP/1.1: our own connector, with deadlines, interruption and proxies.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ureq::config::Config;
@@ -13,29 +13,29 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector as UreqConnector, LazyBuffers, NextTimeout, Transport,
 };
 
-use crate::process::first_use;
+use crate::process::{first_use, lock};
 use crate::transport::connect::{Connector, NetworkError, Timeline};
 use crate::transport::stream::Stream;
 
-/// The start of every request line.
+/// Start of every request line.
 const METHOD: &[u8] = b"POST ";
-/// Enough to recognize the protocol of a peer.
+/// Number of first bytes that a probe keeps, enough to recognize the peer's protocol.
 #[cfg(feature = "probe")]
 const FIRST_BYTES: usize = 32;
-/// Stands in for no timeout, which no request has.
+/// Replacement for an absent timeout. Every request has one.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// ureq's part of a lookup. ureq asks for addresses before it knows whether it needs a connection, so it is given a placeholder,
-/// and the connector looks them up.
+/// A resolver that returns a placeholder. ureq resolves before it knows whether it needs a connection, so our connector
+/// does the lookup.
 #[derive(Debug)]
 pub(super) struct Unresolved;
 
 impl Resolver for Unresolved {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         first_use::end();
-        // There must be one.
+        // ureq requires at least one address.
         let mut addresses = ArrayVec::from_fn(|_| NOWHERE);
         addresses.push(NOWHERE);
         Ok(addresses)
@@ -45,11 +45,11 @@ impl Resolver for Unresolved {
 /// Opens connections for one agent.
 #[derive(Debug)]
 pub(super) struct HttpConnector {
-    /// ureq makes one request at a time here, so this lock is free.
+    /// Never contended, because ureq makes one request at a time here.
     pub(super) connector: Mutex<Connector>,
     /// Scheme and authority of the server behind a proxy that forwards requests.
     pub(super) origin: Option<Arc<str>>,
-    /// Where a probe looks for the steps of its connection.
+    /// Steps of the connection, for a probe.
     pub(super) timeline: Option<Arc<Mutex<Timeline>>>,
 }
 
@@ -62,10 +62,11 @@ impl UreqConnector for HttpConnector {
         _: Option<()>,
     ) -> Result<Option<HttpStream>, ureq::Error> {
         let mut timeline = Timeline::default();
-        let mut connector = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
         if let Some(shared) = &self.timeline {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = timeline;
+            // Before the error is returned: a probe also shows the steps of a failed connection.
+            *lock(shared) = timeline;
         }
         let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
@@ -82,8 +83,9 @@ impl UreqConnector for HttpConnector {
 
 /// A connection under ureq.
 ///
-/// A proxy that forwards plain HTTP needs the request line in absolute form (`POST http://collector:4318/v1/traces`), which ureq
-/// cannot write. So ureq is given the proxy's URL, and the server's origin is inserted here, behind the method.
+/// A proxy that forwards plain HTTP needs the request line in absolute form (`POST http://collector:4318/v1/traces`),
+/// which ureq cannot write. ureq therefore gets the proxy's URL, and this type inserts the server's origin behind the
+/// method.
 #[derive(Debug)]
 pub(super) struct HttpStream {
     stream: Stream,
@@ -111,7 +113,7 @@ impl Transport for HttpStream {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // Output that follows an answer is the next request.
+        // Output after a response is the next request.
         self.is_at_head = true;
         self.stream.set_deadline(deadline(timeout.for_read()));
         let read = self.stream.read(self.buffers.input_append_buf());
@@ -120,8 +122,8 @@ impl Transport for HttpStream {
         #[cfg(feature = "probe")]
         if let Some(timeline) = &self.timeline {
             let input = self.buffers.input();
-            let first_bytes = &mut timeline.lock().unwrap_or_else(PoisonError::into_inner).first_bytes;
-            // Until there are enough, more of the first bytes may follow.
+            let first_bytes = &mut lock(timeline).first_bytes;
+            // Reads may be short, so the first bytes may arrive in pieces.
             if first_bytes.len() < FIRST_BYTES && input.starts_with(first_bytes) {
                 *first_bytes = input[..input.len().min(FIRST_BYTES)].to_vec();
             }
@@ -154,20 +156,21 @@ fn of_io(error: io::Error, timeout: NextTimeout) -> ureq::Error {
     }
 }
 
-/// Returns why a request failed, if that was the network.
+/// Returns the network error of a failed request, or the error itself if it is of another kind.
 pub(super) fn network_error(error: ureq::Error) -> Result<NetworkError, ureq::Error> {
     match error {
         ureq::Error::Timeout(_) => Ok(NetworkError::TimedOut),
         ureq::Error::Io(error) => Ok(error.into()),
         ureq::Error::Other(error) => match error.downcast() {
             Ok(error) => Ok(*error),
+            // An error of ureq itself.
             Err(error) => Err(ureq::Error::Other(error)),
         },
         other => Err(other),
     }
 }
 
-/// Inserts the origin behind the method of the request line in the first `length` bytes, and returns the new length.
+/// Inserts the origin behind the method in the first `length` bytes of output. Returns the new length.
 ///
 /// # Errors
 /// When these bytes do not begin a request, or the buffer has no room for the origin.
@@ -210,7 +213,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-            // The client closes the connection, as nothing keeps it.
+            // The client closes the connection, because it is not kept.
             while client.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {}
         });
         let begun = Instant::now();

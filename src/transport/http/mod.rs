@@ -1,7 +1,7 @@
-//! OTLP over HTTP/1.1, through ureq.
+//! OTLP over HTTP/1.1, by ureq.
 //!
-//! `connection` has the connections under ureq, `response` turns an answer into a verdict, `probe_request` posts nothing and
-//! reports what came of it.
+//! `connection` has the connections under ureq, `response` turns a response into a verdict, `probe_request` sends empty
+//! requests for a probe.
 
 mod connection;
 #[cfg(feature = "probe")]
@@ -30,14 +30,14 @@ use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
-/// Collectors' load balancers drop idle connections after a minute or more.
+/// Age at which an idle connection is not reused. Load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
-/// Reads are in pieces of this size, and no answer's head is longer.
+/// Size of a read, and maximum length of a response head.
 const READ_BYTES: usize = 16 << 10;
-/// Writes are in pieces of this size.
+/// Size of a write.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Everything needed to open an HTTP transport, checked.
+/// Checked settings of an HTTP transport.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSpec {
     config: ureq::config::Config,
@@ -50,12 +50,12 @@ pub(crate) struct HttpSpec {
     origin: Option<Arc<str>>,
 }
 
-/// Where a signal is posted to.
+/// URL of a signal.
 #[derive(Clone)]
 struct Url {
-    /// The URL that ureq is given: of the server, or of the proxy that forwards the request.
+    /// URL for ureq: that of the server, or of the proxy that forwards the request.
     called: String,
-    /// The URL of the server without secrets, for messages.
+    /// URL of the server without secrets, for messages.
     shown: String,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for Url {
 }
 
 impl HttpSpec {
-    /// Checks what only this transport can check: certificates, header text and the proxy.
+    /// Checks the settings that only this transport can check: certificates, header text and the proxy.
     ///
     /// # Errors
     /// When a setting cannot be used.
@@ -80,21 +80,21 @@ impl HttpSpec {
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
             .accept(PROTOBUF)
-            // no answer is worth decompressing a bomb for
+            // Compressed responses could be decompression bombs.
             .accept_encoding("identity")
-            // an error's body has the reason
+            // The body of an error response contains the reason.
             .http_status_as_error(false)
-            // a redirect would carry telemetry and credentials to wherever it points
+            // Following a redirect would send telemetry and credentials to another host.
             .max_redirects(0)
             .max_redirects_will_error(false)
-            // the connector goes through proxies
+            // Our connector handles proxies.
             .proxy(None)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
             .max_idle_age(IDLE_AGE)
             .output_buffer_size(WRITE_BYTES)
             .input_buffer_size(READ_BYTES)
-            // a head that fills the buffer would be taken for a connection that was closed, and tried again
+            // ureq takes a head that fills the buffer for a closed connection, and would retry.
             .max_response_header_size(READ_BYTES - 1);
         Ok(Self {
             config: config.build(),
@@ -107,7 +107,7 @@ impl HttpSpec {
         })
     }
 
-    /// Opens a transport of its own; no connection is made yet.
+    /// Creates a transport. It connects at its first request.
     pub(crate) fn open(&self, driver: Driver) -> Http {
         self.open_with(driver, None)
     }
@@ -120,14 +120,14 @@ impl HttpSpec {
         Http { spec: self.clone(), agent, compressed: Vec::new(), interrupter }
     }
 
-    /// Returns the proxy that refuses a request, if it is the proxy rather than the server.
+    /// Returns the proxy if it is the proxy, not the server, that refused the request.
     fn refusing_proxy(&self, answer: &Response<ureq::Body>) -> Option<&Proxy> {
         let is_refusal = answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
         self.route.forwarder().filter(|_| is_refusal)
     }
 }
 
-/// Returns where a signal is posted to. A proxy that forwards requests is called itself, with the path of the server's URL.
+/// Returns the URL of a signal. If a proxy forwards requests, it is the proxy's URL with the path of the server's.
 fn url(settings: &ConnectionSettings, signal: Signal, forwarder: Option<&Proxy>) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let called = match forwarder {
@@ -146,7 +146,7 @@ fn split_target(url: &str) -> (&str, &str) {
     url.split_at(url[authority..].find(['/', '?']).map_or(url.len(), |at| authority + at))
 }
 
-/// The words of a URL's target that messages do not show.
+/// Returns the words of a URL's target that messages must not show.
 fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let target = split_target(&url).1;
@@ -154,13 +154,12 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
     words.chain(target.split_once('?').map(|(_, query)| query)).map(str::to_owned).collect()
 }
 
-/// Returns the headers of every request. A proxy that forwards requests gets the server's host and its own credentials, unless headers of
-/// these names are configured: two of them would make the request invalid.
+/// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
+/// credentials, unless such headers are configured: two of them would make the request invalid.
 fn headers(
     settings: &ConnectionSettings,
     forwarder: Option<&Proxy>,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, SetupError> {
-    settings.check_head().map_err(|error| error.to_string())?;
     let all = settings.headers.iter();
     let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
     let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
@@ -177,7 +176,7 @@ fn headers(
     Ok(headers)
 }
 
-/// A header whose value ureq and `Debug` do not show.
+/// Returns a header whose value ureq and `Debug` do not show.
 fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), SetupError> {
     let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
     let (name, mut value) =
@@ -186,7 +185,7 @@ fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)
     Ok((name, value))
 }
 
-/// Posts batches over one kept-alive connection.
+/// Posts batches over one kept connection.
 #[derive(Debug)]
 pub(crate) struct Http {
     spec: HttpSpec,
@@ -196,9 +195,9 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// One attempt, which ends within `left`.
+    /// Makes one attempt, which ends within `left`.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
-        // the first request of a process initialises a static of ureq, just before it asks the resolver
+        // The first request of a process initializes a static of ureq, just before ureq calls the resolver.
         let _first = first_use::begin();
         let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();
@@ -207,6 +206,7 @@ impl Http {
         let request = request.header(header::CONTENT_TYPE, PROTOBUF);
         match self.spec.compression {
             Compression::None => request
+                // Without a length, ureq sends the body of a reader in chunks.
                 .header(header::CONTENT_LENGTH, payload.len())
                 .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
             Compression::Gzip => {
@@ -225,6 +225,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let url = &self.spec.urls[payload.signal as usize];
         let left = deadline.saturating_duration_since(Instant::now());
+        // Not worth a connection, and a clearer reason than a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
         }
@@ -236,7 +237,7 @@ impl Transport for Http {
                 Some(proxy) => proxy.name(proxy.refusal(answer.status())).verdict(&request),
                 None => response::judge(answer, &request),
             },
-            // An error after this side ended the attempt is not the server's.
+            // After an interruption, the error is not the server's.
             Err(_) if is_broken => NetworkError::TimedOut.verdict(&request),
             Err(error) => response::failure_verdict(error, &request),
         };
@@ -252,16 +253,16 @@ impl Transport for Http {
     }
 }
 
-/// Reads a body that lies in pieces as one: without a copy in between, straight into ureq's buffer.
+/// Reads a body in pieces as one stream, directly into ureq's buffer, without an intermediate copy.
 #[derive(Debug)]
 struct BodyReader<'a> {
     rest: &'a [&'a [u8]],
-    /// What of the first piece is read already.
+    /// Bytes of the first piece that are already read.
     read: usize,
 }
 
 impl Read for BodyReader<'_> {
-    /// Fills `into` as far as there is something: each call is one write to the connection.
+    /// Fills `into` as far as possible, because each call causes one write to the connection.
     fn read(&mut self, mut into: &mut [u8]) -> io::Result<usize> {
         let room = into.len();
         while let Some((first, rest)) = self.rest.split_first() {

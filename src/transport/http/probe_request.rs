@@ -1,7 +1,7 @@
-//! One empty request of a probe: its timeline and its response or failure.
+//! One empty request of a probe, with its timeline and its response or failure.
 
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ureq::http::{Response, header};
@@ -10,7 +10,7 @@ use super::HttpSpec;
 use super::connection::network_error;
 use super::response::{content_type, error_text, header_text, printable, read_success, shown_location};
 use crate::config::ConnectionSettings;
-use crate::process::Driver;
+use crate::process::{Driver, lock};
 use crate::record::Signal;
 use crate::transport::connect::{NetworkError, Timeline};
 use crate::transport::proxy::{Proxy, status_text};
@@ -18,7 +18,7 @@ use crate::transport::redact::Secrets;
 use crate::transport::response::Oddity;
 use crate::transport::{Payload, SetupError, TlsFault, Verdict, lower_first};
 
-/// One request of a probe, done.
+/// A finished request of a probe.
 #[derive(Debug)]
 pub(crate) struct ProbeRequest {
     pub(crate) timeline: Timeline,
@@ -28,25 +28,25 @@ pub(crate) struct ProbeRequest {
 
 #[derive(Debug)]
 pub(crate) enum ProbeEnd {
-    /// The connection is there, and nothing more was asked for.
+    /// The connection is open, and no request was made.
     Connected,
     Answered(ProbeResponse),
     Failed(ProbeFailure),
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProbeFailure {
     TimedOut,
     Tls(TlsFault),
-    /// The proxy answered for itself, with advice if the user must correct a variable.
+    /// The proxy itself answered with an error, with advice if the user must correct a variable.
     Proxy {
         status: String,
         advice: Option<String>,
     },
-    /// The peer ended the connection.
+    /// The peer closed the connection.
     Closed,
-    /// Something was answered that is no HTTP/1.
+    /// The response is not HTTP/1.
     NotHttp,
     Io {
         kind: ErrorKind,
@@ -54,16 +54,17 @@ pub(crate) enum ProbeFailure {
     },
 }
 
-/// An answer, without what a server may have repeated of our secrets.
+/// A response, with secrets redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProbeResponse {
     pub(crate) status: u16,
-    /// The status with its name.
+    /// Status with its name.
     pub(crate) status_text: String,
-    /// In lower case; empty if there is none.
+    /// Content type in lower case; empty if absent.
     pub(crate) content_type: String,
     pub(crate) location: Option<String>,
-    /// Text, or the message of a protobuf status or a partial success; may be empty. An error is what is wrong with a success.
+    /// Text, or the message of a protobuf status or partial success, which may be empty. An error is the defect of a
+    /// success.
     pub(crate) body: Result<String, Oddity>,
 }
 
@@ -71,7 +72,7 @@ impl HttpSpec {
     /// Prepares a probe, which keeps the certificates of servers.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let mut spec = Self::new(settings)?;
         spec.route.record_certificates(&settings.tls)?;
@@ -83,7 +84,7 @@ impl HttpSpec {
         self.route.proxy.as_ref().map(Proxy::shown)
     }
 
-    /// Posts nothing to where a signal goes. It is over by the deadline.
+    /// Posts an empty request to the URL of a signal, until the deadline.
     pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
         let shared = Arc::new(Mutex::new(Timeline::default()));
         let mut http = self.open_with(Driver::OwnThread, Some(Arc::clone(&shared)));
@@ -99,7 +100,7 @@ impl HttpSpec {
             },
             Err(error) => ProbeEnd::Failed(failure(error, &self.secrets)),
         };
-        let timeline = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let timeline = lock(&shared).clone();
         ProbeRequest { timeline, ended: Instant::now(), end }
     }
 }

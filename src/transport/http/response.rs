@@ -1,4 +1,4 @@
-//! What follows from a response, or from its absence: the verdict on one attempt.
+//! The verdict on an HTTP response, or on its absence.
 
 use std::io::{self, Read};
 use std::time::SystemTime;
@@ -15,10 +15,10 @@ use crate::transport::response::{
 };
 use crate::transport::{Verdict, lower_first};
 
-/// Longest answer. A longer one is refused.
+/// Maximum length of a response. A longer one is refused.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// The verdict on a response.
+/// Returns the verdict on a response.
 pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict {
     let status = answer.status();
     if status.is_success() {
@@ -36,16 +36,16 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
         false => format!("{request}: {}: {text}", status_text(status)),
     };
     let class = match status.as_u16() {
-        // the official collector's way of saying 413
+        // The official collector sends 400 instead of 413.
         400 if text.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
         status => StatusClass::of(status),
     };
     class.verdict(after, reason)
 }
 
-/// Returns the message in an error's body: of a `google.rpc.Status`, or the body as text.
+/// Returns the message in the body of an error: of a `google.rpc.Status`, or the body as text.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
-    // Bytes that were read before an error may still give the reason.
+    // Bytes that were read before an error may still contain the reason.
     let mut body = Vec::new();
     let _ = answer.body_mut().as_reader().take(KEPT_BYTES as u64).read_to_end(&mut body);
     let (body, _) = unpacked(body, answer, Extent::Whole);
@@ -55,7 +55,7 @@ pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) 
     }
 }
 
-/// Returns whether a message shows bodies of this type. A page in HTML explains nothing.
+/// Returns whether messages quote bodies of this type. HTML pages explain nothing.
 fn is_text(content_type: &str) -> bool {
     let is = |name| is_media_type(content_type, name);
     is("") || is("text/plain") || is(PROTOBUF) || content_type.to_ascii_lowercase().contains("json")
@@ -74,7 +74,7 @@ fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
     }
 }
 
-/// The target of a redirect without its user info and query, which may contain keys.
+/// Returns the target of a redirect without user info and query, which may contain keys.
 pub(super) fn shown_location(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     let start = location.find("://").map_or(0, |at| at + 3);
@@ -87,13 +87,15 @@ pub(super) fn header_text(answer: &Response<ureq::Body>, name: HeaderName) -> Op
     answer.headers().get(name)?.to_str().ok()
 }
 
-/// One line of at most 200 characters, nothing in it that could move a cursor.
+/// Returns one line of at most 200 characters, without control characters.
 pub(super) fn printable(text: &str) -> String {
+    // A server's text must not control a terminal or forge log lines.
     let line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(200).collect()
 }
 
-/// The collector has the batch, also if the rest of its answer is lost; but it must have been a collector.
+/// Returns the verdict on a success status. The collector has the batch, even if the rest of its response is lost,
+/// provided that it is a collector.
 fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
         Ok(verdict) => verdict,
@@ -111,7 +113,7 @@ fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     }
 }
 
-/// Reads an answer to its end, so that the connection can be used again, but keeps little of it.
+/// Reads a response to its end, so that the connection can be reused, but keeps only its beginning.
 pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Result<Verdict, Oddity> {
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
@@ -126,26 +128,28 @@ pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Result<Verdict,
     response::read_success(&content_type(answer), &body, extent)
 }
 
-/// Unpacks a body that the server compressed, although that was not asked for. One that cannot be unpacked stays as it is.
+/// Decompresses a body that the server compressed without being asked. If that fails, the body stays as it is.
 fn unpacked(body: Vec<u8>, answer: &Response<ureq::Body>, extent: Extent) -> (Vec<u8>, Extent) {
     let encoding = answer.headers().get(header::CONTENT_ENCODING);
     let is_packed = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
     let unpacked = is_packed.then(|| decompress(&body, extent != Extent::Prefix, KEPT_BYTES).ok()).flatten();
     match unpacked {
+        // Decompression stopped at the limit, so the body is only a prefix.
         Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
         Some((body, _)) => (body, extent),
         None => (body, extent),
     }
 }
 
-/// Empty if there is none.
+/// Returns the content type; empty if absent.
 pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
     let value = answer.headers().get(header::CONTENT_TYPE);
-    // one that is no text is a type all the same
+    // A content type that is not UTF-8 still counts as present.
     value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// Returns the verdict on a request without an answer. Problems of the network are retryable, those of certificates or of the protocol are not.
+/// Returns the verdict on a request without a response. Network errors are retryable; those of certificates or of the
+/// protocol are not.
 pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
     let refused = |what: String| Verdict::Refused { reason: format!("{request}: {what}") };
     let error = match network_error(error) {
@@ -156,7 +160,7 @@ pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
         ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
             Verdict::TryLater { after: None, reason: format!("{request}: connection failed") }
         }
-        ureq::Error::LargeResponseHeader(..) => refused("the head of the answer is too long".to_owned()),
+        ureq::Error::LargeResponseHeader(..) => refused("the response headers are too long".to_owned()),
         ureq::Error::Protocol(why) => {
             let why = printable(&why.to_string());
             refused(format!("the answer is not HTTP: {why}; OTLP over HTTP is usually at port 4318"))

@@ -1,7 +1,7 @@
-//! Pure: an export response in JSON, which some collectors send even to a request in protobuf.
+//! Reader of export responses in JSON, which some collectors send even to a protobuf request. Pure.
 //!
-//! Only the count and the message of a `partialSuccess` are read. The reader checks brackets and strings, and passes over the
-//! rest: a collector that answered with a success has the batch, so a small fault in its JSON must not count as a refusal.
+//! It reads only count and message of a `partialSuccess`, checks brackets and strings, and skips the rest: a collector
+//! that answers with a success status has the batch, so a small error in its JSON must not count as a refusal.
 
 /// The fields of an export response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,27 +13,27 @@ pub(super) struct PartialSuccess {
 /// Why a body is not an export response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It ends too early. Up to there it may have been one.
+    /// The body ends too early, and is valid up to there.
     CutShort,
-    /// Not a JSON object, or one that says something else.
+    /// Not a JSON object, or an object of another service.
     Foreign,
 }
 
-/// Reads an object that is empty or has a `partialSuccess`, of any signal. Returns the fields that were read, also if a fault follows.
+/// Reads an object that is empty or has a `partialSuccess`, of any signal. Returns the fields read before a fault, too.
 pub(super) fn read(body: &[u8]) -> (PartialSuccess, Result<(), Fault>) {
     let mut reader = Reader { rest: body, ..Reader::default() };
     let read = reader.object();
     let is_foreign = reader.has_other && !reader.has_partial;
-    // An error of some other service is an object as well.
+    // An error object of another service has none of the known fields.
     (reader.partial, if is_foreign { Err(Fault::Foreign) } else { read })
 }
 
 #[derive(Default)]
 struct Reader<'a> {
     rest: &'a [u8],
-    /// Objects and lists that are open.
+    /// Number of open objects and lists.
     depth: usize,
-    /// The last name of a member.
+    /// Last member name.
     name: Vec<u8>,
     /// True within a `partialSuccess`.
     is_inside: bool,
@@ -78,7 +78,7 @@ impl Reader<'_> {
         };
         let is_message = matches!(&self.name[..], b"errorMessage" | b"error_message");
         if self.is_inside && self.depth == 2 && is_message && token != b"null" {
-            // Also the beginning of a message that is cut off.
+            // This may be the beginning of a message that is cut off.
             self.partial.error_message = String::from_utf8_lossy(&token).into_owned();
         }
         read?;
@@ -103,7 +103,7 @@ impl Reader<'_> {
 
     fn word(&mut self, token: &mut Vec<u8>) -> Result<(), Fault> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-        // A word that ends with the body was cut off: it would be within an object.
+        // Inside an object, a word is followed by a delimiter, so one at the end of the body was cut off.
         let length = self.rest.iter().position(|byte| !is_part(byte)).ok_or(Fault::CutShort)?;
         token.extend_from_slice(&self.rest[..length]);
         self.rest = &self.rest[length..];
@@ -121,7 +121,7 @@ impl Reader<'_> {
                             token.extend_from_slice(text.as_bytes());
                             continue;
                         }
-                        // A message becomes one line.
+                        // Control characters become spaces, so that the message is one line.
                         b'n' | b'r' | b't' | b'b' | b'f' => b' ',
                         byte => byte,
                     };
@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the digits behind `\u`, and all such escapes that follow: two of them may be one character.
+    /// Reads the digits behind `\u` and all directly following escapes, because a surrogate pair is two of them.
     fn utf16(&mut self) -> Result<String, Fault> {
         let mut units = Vec::new();
         loop {
@@ -147,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the next byte that is not a space, and leaves it there.
+    /// Returns the next non-whitespace byte without taking it.
     fn peek(&mut self) -> Result<u8, Fault> {
         self.rest = self.rest.trim_ascii_start();
         self.rest.first().copied().ok_or(Fault::CutShort)
@@ -223,7 +223,7 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..end]), Err(Fault::CutShort), "cut at {end}");
         }
-        // what has named itself is known, wherever it is cut
+        // Once `partialSuccess` was read, the response is recognized wherever it is cut.
         assert_eq!(read(br#"{"error":"#), Err(Fault::Foreign));
     }
 

@@ -1,4 +1,4 @@
-//! Pure: the status and the body of a collector's response. It reads untrusted bytes.
+//! Status and body of a collector's response. Pure; reads untrusted bytes.
 
 mod json;
 #[cfg(test)]
@@ -10,26 +10,26 @@ use self::json::{Fault, PartialSuccess};
 use super::Verdict;
 use crate::record::wire::{Fields, Raw};
 
-/// Long enough for any honest explanation, short enough for a log line.
+/// Maximum characters of a message: enough for an explanation, and short enough for a log line.
 const MAX_MESSAGE_CHARS: usize = 512;
 
-/// Ten thousand years: protobuf allows no longer `Duration`.
+/// Maximum `Duration` of protobuf: ten thousand years.
 const MAX_DELAY_SECONDS: u64 = 315_576_000_000;
 
-/// The body of a failed answer, beside its status line.
+/// Message and delay in the body of an error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusMessage {
-    /// One line, at most 512 characters.
+    /// One line of at most 512 characters.
     pub(crate) message: String,
-    /// The delay that the server set; the caller limits it.
+    /// Delay that the server asks for. The caller limits it.
     pub(crate) retry_delay: Option<Duration>,
 }
 
-/// Reads the body of a successful answer in protobuf, of any signal. Of a prefix the count is read, which comes first, and the
-/// start of the message.
+/// Reads the body of a successful response in protobuf, of any signal. From a prefix, it reads the count, which comes
+/// first, and the start of the message.
 ///
 /// # Errors
-/// `Odd` if it is not an `Export…ServiceResponse`.
+/// `Odd` if the body is not an `Export…ServiceResponse`.
 pub(crate) fn read_partial_success(body: &[u8], is_prefix: bool) -> Result<Verdict, Oddity> {
     partial_success(body, is_prefix).map(Verdict::from).ok_or(Oddity::Odd(UNREADABLE))
 }
@@ -47,7 +47,7 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
                         }
                         (2, Raw::Bytes(text)) => {
                             partial.error_message = match is_prefix {
-                                // It may end within a character.
+                                // A prefix may end inside a character.
                                 true => String::from_utf8_lossy(text).into_owned(),
                                 false => std::str::from_utf8(text).ok()?.to_owned(),
                             }
@@ -64,7 +64,7 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
     Some(partial)
 }
 
-/// Reads the body of a failed answer; `None` if it is no status, or an empty one.
+/// Reads the body of an error response. Returns `None` if it is not a `google.rpc.Status`, or an empty one.
 pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
     let (mut message, mut delay) = (String::new(), None);
     for field in Fields::of(body) {
@@ -76,14 +76,15 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
             _ => {}
         }
     }
-    // Text can pass for a message of unknown fields, which reads as an empty status.
+    // Some texts parse as a message of unknown fields, that is as an empty status.
     if message.is_empty() && delay.is_none() {
         return None;
     }
     Some(StatusMessage { message, retry_delay: delay })
 }
 
-/// The delay in a detail, which is a `google.protobuf.Any`, if it is a `google.rpc.RetryInfo`; `None` if it is no `Any`.
+/// Returns the delay in a detail (`google.protobuf.Any`) if it is a `google.rpc.RetryInfo`, or `None` if the bytes are
+/// not an `Any`.
 fn retry_delay(detail: &[u8]) -> Option<Option<Duration>> {
     let (mut type_url, mut value) = ("", &[][..]);
     for field in Fields::of(detail) {
@@ -97,7 +98,7 @@ fn retry_delay(detail: &[u8]) -> Option<Option<Duration>> {
     Some(if type_url.ends_with("google.rpc.RetryInfo") { delay_of(value) } else { None })
 }
 
-/// The delay in a `RetryInfo`, if it is a sensible one.
+/// Returns the delay of a `RetryInfo` if it is in the valid range.
 fn delay_of(info: &[u8]) -> Option<Duration> {
     let (mut delay, mut seconds, mut nanos) = (None, 0, 0);
     for field in Fields::of(info) {
@@ -128,19 +129,19 @@ fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-/// A stranger's text made fit for one line of a log: a terminal must not obey it.
+/// Makes a server's text safe for one log line, without control characters that a terminal would obey.
 pub(super) fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(MAX_MESSAGE_CHARS));
     line.extend(text.chars().take(MAX_MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }));
     line
 }
 
-/// Why a successful answer is not an export response.
+/// Why the body of a successful response is not an export response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Oddity {
-    /// The collector has the batch, but something is wrong with its answer.
+    /// The collector has the batch, but its response has a defect.
     Odd(&'static str),
-    /// The answer is not a collector's.
+    /// The response is not from a collector.
     Foreign,
     TooLong,
 }
@@ -148,7 +149,7 @@ pub(crate) enum Oddity {
 impl From<PartialSuccess> for Verdict {
     fn from(partial: PartialSuccess) -> Self {
         let (rejected, message) = (partial.rejected, printable(&partial.error_message));
-        // Some collectors send a partial success that is present but empty when all is well.
+        // Some collectors send an empty partial success if everything was accepted.
         match rejected == 0 && message.is_empty() {
             true => Self::Accepted,
             false => Self::AcceptedPartly { rejected, message },
@@ -156,21 +157,21 @@ impl From<PartialSuccess> for Verdict {
     }
 }
 
-/// How much there is of an answer.
+/// How much of a body was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// Its beginning: all of it came, but no more is kept.
+    /// Its beginning: all of it arrived, but only a part is kept.
     Prefix,
-    /// Its end did not come.
+    /// The connection ended inside the body.
     BrokenOff,
 }
 
-/// Reads the body of a success, of any signal.
+/// Reads the body of a successful response, of any signal.
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
     let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    // Protobuf was asked for, so a missing type stands for it.
+    // We accept protobuf, so a missing content type means protobuf.
     if is("") || is("application/x-protobuf") || is("application/protobuf") {
         return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
     }
@@ -187,7 +188,7 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
             (_, Err(Fault::Foreign)) => Err(Oddity::Foreign),
         };
     }
-    // Servers that set no content type let their library guess it. Text can pass for unknown fields only.
+    // A server that sets no content type lets its library guess one. Text can only parse as unknown fields.
     match extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) {
         true => read().map_err(|_| Oddity::Foreign),
         false => Err(Oddity::Foreign),
@@ -195,23 +196,23 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
 }
 
 /// The message for [`Oddity::TooLong`].
-pub(crate) const TOO_LONG: &str = "the answer is longer than 4 MiB";
-/// Bytes of an answer that are kept, packed or unpacked; the rest is skipped.
+pub(crate) const TOO_LONG: &str = "the response is longer than 4 MiB";
+/// Bytes of a response that are kept, compressed or decompressed; the rest is skipped.
 pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) const CUT_SHORT: &str = "the answer was cut short";
 pub(super) const UNREADABLE: &str = "the answer cannot be read";
-/// The first byte of an answer in protobuf that is not empty: field 1, a message.
+/// First byte of a non-empty response in protobuf: field 1, a message.
 const PARTIAL_SUCCESS: &[u8] = b"\x0a";
 
-/// Whether a content type is of this name, whatever its letters' case and its parameters.
+/// Returns whether a content type has this name, regardless of case and parameters.
 pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(name)
 }
 
-/// The statuses after which the same batch is sent again. OTLP names these four and says that no other may be retried.
+/// Statuses after which the same batch is sent again. OTLP lists these four, and forbids to retry others.
 pub(crate) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
-/// What a status other than success asks of the exporter.
+/// What the exporter does after an error status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusClass {
     TryLater,
@@ -225,13 +226,13 @@ impl StatusClass {
         match status {
             status if RETRYABLE.contains(&status) => Self::TryLater,
             413 => Self::TooLarge,
-            // Each signal has a path of its own: this one is unknown there, takes no POST, or is not built in.
+            // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
             404 | 405 | 501 => Self::NotTaken,
             _ => Self::Refused,
         }
     }
 
-    /// `after` is the delay that the server asked for; only a retry uses it.
+    /// Returns the verdict. `after` is the delay that the server asks for, which only a retry uses.
     pub(super) fn verdict(self, after: Option<Duration>, reason: String) -> Verdict {
         match self {
             Self::TryLater => Verdict::TryLater { after, reason },

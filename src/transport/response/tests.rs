@@ -177,7 +177,7 @@ fn retry_info(retry_delay: Delay) -> Detail {
     }
 }
 
-/// The delay in a status that has nothing else to say; `None` if the status is then none at all.
+/// Returns the delay in a status without a message, or `None` if the status does not count as one.
 fn delay_read_from(asked: Delay) -> Option<Duration> {
     let body = RpcStatus { code: 14, message: String::new(), details: vec![retry_info(asked)] };
     read_status(&body.encode_to_vec())?.retry_delay
@@ -290,7 +290,7 @@ fn a_delay_is_kept_only_for_what_is_tried_again() {
 }
 
 proptest! {
-    /// The bytes are those of a message with one of them changed, which may move all that is behind it.
+    /// The input is an encoded message with one byte changed, which may shift all bytes behind it.
     #[test]
     fn what_is_understood_is_what_protobuf_says(
         rejected: i64, text in ".{0,20}", seconds in -2..9_i64, at: proptest::sample::Index, byte: u8,

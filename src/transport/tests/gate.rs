@@ -1,14 +1,15 @@
-//! A transport without a network, for tests: every send waits at a gate until the test decides its verdict.
+//! A transport without a network, for tests: each send waits at a gate until the test decides its verdict.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Payload, Transport, Verdict};
+use crate::process::lock;
 
-/// How long a test waits for a send that must come.
+/// Time that a test waits for an expected send.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The test's side; clones are the same gate, for one transport at a time.
+/// The test's side of the gate. Clones share the gate, which serves one transport at a time.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     shared: Arc<Shared>,
@@ -45,27 +46,29 @@ impl Gate {
         Box::new(Memory { shared: Arc::clone(&self.shared) })
     }
 
-    /// Waits for the next send; it stays at the gate.
+    /// Waits for the next send, which stays at the gate.
     pub(crate) fn next(&self) -> Sent {
         self.next_within(PATIENCE).expect("nothing was sent")
     }
 
-    /// The next send, if there is one by then; it stays at the gate.
+    /// Waits up to `time` for the next send, which stays at the gate.
     pub(crate) fn next_within(&self, time: Duration) -> Option<Sent> {
-        let waited =
-            self.shared.changed.wait_timeout_while(self.shared.lock(), time, |state| state.waiting.is_none());
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(lock(&self.shared.state), time, |state| state.waiting.is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.waiting.clone()
     }
 
-    /// Waits for the next send and lets it return this.
+    /// Waits for the next send and lets it return `verdict`.
     pub(crate) fn answer(&self, verdict: Verdict) -> Sent {
         self.decide(Fate::Verdict(verdict))
     }
 
-    /// Lets the next send return this at once, however little time it has.
+    /// Makes the next send return `verdict` at once.
     pub(crate) fn answer_in_advance(&self, verdict: Verdict) {
-        self.shared.lock().fate = Some(Fate::Verdict(verdict));
+        lock(&self.shared.state).fate = Some(Fate::Verdict(verdict));
     }
 
     /// Waits for the next send and lets it panic.
@@ -75,19 +78,13 @@ impl Gate {
 
     fn decide(&self, fate: Fate) -> Sent {
         let sent = self.next();
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.fate = Some(fate);
         self.shared.changed.notify_all();
-        // not before it has gone: the next look must not find the same send
+        // Waits until the send has left, so that the next call does not find the same send.
         let waited = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| state.fate.is_some());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         sent
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,11 +94,11 @@ struct Memory {
 
 impl Transport for Memory {
     fn forget_cut(&mut self) {
-        self.shared.lock().is_cut = false;
+        lock(&self.shared.state).is_cut = false;
     }
 
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.waiting = Some(Sent { body: payload.body.concat(), deadline });
         self.shared.changed.notify_all();
         let left = deadline.saturating_duration_since(Instant::now());
@@ -122,7 +119,7 @@ impl Transport for Memory {
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
-            shared.lock().interrupted = true;
+            lock(&shared.state).interrupted = true;
             shared.changed.notify_all();
         })
     }
@@ -130,7 +127,7 @@ impl Transport for Memory {
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Box::new(move || {
-            shared.lock().is_cut = true;
+            lock(&shared.state).is_cut = true;
             shared.changed.notify_all();
         })
     }

@@ -1,4 +1,4 @@
-//! Stands in for TLS in a build without the feature "tls": there are no connections, and no faults.
+//! Replacement for TLS in a build without the feature "tls": its types have no values.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub(crate) fn check(_: &TlsSettings) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Cannot be made.
+/// Has no values.
 #[derive(Debug, Clone)]
 pub(crate) enum TlsConnector {}
 
@@ -43,7 +43,7 @@ impl TlsConnector {
     }
 }
 
-/// Cannot be made.
+/// Has no values.
 #[derive(Debug)]
 pub(crate) enum Session {}
 

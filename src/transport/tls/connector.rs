@@ -1,4 +1,4 @@
-//! Encrypted connections to verified servers: the user's certificates, the handshake, and the session after it.
+//! TLS connections to verified servers: the user's certificates, the handshake, and the session after it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::transport::SetupError;
 use crate::transport::dial::is_hang_up;
 use crate::transport::stream::{Stream, TlsStream};
 
-/// Makes encrypted connections to one peer, one after the other.
+/// Opens TLS connections to one peer.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsConnector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     no_certificate: Arc<NoCertificate>,
-    /// Set for a probe, which shows certificates.
+    /// Keeps certificates, for a probe.
     #[cfg(feature = "probe")]
     recorder: Option<Arc<Recorder>>,
 }
 
 impl TlsConnector {
-    /// `protocol` is the one that both sides must agree on (ALPN).
+    /// Creates a connector. `protocol` is the one that both sides must agree on (ALPN).
     ///
     /// # Errors
     /// When the certificates or the name of the host cannot be used.
@@ -46,7 +46,7 @@ impl TlsConnector {
         config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
-            // The host may come from a secret: the message does not show it.
+            // The host may be part of a secret, so the message does not show it.
             .map_err(|_| "no certificate can be for this host")?;
         let no_certificate = NoCertificate::put_into(&mut config);
         Ok(Self {
@@ -58,7 +58,7 @@ impl TlsConnector {
         })
     }
 
-    /// Returns the same connector, which keeps the server's certificates, including those that are not valid.
+    /// Makes the connector keep the server's certificates, including invalid ones.
     ///
     /// # Errors
     /// When the trusted authorities cannot be used.
@@ -66,30 +66,32 @@ impl TlsConnector {
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
+        // The verifier delegates to the same verification; it only keeps the certificate.
         Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
         self.recorder = Some(recorder);
         Ok(self)
     }
 
-    /// Takes the certificate that the server showed in the last handshake, in DER. Only a handshake that succeeded has verified it.
+    /// Takes the server's certificate of the last handshake, in DER. It is verified only if the handshake succeeded.
     #[cfg(feature = "probe")]
     pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
         self.recorder.as_ref()?.take()
     }
 
-    /// Returns the same connector for another transport, with a session cache of its own. The cache has a lock: a child that was
-    /// forked while its parent held it would wait for it for ever.
+    /// Returns a copy for another transport, with its own session cache. The cache has a lock: a child forked while a
+    /// thread of the parent holds it would wait forever.
     pub(crate) fn without_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
+        // A new cache, because a clone of the configuration would share the old one.
         config.resumption = Resumption::default();
         let no_certificate = NoCertificate::put_into(&mut config);
         Self { config: Arc::new(config), no_certificate, ..self.clone() }
     }
 
-    /// Does the handshake over `below`, and verifies the server.
+    /// Performs the handshake over `below`, and verifies the server.
     pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
         let session = self.begin(&mut below).map_err(|error| match below.tcp().first_byte {
-            // What begins as a TLS record is broken TLS, not another protocol.
+            // A response that begins like a TLS record is broken TLS, not another protocol.
             Some(0x14..=0x17) if is_of_another_protocol(&error) => {
                 let broken = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
                 io::Error::new(ErrorKind::InvalidData, broken)
@@ -100,6 +102,7 @@ impl TlsConnector {
     }
 
     fn begin<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
+        // The flag is about one handshake.
         self.no_certificate.was_asked.store(false, Ordering::Relaxed);
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
@@ -113,7 +116,7 @@ impl TlsConnector {
     }
 }
 
-/// Checks certificates that no connection of the transport needs.
+/// Checks configured certificates that no connection needs.
 ///
 /// # Errors
 /// When a certificate or a key cannot be used.
@@ -128,7 +131,7 @@ fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
         .with_root_certificates(trusted_roots(settings)?);
     let Some((pem, key)) = settings.client() else { return Ok(config.with_no_client_auth()) };
     let chain = certificates(pem, "client certificate")?;
-    // An error of the PEM reader may quote the key, so it is not kept as the source.
+    // The error of the PEM reader may quote the key, so it is not kept as the source.
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "client key: not a private key in PEM")?;
     config.with_client_auth_cert(chain, key).map_err(|error| {
         let message = match error {
@@ -168,7 +171,7 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) connection: ClientConnection,
-    /// The server requested a client certificate, and there is none.
+    /// True if the server requested a client certificate and none is configured.
     lacks_certificate: bool,
 }
 
@@ -189,7 +192,8 @@ impl Session {
         }
     }
 
-    /// Returns 0 when the server has ended the session, and `UnexpectedEof` when the connection ended without that.
+    /// Reads decrypted bytes. Returns 0 after the server's `close_notify`, and `UnexpectedEof` if the connection ended
+    /// without it.
     pub(crate) fn read<W: Read + Write>(&mut self, wire: &mut W, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.connection.reader().read(into) {
@@ -200,7 +204,7 @@ impl Session {
             let processed = self.connection.process_new_packets();
             let processed =
                 processed.map_err(|error| self.explain(io::Error::new(ErrorKind::InvalidData, error)));
-            // an alert for the server, or an answer to its key update
+            // The output may be an alert, or the reply to a key update.
             let flushed = self.flush(wire);
             processed.and(flushed)?;
         }
@@ -219,7 +223,7 @@ impl Session {
         Ok(())
     }
 
-    /// Explains an error after the handshake: a server of TLS 1.3 looks for the client certificate only then.
+    /// Explains an error after the handshake: a TLS 1.3 server checks the client certificate only then.
     fn explain(&self, error: io::Error) -> io::Error {
         let is_missed = self.lacks_certificate
             && matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
@@ -227,14 +231,15 @@ impl Session {
     }
 }
 
-/// A client without a certificate, which notes that the server requested one. The alert of TLS 1.2 does not show it.
+/// A resolver without a client certificate, which notes that the server requested one. The alert of TLS 1.2 does not
+/// show it.
 #[derive(Debug, Default)]
 struct NoCertificate {
     was_asked: AtomicBool,
 }
 
 impl NoCertificate {
-    /// Takes the place of a missing certificate. Beside a certificate it notes nothing.
+    /// Installs the resolver if no certificate is configured.
     fn put_into(config: &mut ClientConfig) -> Arc<Self> {
         let no_certificate = Arc::new(Self::default());
         if !config.client_auth_cert_resolver.has_certs() {
@@ -247,7 +252,8 @@ impl NoCertificate {
         self.was_asked.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the server ended a handshake because it got no certificate. Some servers only hang up.
+    /// Returns whether the server ended a handshake because it got no certificate. Some servers close the connection
+    /// without an alert.
     fn is_missed(&self, error: &io::Error) -> bool {
         self.was_asked()
             && match tls_error(error) {
@@ -277,7 +283,7 @@ fn is_of_another_protocol(error: &io::Error) -> bool {
     matches!(tls_error(error), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)))
 }
 
-/// The alert of a TLS 1.3 server.
+/// Returns the alert of a TLS 1.3 server.
 fn certificate_required() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
 }
@@ -309,7 +315,7 @@ mod tests {
             let mut session = connector.begin(&mut wire).unwrap();
             session.write(&mut wire, b"hello").unwrap();
             wire.0.writer().write_all(b"!").unwrap();
-            // the tickets of the session come before it
+            // The session tickets arrive before it.
             assert_eq!(session.read(&mut wire, &mut [0; 1]).unwrap(), 1);
             session.connection.handshake_kind()
         };
@@ -323,7 +329,7 @@ mod tests {
         let (server, settings) = server(&version::TLS12, true);
         let connector = TlsConnector::new(&settings, "localhost", Some(PROTOCOL)).unwrap();
         connector.begin(&mut Wire(ServerConnection::new(server).unwrap())).unwrap();
-        // this server leaves before it asks for anything
+        // This server closes before it requests a certificate.
         let error = connector.begin(&mut io::Cursor::new(Vec::new())).unwrap_err();
         assert_eq!(fault(&error), None, "{error:?}");
     }
@@ -347,7 +353,8 @@ mod tests {
         }
     }
 
-    /// A server, and what makes a client trust it. It may ask for a certificate, and takes clients without one.
+    /// A server and the authority that a client must trust. It may request a client certificate, and accepts clients
+    /// without one.
     fn server(version: &'static SupportedProtocolVersion, asks: bool) -> (Arc<ServerConfig>, TlsSettings) {
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -372,7 +379,7 @@ mod tests {
         (Arc::new(config.unwrap()), settings)
     }
 
-    /// A server that takes in at once what it is sent.
+    /// A server that reads immediately.
     struct Wire(ServerConnection);
 
     impl Read for Wire {

@@ -1,4 +1,4 @@
-//! What a TLS error means, as a message with the names and dates that help to fix it.
+//! Explains TLS errors, with the names and dates that help to fix them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,17 +9,17 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use super::{TlsFault, TlsFaultKind};
 use crate::transport::calendar::date_of;
 
-/// How many names of a certificate are shown.
-const MOST_NAMES: usize = 5;
-/// More than connections are ever wrapped.
-const DEEPEST_CAUSE: usize = 8;
+/// Maximum names of a certificate in a message.
+const MAX_NAMES: usize = 5;
+/// Maximum depth of nested errors. Connections are never nested this deep.
+const MAX_CAUSE_DEPTH: usize = 8;
 const SECONDS_OF_A_DAY: u64 = 86_400;
 
-/// The TLS fault of a failed connection, if that is why it failed.
+/// Returns the TLS fault of a failed connection, if TLS is the cause.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     let mut error: &(dyn StdError + 'static) = error;
-    // a connection within another wraps what went wrong in it
-    for _ in 0..DEEPEST_CAUSE {
+    // A connection inside another wraps the inner error.
+    for _ in 0..MAX_CAUSE_DEPTH {
         if let Some(error) = error.downcast_ref::<Error>() {
             return Some(fault_of(error));
         }
@@ -31,18 +31,18 @@ pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     None
 }
 
-/// What an error of TLS means.
+/// Explains an error of rustls.
 fn fault_of(error: &Error) -> TlsFault {
     use TlsFaultKind as Kind;
     match error {
         Error::InvalidCertificate(fault) => certificate_fault(fault),
         Error::AlertReceived(alert) => alert_fault(*alert),
-        // the first byte of a record is its content type: no other protocol begins with one of these
+        // The first byte of a record is its content type, and no other protocol begins with one of the known types.
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             tls_fault(Kind::NotTls, "the server does not speak TLS")
         }
-        Error::InvalidMessage(_) => tls_fault(Kind::Passing, "the server sends what is no valid TLS"),
-        Error::NoCertificatesPresented => tls_fault(Kind::Other, "the server shows no certificate"),
+        Error::InvalidMessage(_) => tls_fault(Kind::Passing, "the server sends invalid TLS"),
+        Error::NoCertificatesPresented => tls_fault(Kind::Other, "the server sends no certificate"),
         Error::PeerIncompatible(_)
         | Error::UnsupportedNameType
         | Error::InvalidCertRevocationList(_)
@@ -67,7 +67,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         }
         CertificateError::NotValidYet => (Kind::NotValidYet, "is not valid yet".to_owned()),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            (Kind::NotValidYet, format!("is not valid yet, but from {} on", date(*not_before)))
+            (Kind::NotValidYet, format!("is not valid yet: valid from {}", date(*not_before)))
         }
         CertificateError::NotValidForName => (Kind::WrongHost, "is not valid for this host".to_owned()),
         CertificateError::NotValidForNameContext { expected, presented } => {
@@ -77,24 +77,24 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
         CertificateError::BadSignature => (Kind::Other, "has a wrong signature".to_owned()),
         CertificateError::BadEncoding => (Kind::Other, "cannot be read".to_owned()),
         CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-            (Kind::Authority, "is one of an authority, not of a server".to_owned())
+            (Kind::Authority, "is a CA certificate, not a server certificate".to_owned())
         }
         other => (Kind::Other, format!("is not valid: {other}")),
     };
     tls_fault(kind, format!("the server's certificate {what}"))
 }
 
-/// The names that a certificate has, as rustls writes them: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+/// Returns the names of a certificate. rustls writes them as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
 fn only_for(presented: &[String]) -> String {
     let bare = |name: &String| {
         let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
         name.trim_end_matches(')').trim_matches('"').to_owned()
     };
-    let names: Vec<String> = presented.iter().take(MOST_NAMES).map(bare).collect();
+    let names: Vec<String> = presented.iter().take(MAX_NAMES).map(bare).collect();
     match presented.len() {
-        0 => ", and names none as its subjectAltName".to_owned(),
-        1..=MOST_NAMES => format!(", only for {}", names.join(", ")),
-        all => format!(", only for {} and {} more", names.join(", "), all - MOST_NAMES),
+        0 => ", and has no subjectAltName".to_owned(),
+        1..=MAX_NAMES => format!(", only for {}", names.join(", ")),
+        all => format!(", only for {} and {} more", names.join(", "), all - MAX_NAMES),
     }
 }
 
@@ -126,12 +126,12 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
         | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
-        // the alert of a load balancer without a server, or of a server that lacks resources
+        // For example the alert of a load balancer without a server, or of a server that lacks resources.
         other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }
 
-/// Whether a server sends this alert to a client without the certificate that it requires.
+/// Returns whether a server sends this alert to a client without the required certificate.
 pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
     use TlsFaultKind::{ClientCertificateRefused, ClientCertificateWanted};
     matches!(alert, AlertDescription::HandshakeFailure | AlertDescription::NoCertificate)
@@ -144,7 +144,7 @@ fn ended(alert: AlertDescription) -> String {
 
 /// Returns the day in UTC, such as `2027-01-31`.
 fn date(time: UnixTime) -> String {
-    // Certificates end before the year 10000.
+    // Certificates expire before the year 10000.
     let (year, month, day) = date_of((time.as_secs() / SECONDS_OF_A_DAY) as i64);
     format!("{year:04}-{month:02}-{day:02}")
 }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn an_error_of_tls_is_found_however_it_is_wrapped() {
         let bare = io::Error::new(io::ErrorKind::InvalidData, Error::NoCertificatesPresented);
-        let expected = Some(tls_fault(TlsFaultKind::Other, "the server shows no certificate"));
+        let expected = Some(tls_fault(TlsFaultKind::Other, "the server sends no certificate"));
         assert_eq!(fault(&bare), expected);
         assert_eq!(fault(&io::Error::other(io::Error::other(bare))), expected);
         assert_eq!(fault(&io::Error::other("something else")), None);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_names_of_a_certificate_are_shown_as_people_write_them() {
         let named = |names: &[&str]| only_for(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(named(&[]), ", and names none as its subjectAltName");
+        assert_eq!(named(&[]), ", and has no subjectAltName");
         assert_eq!(named(&["DnsName(\"a.example\")"]), ", only for a.example");
         assert_eq!(named(&["DnsName(\"*.a.example\")", "IpAddress(::1)"]), ", only for *.a.example, ::1");
         assert_eq!(named(&["a", "b", "c", "d", "e", "f", "g"]), ", only for a, b, c, d, e and 2 more");

@@ -1,7 +1,7 @@
-//! TLS: trusted authorities, encrypted connections, and the meaning of errors. Verification is never off.
+//! TLS: trusted authorities, encrypted connections, and explanations of errors. Verification is always on.
 //!
-//! `connector` reads the user's certificates and makes connections, `recorder` keeps the certificates of servers for a probe,
-//! `fault` explains errors of rustls. Without the feature "tls", `absent` stands in for all of them.
+//! `connector` reads the user's certificates and opens connections, `recorder` keeps the certificates of servers for a
+//! probe, `fault` explains errors of rustls. Without the feature "tls", `absent` replaces all of them.
 
 #[cfg(not(feature = "tls"))]
 mod absent;
@@ -19,7 +19,7 @@ pub(crate) use self::connector::{Session, TlsConnector, check};
 #[cfg(feature = "tls")]
 pub(crate) use self::fault::fault;
 
-/// Why there is no encrypted connection.
+/// Why a TLS connection failed.
 #[cfg_attr(
     not(all(feature = "probe", feature = "tls")),
     allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
@@ -27,18 +27,18 @@ pub(crate) use self::fault::fault;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFault {
     pub(crate) kind: TlsFaultKind,
-    /// In words, with the names and dates that it is about.
+    /// Explanation with names and dates.
     pub(crate) what: String,
 }
 
 impl TlsFault {
-    /// Faults of certificates or of the protocol are permanent; all others are retryable.
+    /// Returns whether the fault is retryable. Faults of certificates or of the protocol are permanent.
     pub(super) fn is_passing(&self) -> bool {
         self.kind == TlsFaultKind::Passing
     }
 }
 
-/// The kinds of TLS faults that can be mended in different ways.
+/// Kinds of TLS faults, by their remedy.
 #[cfg_attr(
     not(all(feature = "probe", feature = "tls")),
     allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
@@ -54,8 +54,8 @@ pub(crate) enum TlsFaultKind {
     ClientCertificateWanted,
     ClientCertificateRefused,
     NoHttp2,
-    /// Another fault of certificates or of what the two sides can do.
+    /// Another fault of certificates or of the supported versions and ciphers.
     Other,
-    /// Neither: a later attempt may succeed.
+    /// A temporary fault: a later attempt may succeed.
     Passing,
 }

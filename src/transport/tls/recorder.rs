@@ -1,6 +1,6 @@
-//! A verifier for probes that keeps the server's certificate, valid or not.
+//! A certificate verifier for probes, which keeps the server's certificate even if it is invalid.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -8,9 +8,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use crate::process::lock;
 use crate::transport::SetupError;
 
-/// Keeps the certificate, and then verifies it as strictly as the exporter does.
+/// Keeps the certificate, then verifies it as strictly as the exporter does.
 #[derive(Debug)]
 pub(super) struct Recorder {
     seen: Mutex<Option<Vec<u8>>>,
@@ -26,7 +27,7 @@ impl Recorder {
     }
 
     pub(super) fn take(&self) -> Option<Vec<u8>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.seen).take()
     }
 }
 
@@ -39,7 +40,7 @@ impl ServerCertVerifier for Recorder {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
+        *lock(&self.seen) = Some(end_entity.to_vec());
         self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 

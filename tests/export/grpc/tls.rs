@@ -44,7 +44,7 @@ fn every_bad_certificate_is_refused_at_once_for_its_own_reason() {
         (ca.expired(), "has expired"),
         (ca.not_yet_valid(), "not valid yet"),
         (ca.wrong_host(), "not valid for host localhost"),
-        (ca.ca_as_leaf(), "of an authority, not of a server"),
+        (ca.ca_as_leaf(), "a CA certificate, not a server certificate"),
     ];
     for (identity, why) in &bad {
         let front = TlsFront::offering("h2", identity, receiver.grpc_address());

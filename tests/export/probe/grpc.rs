@@ -53,7 +53,7 @@ fn a_signal_that_the_collector_does_not_take_is_named() {
     receiver.always_for(Signal::Logs, Answer::grpc(12).message("unknown service"));
     let (stages, what, advice) = failure(&everything(&receiver));
     assert_eq!(stages, ["resolve", "connect", "http/2", "export", "export"]);
-    assert_eq!(what, "UNIMPLEMENTED: the server takes no logs");
+    assert_eq!(what, "UNIMPLEMENTED: the server does not accept logs");
     assert_eq!(advice, "give the collector a pipeline for logs, or do not send them there");
     let without = everything(&receiver).signals([Signal::Traces, Signal::Metrics]);
     assert!(probe(&without, PATIENCE).is_good());
@@ -104,7 +104,7 @@ fn a_wrong_port_is_recognized() {
     for (address, expected_what, expected_advice) in [
         (receiver.address(), "this port speaks HTTP/1", plain),
         (front.address(), "this port speaks TLS", "write https:// instead of http://"),
-        (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "something answers, but not in HTTP/2", ""),
+        (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "the response is not HTTP/2", ""),
         (saying(b""), "the server closed the connection without an answer", ""),
     ] {
         let (stages, what, advice) = failure(&traces(format!("http://{address}")));
@@ -172,10 +172,10 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let stages = ["resolve", "connect", "http/2"];
-            ends_in_time(&traces(format!("http://{silent}")), &stages, "nothing was answered in time");
+            ends_in_time(&traces(format!("http://{silent}")), &stages, "the request timed out");
         });
         let stages = ["resolve", "connect", "http/2", "export"];
-        ends_in_time(&traces(receiver.grpc_endpoint()), &stages, "nothing was answered in time");
+        ends_in_time(&traces(receiver.grpc_endpoint()), &stages, "the request timed out");
     });
 }
 

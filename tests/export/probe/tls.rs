@@ -47,7 +47,7 @@ fn a_client_certificate_that_is_asked_for_and_not_needed_is_no_fault() {
 #[test]
 fn a_server_does_not_speak_tls_only_if_its_first_byte_says_so() {
     let no_tls = "the server does not speak TLS";
-    let broken = "the server sends what is no valid TLS";
+    let broken = "the server sends invalid TLS";
     let closed = "the server closed the connection in the TLS handshake";
     for (said, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], no_tls),

@@ -1,6 +1,6 @@
 //! What must hold for the client's side of every connection.
 
-use crate::http2::conn::{Conn, End, Message, Progress, Response};
+use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 use crate::http2::connection::FrameBuffer;
 use crate::http2::frame::{HEAD_BYTES, Head, MIN_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
@@ -62,7 +62,7 @@ fn events(mut rest: &[u8]) -> impl Iterator<Item = Event<'_>> {
 }
 
 struct Run {
-    conn: Conn,
+    conn: ClientConnection,
     ends: Vec<End>,
     fault: Option<&'static str>,
     /// All that was written.
@@ -73,7 +73,7 @@ struct Run {
 
 impl Run {
     fn through(input: &[u8], split: Split) -> Self {
-        let conn = Conn::new();
+        let conn = ClientConnection::new();
         let model = Model::default();
         let mut run = Self { conn, ends: Vec::new(), fault: None, said: Vec::new(), message: None, model };
         run.write();

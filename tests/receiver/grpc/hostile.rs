@@ -49,9 +49,9 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
     let receiver = Receiver::start().unwrap();
     for (what, frames, code) in [
         ("no settings at first", frame(PING, 0, 0, &[0; 8]), PROTOCOL_ERROR),
-        ("settings of a wrong length", frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
-        ("a window that is too large", settings_frame(&[(4, u32::MAX)]), FLOW_CONTROL_ERROR),
-        ("a frame that is too long", [0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1].to_vec(), FRAME_SIZE_ERROR),
+        ("SETTINGS with a wrong length", frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
+        ("a flow-control window above 2^31-1", settings_frame(&[(4, u32::MAX)]), FLOW_CONTROL_ERROR),
+        ("a frame longer than 16 KiB", [0xff, 0xff, 0xff, DATA, 0, 0, 0, 0, 1].to_vec(), FRAME_SIZE_ERROR),
     ] {
         let mut client = Grpc::dial(&receiver);
         client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -64,7 +64,12 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
         ("data of a stream that was never begun", frame(DATA, 0, 1, b"x"), PROTOCOL_ERROR),
         ("a reset of one", frame(RESET, 0, 9, &[0; 4]), PROTOCOL_ERROR),
         ("an even stream", frame(HEADERS, END_HEADERS, 2, &head), PROTOCOL_ERROR),
-        ("more padding than frame", frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]), PROTOCOL_ERROR),
+        (
+            "a stream below an earlier one",
+            [frame(HEADERS, END_HEADERS, 5, &head), frame(HEADERS, END_HEADERS, 3, &head)].concat(),
+            PROTOCOL_ERROR,
+        ),
+        ("padding longer than its frame", frame(HEADERS, END_HEADERS | PADDED, 1, &[9, 0]), PROTOCOL_ERROR),
         ("a continuation of nothing", frame(CONTINUATION, END_HEADERS, 1, &head), PROTOCOL_ERROR),
         (
             "a header block that is broken off",
@@ -78,7 +83,7 @@ fn a_connection_ends_with_the_code_of_the_rule_that_was_broken() {
         ),
         ("headers twice", [begun.clone(), begun.clone()].concat(), PROTOCOL_ERROR),
         ("a promise", frame(5, END_HEADERS, 1, &[0; 4]), PROTOCOL_ERROR),
-        ("a window update of nothing", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), PROTOCOL_ERROR),
+        ("WINDOW_UPDATE with an increment of 0", frame(WINDOW_UPDATE, 0, 0, &[0; 4]), PROTOCOL_ERROR),
         (
             "a window that overflows",
             frame(WINDOW_UPDATE, 0, 0, &0x7fff_ffff_u32.to_be_bytes()),
@@ -129,6 +134,7 @@ fn floods_are_cut_off() {
     let receiver = Receiver::start().unwrap();
     let head = block(&fields(Signal::Traces));
     let opened = frame(HEADERS, END_HEADERS, 1, &head);
+    let trailers = block(&vec![("x".to_owned(), "y".to_owned())]);
     let closed = [opened.clone(), frame(RESET, 0, 1, &[0; 4])].concat();
     let endless = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[]).repeat(100)].concat();
     let long = [frame(HEADERS, 0, 1, &[]), frame(CONTINUATION, 0, 1, &[0; 16_384]).repeat(3)].concat();
@@ -141,7 +147,11 @@ fn floods_are_cut_off() {
         ("empty data", opened.clone(), frame(DATA, 0, 1, &[])),
         ("farewells", vec![], frame(GO_AWAY, 0, 0, &[0; 8])),
         ("window updates of a closed stream", closed.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
-        ("headers of a closed stream", closed.clone(), frame(HEADERS, END_HEADERS | END_STREAM, 1, &head)),
+        (
+            "trailers of a closed stream",
+            closed.clone(),
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers),
+        ),
         ("ends of a closed stream", closed.clone(), frame(DATA, END_STREAM, 1, &[])),
         ("data of a closed stream", closed, frame(DATA, 0, 1, b"x")),
         ("window updates of the connection", vec![], frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
@@ -263,7 +273,7 @@ fn the_calls_of_one_connection_share_a_bound_of_memory() {
     for stream in &streams[3..] {
         let reply = client.reply(*stream).unwrap();
         assert_eq!(reply.code(), 14);
-        assert!(reply.trailer("grpc-message").unwrap().contains("too much at a time"));
+        assert!(reply.trailer("grpc-message").unwrap().contains("exceed the memory limit"));
     }
     assert_still_serving(&receiver);
 }

@@ -276,6 +276,27 @@ fn a_metric_that_alone_is_too_large_for_the_collector_is_counted_point_by_point(
 }
 
 #[test]
+fn divides_a_metric_that_the_collector_found_too_large_at_the_next_collection() {
+    const MAX_BYTES: usize = 3000;
+    let world = World::new(Temporality::Cumulative, LONG);
+    let counter = world.meter.counter("orders");
+    (0..500).for_each(|customer| counter.add(1, &[("customer", customer)]));
+    let mut largest = 0;
+    for _ in 0..3 {
+        let flushed = world.handle.start_flush();
+        largest = 0;
+        while !flushed.is_over() {
+            let Some(sent) = world.gate.next_within(Duration::from_millis(5)) else { continue };
+            largest = largest.max(sent.body.len());
+            let too_large = Verdict::TooLarge { reason: "too large".to_owned() };
+            world.gate.answer(if sent.body.len() > MAX_BYTES { too_large } else { Verdict::Accepted });
+        }
+    }
+    let counts = world.counts();
+    assert!(largest <= MAX_BYTES && counts.delivered >= 500, "{largest} bytes at last: {counts}");
+}
+
+#[test]
 fn spans_keep_their_throttle_while_metrics_are_pushed() {
     let world = World::new(Temporality::Cumulative, Duration::from_millis(20));
     let scope = Arc::new(Scope::new(Signal::Traces, "shop", ""));

@@ -1,4 +1,4 @@
-//! A storage in memory that fails, tears writes and forgets what was not synced.
+//! A storage in memory with faults: calls fail, writes are torn, and unsynced data is lost.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeSet;
@@ -6,17 +6,17 @@ use std::rc::Rc;
 
 use super::*;
 
-/// Its clones are the same disk, so that it outlives a journal.
+/// Clones share the disk, which outlives a journal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(Rc<RefCell<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// As the process sees them.
+    /// Segments as the process sees them.
     files: BTreeMap<u64, Vec<u8>>,
-    /// As they were at their last sync. A removal is never synced.
+    /// Segments at their last sync. A removal is never synced.
     durable: BTreeMap<u64, Vec<u8>>,
-    /// Under other names.
+    /// Segments that were renamed.
     aside: BTreeMap<u64, Vec<u8>>,
     /// Bytes that cannot be read, by segment and offset, and the system's error.
     bad: BTreeMap<(u64, u64), i32>,
@@ -25,13 +25,13 @@ struct State {
     syncs: u64,
 }
 
-/// Lets a call fail.
+/// A fault of one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
-    /// The calls that succeed before.
+    /// Number of calls that succeed before it.
     pub(super) after: u8,
-    /// How much of its effect the call has nevertheless: the part of the bytes of an append in 256ths, and of all other
-    /// calls the whole from 128 on.
+    /// Part of its effect that the failed call still has: for an append, the part of the bytes in 256ths; for other
+    /// calls, all from 128 on.
     pub(super) effect: u8,
 }
 
@@ -44,12 +44,12 @@ impl Disk {
         self.state().fault = None;
     }
 
-    /// The calls that have failed.
+    /// Returns the number of failed calls.
     pub(super) fn faults(&self) -> u64 {
         self.state().faults
     }
 
-    /// The calls of `sync` that succeeded.
+    /// Returns the number of successful calls of `sync`.
     pub(super) fn syncs(&self) -> u64 {
         self.state().syncs
     }
@@ -58,7 +58,7 @@ impl Disk {
         self.state().files.iter().map(|(id, bytes)| (*id, bytes.len() as u64)).collect()
     }
 
-    /// The segments that were set aside.
+    /// Returns the segments that were set aside.
     pub(super) fn aside(&self) -> Vec<u64> {
         self.state().aside.keys().copied().collect()
     }
@@ -67,7 +67,7 @@ impl Disk {
         self.lens().iter().map(|(_, len)| len).sum()
     }
 
-    /// Changes the bytes of a segment from outside, which may be a new one.
+    /// Changes the bytes of a segment from outside. The segment may be new.
     pub(super) fn edit(&self, id: u64, change: impl FnOnce(&mut Vec<u8>)) {
         change(self.state().files.entry(id).or_default());
     }
@@ -77,7 +77,7 @@ impl Disk {
         self.state().bad.insert((id, offset), error);
     }
 
-    /// Forgets what was not synced, or a part of it, as the choices have it: they are numbers below the given one.
+    /// Simulates a power loss: drops all or a part of the unsynced data. `choose` returns numbers below its argument.
     pub(super) fn lose_power(&self, mut choose: impl FnMut(usize) -> usize) {
         let state = &mut *self.state();
         let ids: BTreeSet<u64> = state.files.keys().chain(state.durable.keys()).copied().collect();
@@ -108,7 +108,7 @@ impl Disk {
         self.0.borrow_mut()
     }
 
-    /// Does a call, or a part of it, and fails if it is its turn.
+    /// Performs a call, or a part of it if the call is to fail.
     fn call<T>(&self, act: impl FnOnce(&mut State, Option<u8>) -> io::Result<T>) -> io::Result<T> {
         let state = &mut *self.state();
         match state.fault.take() {
@@ -125,7 +125,7 @@ impl Disk {
         }
     }
 
-    /// The same for a call that takes place as a whole or not at all.
+    /// Like `call`, for a call that has all of its effect or none.
     fn whole<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         self.call(
             |state, effect| if effect.is_none_or(|effect| effect > 127) { act(state) } else { missing() },
@@ -146,7 +146,7 @@ impl Storage for Disk {
             if state.files.contains_key(&id) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            // A file of this name that was removed before does not come back.
+            // A removed file of this name does not return.
             state.durable.remove(&id);
             state.bad.retain(|(segment, _), _| *segment != id);
             state.files.insert(id, Vec::new());

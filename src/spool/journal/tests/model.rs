@@ -1,4 +1,4 @@
-//! The journal against plain lists, under random steps, faults, crashes and power loss.
+//! Model test: the journal against plain lists, under random steps, faults, crashes and power loss.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -20,20 +20,20 @@ enum Step {
         cut: usize,
     },
     Next(Signal),
-    /// Asks until the oldest entry is read, or has failed too often.
+    /// Calls `next` until the oldest entry is read, or has failed too often.
     Insist(Signal),
-    /// An entry cannot be read any more, whatever follows.
+    /// Makes an entry unreadable for good.
     Spoil(Signal, usize),
     Done(Signal),
     PutBack(Signal),
-    /// Moves the clock, back as well.
+    /// Moves the clock forward or back.
     Wait(i64),
     Expire,
     Sync,
     Fault(Fault),
-    /// The process ends: all that was written is there for the next one.
+    /// The process dies. All written data is there for the next one.
     Crash,
-    /// The machine ends: what was not synced may be there, in part, or not. The number seeds the choices.
+    /// Power loss: unsynced data may be there, in part, or not. The number seeds the choices.
     PowerLoss(u64),
 }
 
@@ -58,24 +58,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// What lies under a journal and outlives it.
+/// The storage of a journal, which outlives the journal.
 trait Medium {
     type Storage: Storage;
     fn storage(&self) -> Self::Storage;
-    /// A storage of nothing, which keeps no lock.
+    /// Returns an empty storage without locks.
     fn nothing(&self) -> Self::Storage;
-    /// All segments, and their bytes.
+    /// Returns all segments and their bytes.
     fn contents(&self) -> (usize, u64);
-    /// The calls that have failed.
+    /// Returns the number of failed calls.
     fn faults(&self) -> u64 {
         0
     }
     fn arm(&self, _fault: Option<Fault>) {}
-    /// Returns whether there is such a thing.
+    /// Returns whether the storage supports this.
     fn spoil(&self, _segment: u64, _offset: u64) -> bool {
         false
     }
-    /// Returns whether there is such a thing.
+    /// Returns whether the storage supports this.
     fn lose_power(&self, _seed: u64) -> bool {
         false
     }
@@ -122,7 +122,7 @@ impl Medium for Disk {
     }
 }
 
-/// A directory of its own, removed at the end.
+/// A temporary directory.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -160,18 +160,18 @@ impl Medium for Directory {
     }
 }
 
-/// An entry that was appended.
+/// An appended entry.
 #[derive(Debug, Clone)]
 struct Item {
     header: Header,
     body: Vec<u8>,
-    /// Whether a sync has covered it since.
+    /// True if a later sync has covered it.
     is_synced: bool,
-    /// Whether power loss has changed the body.
+    /// True if a power loss has changed the body.
     is_damaged: bool,
-    /// Whether the disk cannot read the body any more.
+    /// True if the body cannot be read any more.
     is_spoiled: bool,
-    /// Where it was appended to; of one that failed, nowhere.
+    /// Place of the entry; `None` if the append failed.
     segment: Option<u64>,
     state: State,
 }
@@ -180,22 +180,22 @@ struct Item {
 enum State {
     Pending,
     Settled,
-    /// Settled, but its mark may be missing, as a call failed.
+    /// Settled, but the mark may be missing because a call failed.
     PerhapsUnmarked,
 }
 
 struct Model<M: Medium> {
     medium: M,
     journal: Journal<M::Storage>,
-    /// All that were ever appended, known by their number.
+    /// All appended entries, by number.
     items: Vec<Item>,
-    /// The numbers of those that are pending, oldest first.
+    /// Numbers of the pending entries, oldest first.
     lanes: [Vec<usize>; Signal::COUNT],
     is_in_hand: [bool; Signal::COUNT],
-    /// Of each signal, the reads of the oldest in a row that have failed.
+    /// Consecutive failed reads of each signal's oldest entry.
     failed_reads: [u32; Signal::COUNT],
     now_ms: i64,
-    /// The faults when the journal was opened, and the bytes that it found.
+    /// Number of faults when the journal was opened, and the bytes that it found.
     opened: (u64, u64),
     left_alone: Vec<u64>,
     had_fault_or_power_loss: bool,
@@ -291,9 +291,9 @@ impl<M: Medium> Model<M> {
         let (front, back) = body.split_at(cut.min(len));
         let now_ms = self.now_ms as u64;
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
-        // Nothing but its own entries keeps a signal from room.
+        // Only its own entries limit a signal.
         let bytes = self.own_bytes(signal);
-        // What fails is an item without a body: its number is not used again, and it must never be found.
+        // A failed append is an item without a body: its number is not used again, and it must never be found.
         let (mut state, mut segment) = (State::Settled, None);
         match self.journal.append(signal, records, &[front, back], now_ms, |_| ()) {
             Ok(()) => {
@@ -313,8 +313,8 @@ impl<M: Medium> Model<M> {
         self.items.push(Item { header, body, is_synced, is_damaged, is_spoiled, segment, state });
     }
 
-    /// Bytes of the segments that were made for a signal, and of those that are left alone. Earlier processes may have left segments
-    /// of several signals.
+    /// Bytes of the segments of a signal, and of those that are left alone. Earlier processes may have left segments of
+    /// several signals.
     fn own_bytes(&self, signal: Signal) -> u64 {
         self.journal.left_alone + self.journal.bytes_of(signal)
     }
@@ -391,11 +391,11 @@ impl<M: Medium> Model<M> {
         self.items[number].state = if has_failed { State::PerhapsUnmarked } else { State::Settled };
     }
 
-    /// The next process, after power loss if there is a seed.
+    /// Starts the next process, after a power loss if there is a seed.
     fn reopen(&mut self, power_loss: Option<u64>) {
         let is_power_loss = power_loss.is_some_and(|seed| self.medium.lose_power(seed));
         self.journal = Journal::open(self.medium.nothing(), LIMITS).expect("nothing fails").0;
-        // A fault that is armed meets the opening. That process ends at once.
+        // A pending fault hits the opening. That process ends at once.
         let _ = Journal::open(self.medium.storage(), LIMITS);
         self.medium.arm(None);
         self.opened = (self.medium.faults(), self.medium.contents().1);
@@ -413,7 +413,7 @@ impl<M: Medium> Model<M> {
         }
     }
 
-    /// Compares what the new journal holds with what it should, and goes on from there.
+    /// Compares the new journal with the model, and continues from there.
     fn find(&mut self, signal: Signal, is_power_loss: bool) {
         let slots: Vec<Slot> = self.journal.lanes[signal as usize].slots.iter().copied().collect();
         let mut found = Vec::new();
@@ -439,7 +439,7 @@ impl<M: Medium> Model<M> {
         let is_lost = |number: &&usize| !found.contains(number);
         for number in before.iter().filter(is_lost) {
             let is_spoiled = |other: &Item| other.is_spoiled && other.segment == self.items[*number].segment;
-            // damage, and behind it what cannot be read: the segment is left alone
+            // Damage followed by unreadable bytes: the segment is left alone.
             let is_left_alone = self.items[*number].segment.is_some_and(|id| self.left_alone.contains(&id))
                 && self.had_fault_or_power_loss
                 && self.items.iter().any(is_spoiled);

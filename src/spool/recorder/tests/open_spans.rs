@@ -1,10 +1,9 @@
-//! What is found of spans that were open, at every instruction at which their process may be killed.
+//! Recovery of open spans after a kill at every single instruction.
 
 use super::*;
 use crate::record::{SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId, Value};
 
-/// What is done with a span, one thing after the other: what is new, what changes bytes that are there, and what makes the
-/// record shorter.
+/// Steps of a span: additions, changes of existing bytes, and steps that make the record shorter.
 const STEPS: [fn(&mut SpanRecord); 14] = [
     |span| span.begin(&head("first", 1)),
     |span| span.set("a", Value::Int(1)),
@@ -44,9 +43,9 @@ fn scope() -> Arc<Scope> {
     Arc::new(Scope::new(Signal::Traces, "shop", "1.0"))
 }
 
-/// The request that is made of the open spans in the file, if there are any.
+/// Returns the request with the open spans of the file, if there are any.
 fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
-    let mut left = Leftover::read(path, [1; 16]).map_err(|why| why.to_string())?;
+    let mut left = OrphanedQueue::read(path, [1; 16]).map_err(|why| why.to_string())?;
     let request = left.next(Signal::Traces);
     match left.damaged {
         0 => Ok(request.map_or_else(Vec::new, |request| request.body)),
@@ -54,7 +53,7 @@ fn interrupted(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The same after these steps, of a file that was written at once.
+/// Returns the expected request after these steps, from a file that was written at once.
 fn expected_after(steps: usize) -> Vec<u8> {
     let folder = Folder::new(&format!("expected-{steps}"));
     let recorder = create(&folder.0, 0);
@@ -109,7 +108,7 @@ fn an_open_span_is_found_as_it_was_before_or_after_a_step_and_never_torn() {
     let right = watch(test, "", &expected);
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 1_000 && right.faults == 0, "{right:?}");
-    // the control: such faults are seen
+    // Control: the test detects such faults.
     for wrong in ["open span", "changed in place"] {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults", watched.faults);
@@ -117,7 +116,7 @@ fn an_open_span_is_found_as_it_was_before_or_after_a_step_and_never_torn() {
     }
 }
 
-/// A recorder with one open span of these steps, which is kept open.
+/// Creates a recorder with one span of these steps, which stays open.
 fn one_open_span(folder: &Folder, steps: usize) -> (Arc<Recorder>, SpanRecord) {
     let recorder = create(&folder.0, 2);
     let mut span = SpanRecord::default();
@@ -152,7 +151,7 @@ fn a_span_that_grows_too_large_is_found_as_it_was_before() {
 #[test]
 fn a_span_that_outgrows_what_can_be_sent_is_found_as_it_was_before() {
     let mut outgrown = 0;
-    // with each of these, the room ends at another byte of the event
+    // With each length, the room ends at another byte of the event.
     for most in 300..600 {
         let folder = Folder::new("outgrown");
         let (_recorder, mut span) = one_open_span(&folder, 0);
@@ -178,12 +177,12 @@ fn a_span_that_has_reached_the_queue_is_not_found_as_interrupted_as_well() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, 0);
     chunk.move_to(recorder.take(Signal::Traces, frame.len() + scope().run_header().len()).unwrap());
     chunk.append(&scope(), &frame, 1);
-    let mut left = Leftover::read(&folder.recorder(), [1; 16]).unwrap();
+    let mut left = OrphanedQueue::read(&folder.recorder(), [1; 16]).unwrap();
     let request = left.next(Signal::Traces).unwrap();
     assert_eq!(request.records, 1, "the chunk");
     assert_eq!(left.next(Signal::Traces), None);
     left.settle(&request.place).unwrap();
-    let settled = Leftover::read(&folder.recorder(), [1; 16]).unwrap();
+    let settled = OrphanedQueue::read(&folder.recorder(), [1; 16]).unwrap();
     assert!(!settled.has(Signal::Traces), "neither the chunk nor the span");
 }
 
@@ -192,7 +191,7 @@ fn spans_that_are_open_when_the_exporter_ends_and_after_another_boot_do_not_coun
     let folder = Folder::new("closed");
     let (recorder, _span) = one_open_span(&folder, 2);
     let path = folder.recorder();
-    let of_other_boot = Leftover::read(&path, [2; 16]).unwrap();
+    let of_other_boot = OrphanedQueue::read(&path, [2; 16]).unwrap();
     assert!(!of_other_boot.has(Signal::Traces));
     assert!(!interrupted(&path).unwrap().is_empty());
     recorder.close();

@@ -9,12 +9,12 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
     fields.iter().map(field).collect()
 }
 
-/// What an answer of nothing but trailers means.
+/// Returns the verdict on a trailers-only response.
 fn trailers(pairs: &[(&str, &str)]) -> Verdict {
     judge(&Response { status: 200, head: fields(pairs), ..Response::default() }, TARGET)
 }
 
-/// What this body means behind a status of 0.
+/// Returns the verdict on this body with status 0.
 fn success(body: &[u8]) -> Verdict {
     let head = fields(&[("content-type", "application/grpc")]);
     let trailers = fields(&[("grpc-status", "0")]);
@@ -81,7 +81,7 @@ fn every_status_has_its_verdict() {
     assert_eq!(trailers(&[("grpc-status", "14")]), later("UNAVAILABLE"), "it need not say why");
 }
 
-/// A server that cannot unpack says that it cannot do the call, though it takes the signal.
+/// A server that cannot decompress answers UNIMPLEMENTED, although it accepts the signal.
 #[test]
 fn a_server_that_cannot_unpack_is_no_server_without_the_signal() {
     for said in [
@@ -89,7 +89,7 @@ fn a_server_that_cannot_unpack_is_no_server_without_the_signal() {
         "Content is compressed with `gzip` which isn't supported",
     ] {
         let expected =
-            format!("UNIMPLEMENTED: {said}; does the server take gzip? try compression = \"none\"");
+            format!("UNIMPLEMENTED: {said}; does the server accept gzip? try compression = \"none\"");
         assert_eq!(trailers(&[("grpc-status", "12"), ("grpc-message", said)]), refused(&expected));
     }
 }
@@ -158,7 +158,7 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
     assert_eq!(success(b"\0\0\0\0\x02\x0a\x00"), Verdict::Accepted);
     let partly = Verdict::AcceptedPartly { rejected: 7, message: "old".to_owned() };
     assert_eq!(success(b"\0\0\0\0\x09\x0a\x07\x08\x07\x12\x03old"), partly);
-    // a second message changes nothing
+    // A second message changes nothing.
     assert_eq!(success(&[0; 10]), Verdict::Accepted);
     for (body, warning) in [
         (&b""[..], "the answer has no message"),
@@ -174,12 +174,12 @@ fn a_status_of_0_is_success_whatever_the_message_looks_like() {
     }
 }
 
-/// Of which no more is kept than the first 64 KiB, packed or not.
+/// Of a long response, only the first 64 KiB are kept, compressed or not.
 #[test]
 #[cfg(feature = "gzip")]
 fn what_a_long_answer_rejects_is_counted() {
     crate::config::demand::GZIP.raise();
-    // one that can be packed, and one that cannot
+    // One compressible and one incompressible message.
     let random = (0..40_000_u32).map(|n| format!("old {}", n.wrapping_mul(2_654_435_761).rotate_left(n)));
     for (is_packed, text) in
         [(false, "old ".repeat(25_000)), (true, "old ".repeat(25_000)), (true, random.collect())]
@@ -237,7 +237,7 @@ fn what_the_details_say_stands_in_for_a_message_that_is_missing() {
     assert_eq!(both, refused("INVALID_ARGUMENT: outer"));
 }
 
-/// What servers really say of a request that is too large for them.
+/// Real messages of servers for a request that is too large.
 #[test]
 fn a_request_that_is_too_large_is_distinguished_from_one_that_comes_too_early() {
     for (status, said_by, message) in [

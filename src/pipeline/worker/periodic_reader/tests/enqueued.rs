@@ -94,3 +94,31 @@ fn halves_of_metrics_from_outside_are_not_replaced_either() {
     let counts = world.counts();
     assert_eq!((counts.delivered, counts.superseded), (4, 0), "{counts}");
 }
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn counts_enqueued_metrics_as_spooled_though_others_were_collected() {
+    let name = format!("standpipe-collected-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_dir_all(&directory);
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.spool = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
+    });
+    world.meter.counter("orders").add(1, ());
+    let flushed = world.handle.start_flush();
+    assert_eq!(world.accept(), orders(1));
+    assert!(flushed.ends_within(PATIENCE));
+    // The second snapshot is still at the gate when the counters are closed, and the enqueued points are in the queue.
+    let _flushed = world.handle.start_flush();
+    world.gate.next();
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(3), 3, &Wait::FromNow);
+    world.handle.start_stop(Instant::now());
+    world.handle.finish_stop();
+    let counts = world.counts();
+    assert_eq!((counts.spooled, counts.dropped.shutdown, counts.delivered), (3, 1, 1), "{counts}");
+    world.accept();
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
+    drop(world);
+    std::fs::remove_dir_all(directory).unwrap();
+}

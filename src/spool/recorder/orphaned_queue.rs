@@ -1,5 +1,14 @@
-//! What a flight recorder of another process holds: read from the file, as its memory may be anything by now, and never
-//! trusted.
+//! The queue of a dead process, read from its flight recorder file.
+//!
+//! The file is read by `read(2)`, not mapped: values cannot change between check and use, and a truncated file causes
+//! an error instead of SIGBUS. Nothing in the file is trusted; lengths are checked against the layout, and each damaged
+//! part is counted.
+//!
+//! # Proof
+//! A chunk that the worker has sealed is proven by its CRC32C. An unsealed chunk was being filled when the process
+//! died: its committed bytes are complete, because the bytes are stored before the length, and its well-formed frames
+//! are believed. After another boot of the system, only the checksum counts: pages may have reached the disk in any
+//! order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -26,35 +35,34 @@ use crate::spool::directory::instance_name;
 use crate::spool::segment::Place as EntryPlace;
 use crate::spool::storage::{check_file_size, open_own};
 
-/// The chunks in the file of a dead process, oldest first. Only [`settle`](Self::settle),
-/// [`note_settled`](Self::note_settled) and [`release_free_slots`](Self::release_free_slots) change the file: to read it, even
-/// while its process lives, is safe.
+/// The chunks in the file of a dead process. Only [`settle`](Self::settle), [`note_settled`](Self::note_settled) and
+/// [`release_free_slots`](Self::release_free_slots) change the file, so it can be read while its process lives.
 #[derive(Debug)]
-pub(crate) struct Leftover {
-    /// Where its file is, which is open only while it is read or written.
+pub(crate) struct OrphanedQueue {
+    /// Path of the file, which is open only while it is read or written.
     path: PathBuf,
     pub(crate) header: Header,
     resource: Vec<u8>,
-    chunks: VecDeque<LeftChunk>,
-    /// The spans that were open, and the numbers of their places.
+    chunks: VecDeque<OrphanedChunk>,
+    /// Spans that were open, with the numbers of their places.
     interrupted: BTreeMap<SpanId, (u32, InterruptedSpan)>,
-    /// When the process was last known to live, in nanoseconds since 1970.
+    /// Last time that the process is known to have lived, in nanoseconds since 1970.
     last_alive: u64,
-    /// Whether the system was started again since: then only checksums prove what is there.
+    /// True if the system was booted since: then only checksums prove contents.
     is_of_other_boot: bool,
-    /// Records that were in segments when the process died, by signal, or fewer.
+    /// Lower bound of the records that were in segments when the process died, by signal.
     pub(crate) spooled: [u64; Signal::COUNT],
-    /// Chunks and open spans in which something could not be read.
+    /// Number of chunks and open spans with damage.
     pub(crate) damaged: u64,
-    /// Records in them that are lost, by signal, and bytes in which an unknown number of others is.
+    /// Lost records of these by signal, and bytes that held an unknown number of others.
     pub(crate) lost: [u64; Signal::COUNT],
     pub(crate) lost_bytes: u64,
-    /// Chunks that may not have reached the disk before the system was started again.
+    /// Number of chunks that may not have reached the disk before the system was booted again.
     pub(crate) unproven: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LeftChunk {
+struct OrphanedChunk {
     number: u32,
     signal: Signal,
     order: u32,
@@ -62,31 +70,31 @@ struct LeftChunk {
     settled: u32,
     sealed: u32,
     checksum: u32,
-    /// As far as the entry there has its records, if it was written.
+    /// End of the bytes that the entry at `entry` contains, if that entry was written.
     spooled: u32,
     entry: EntryPlace,
 }
 
-/// Where the records of a request are.
+/// Where the records of a request are in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// `None` for spans that were open.
+    /// Slot of the chunk; `None` for spans that were open.
     pub(crate) slot: Option<u32>,
-    /// Of spans that were open, or that are in the slot as well.
+    /// Places of spans that were open, or that ended and are in the slot as well.
     open_spans: Vec<u32>,
 }
 
 /// Records of one chunk, or spans that were open, as a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LeftRequest {
+pub(crate) struct OrphanedRequest {
     pub(crate) place: Place,
     pub(crate) records: u64,
-    /// An `Export…ServiceRequest`.
+    /// An encoded `Export…ServiceRequest`.
     pub(crate) body: Vec<u8>,
 }
 
-impl Leftover {
-    /// Reads what the file says about its chunks.
+impl OrphanedQueue {
+    /// Reads the headers of the file. The chunks themselves are read by [`next`](Self::next).
     pub(crate) fn read(path: &Path, boot_id: [u8; 16]) -> Result<Self, Unreadable> {
         let file = open_own(path, OpenOptions::new().read(true))?;
         let bytes = file.metadata()?.len();
@@ -98,7 +106,7 @@ impl Leftover {
         if is_cut {
             return Err(Unreadable::Damaged);
         }
-        // The length itself may have a flipped bit: then a usual resource is within the first page behind it.
+        // The length may have a flipped bit. A usual resource fits in one page, so at least a page is read.
         let claimed = Header::read(&page).map_or(0, |header| header.resource_bytes as usize).max(PAGE);
         let mut resource = vec![0; bytes.saturating_sub(PAGE as u64).min(claimed as u64) as usize];
         file.read_exact_at(&mut resource, PAGE as u64)?;
@@ -114,7 +122,7 @@ impl Leftover {
         file.read_exact_at(&mut slot_headers, header.slot_headers_at() as u64)?;
         let (mut chunks, mut damaged) = (Vec::new(), 0);
         for (number, slot) in (0u32..).zip(slot_headers.chunks_exact(SLOT_HEADER_BYTES)) {
-            match LeftChunk::read(number, slot, header.slots) {
+            match OrphanedChunk::read(number, slot, header.slots) {
                 Some(chunk) => chunks.extend(chunk.filter(|chunk| chunk.committed > chunk.settled)),
                 None => damaged += 1,
             }
@@ -130,14 +138,14 @@ impl Leftover {
             interrupted: BTreeMap::new(),
             last_alive: 0,
             is_of_other_boot,
-            // which of two files reached the disk last, nobody knows after another start of the system
+            // After another boot it is unknown whether the recorder or the segments reached the disk last.
             spooled: if is_of_other_boot { [0; Signal::COUNT] } else { Signal::ALL.map(spooled) },
             damaged,
             lost: [0; Signal::COUNT],
             lost_bytes: damaged * SLOT_BYTES as u64,
             unproven: 0,
         };
-        // what has no checksum proves nothing after another start of the system
+        // Open spans have no checksum, so they prove nothing after another boot.
         let is_closed = decode_codeword(word(&page, READY_AT / 4)) == decode_codeword(CLOSED);
         if !is_closed && !is_of_other_boot {
             let alive = unguard(word(&page, ALIVE_AT / 4)).unwrap_or(0);
@@ -175,8 +183,9 @@ impl Leftover {
         Ok(())
     }
 
-    /// Leaves out the records that an entry of a segment has as well, as `has_entry` finds: their process died between the write
-    /// of the entry and its note here. Returns the slots that these are in, and how many bytes of each are settled so.
+    /// Removes the records that are also in an entry of a segment, according to `has_entry`: the process died after it
+    /// wrote the entry and before it settled the slot. Returns these slots, each with the number of bytes that are now
+    /// settled.
     ///
     /// # Errors
     /// Those of `has_entry`.
@@ -186,7 +195,7 @@ impl Leftover {
     ) -> io::Result<Vec<(u32, u32)>> {
         let (mut last, mut left) = (None, Vec::new());
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.spooled > chunk.settled) {
-            // to know that takes a look at all of the entry
+            // `has_entry` reads the whole entry, and adjacent chunks often share one.
             let is_there = match last {
                 Some((place, is_there)) if place == chunk.entry => is_there,
                 _ => has_entry(chunk.entry)?,
@@ -201,10 +210,10 @@ impl Leftover {
         Ok(left)
     }
 
-    /// Has the file say of slots how many bytes of each are settled.
+    /// Stores in the file how many bytes of these slots are settled.
     ///
     /// # Errors
-    /// When it cannot be written: the next process may send them once more.
+    /// When the file cannot be written: the next process may send the records once more.
     pub(crate) fn note_settled(&self, slots: &[(u32, u32)]) -> io::Result<()> {
         if slots.is_empty() {
             return Ok(());
@@ -217,8 +226,8 @@ impl Leftover {
         })
     }
 
-    /// Takes as many spans that were open as one chunk could hold.
-    fn next_interrupted(&mut self) -> Option<LeftRequest> {
+    /// Takes interrupted spans for one request, as many as a chunk could hold.
+    fn next_interrupted(&mut self) -> Option<OrphanedRequest> {
         let (mut numbers, mut spans) = (Vec::new(), Vec::new());
         while let Some((_, (number, span))) = self.interrupted.pop_first() {
             numbers.push(number);
@@ -235,11 +244,11 @@ impl Leftover {
         });
         let (body, records) = (request_of(scopes), spans.len() as u64);
         let place = Place { slot: None, open_spans: numbers };
-        (records > 0).then_some(LeftRequest { place, records, body })
+        (records > 0).then_some(OrphanedRequest { place, records, body })
     }
 
-    /// Gives the room of free slots back to the file system: a process that dies again and again leaves what it had, and not
-    /// a whole recorder each time. Where something is damaged, a slot may only seem to be free.
+    /// Returns the blocks of free slots to the file system, so that a program that crashes in a loop does not leave a
+    /// whole recorder each time. Does nothing if the recorder is damaged, because a slot may then only seem to be free.
     #[allow(unsafe_code)]
     pub(crate) fn release_free_slots(&self) {
         if self.damaged > 0 {
@@ -262,13 +271,13 @@ impl Leftover {
         }
     }
 
-    /// Bytes that the file takes.
+    /// Returns the disk space of the file.
     pub(crate) fn bytes(&self) -> u64 {
         fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
-    /// Takes the records of the next chunk of a signal. What cannot be read is counted and left out.
-    pub(crate) fn next(&mut self, signal: Signal) -> Option<LeftRequest> {
+    /// Takes the records of the oldest chunk of a signal as a request. Damaged records are counted and left out.
+    pub(crate) fn next(&mut self, signal: Signal) -> Option<OrphanedRequest> {
         while let Some(at) = self.chunks.iter().position(|chunk| chunk.signal == signal) {
             let chunk = self.chunks.remove(at)?;
             if let Some(request) = self.request(&chunk) {
@@ -278,7 +287,7 @@ impl Leftover {
         if signal == Signal::Traces { self.next_interrupted() } else { None }
     }
 
-    fn request(&mut self, chunk: &LeftChunk) -> Option<LeftRequest> {
+    fn request(&mut self, chunk: &OrphanedChunk) -> Option<OrphanedRequest> {
         let mut data = vec![0; chunk.committed as usize];
         let at = self.header.data_at() as u64 + u64::from(chunk.number) * SLOT_BYTES as u64;
         let file = open_own(&self.path, OpenOptions::new().read(true));
@@ -287,7 +296,8 @@ impl Leftover {
             self.lost_bytes += u64::from(chunk.committed - chunk.settled);
             return None;
         }
-        // no bit of the data changes a single one of the checksum: that one has flipped itself
+        // A flipped bit in the data changes several bits of a CRC. If a single bit differs, the stored checksum has
+        // flipped.
         let is_proven =
             chunk.sealed == chunk.committed && (checksum([&data[..]]) ^ chunk.checksum).count_ones() <= 1;
         let proof = match is_proven {
@@ -301,7 +311,7 @@ impl Leftover {
         };
         let mut open_spans = Vec::new();
         if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
-            // A span that is in a chunk had ended: its process died before it could free the span's place.
+            // A span in a chunk has ended. The process died before it freed the span's place.
             let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
             open_spans.extend(frames(&data).filter_map(span_id_of).filter_map(ended));
         }
@@ -310,10 +320,10 @@ impl Leftover {
         self.lost[chunk.signal as usize] += lost_records;
         self.lost_bytes += lost_bytes as u64;
         let place = Place { slot: Some(chunk.number), open_spans };
-        (records > 0).then_some(LeftRequest { place, records, body })
+        (records > 0).then_some(OrphanedRequest { place, records, body })
     }
 
-    /// The collector has answered: what is there is not to be sent again.
+    /// Frees the places of a request that the collector has answered.
     pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
         let file = open_own(&self.path, OpenOptions::new().write(true))?;
         let clear = |(at, word): (usize, u32)| {
@@ -323,7 +333,7 @@ impl Leftover {
         let open_span =
             |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
         let slot = |number| (self.slot_header_at(number), FREE);
-        // the slot last: while it is there, the spans in it are known to have ended
+        // The slot last: while it is in use, the ended spans in it are known to have ended.
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 
@@ -331,24 +341,25 @@ impl Leftover {
         self.header.slot_headers_at() + number as usize * SLOT_HEADER_BYTES
     }
 
-    /// Whether there is something of this signal that was not taken yet.
+    /// Returns whether records of this signal are left to take.
     pub(crate) fn has(&self, signal: Signal) -> bool {
         self.chunks.iter().any(|chunk| chunk.signal == signal)
             || signal == Signal::Traces && !self.interrupted.is_empty()
     }
 }
 
-impl LeftChunk {
-    /// How many slots its records take.
+impl OrphanedChunk {
+    /// Returns the number of slots that the records occupy.
     fn slots(&self) -> u32 {
         self.committed.div_ceil(SLOT_BYTES as u32)
     }
 
-    /// Reads the header of a slot: no chunk if the slot is free, and `None` if no recorder wrote that.
+    /// Reads the header of a slot. Returns `Some(None)` for a free slot, and `None` for a header that no recorder
+    /// wrote.
     fn read(number: u32, header: &[u8], all_slots: u32) -> Option<Option<Self>> {
         let Some(&signal) = Signal::ALL.get(decode_codeword(word(header, 0))?) else { return Some(None) };
         let number_at = |at| unguard(word(header, at));
-        // a chunk that is sealed does not grow
+        // A sealed chunk does not grow, so its sealed length replaces a damaged `committed`.
         let (sealed, committed) = (number_at(5), number_at(1));
         let committed = committed.or(sealed.filter(|sealed| *sealed > 0))?;
         let entry = number_at(8).zip(number_at(9));
@@ -357,7 +368,7 @@ impl LeftChunk {
             number,
             signal,
             committed,
-            // what is unknown may be sent once more
+            // If the number is unknown, the records may be sent twice.
             settled: number_at(2).filter(|settled| *settled <= committed).unwrap_or(0),
             order: number_at(3).unwrap_or(0),
             sealed: sealed.unwrap_or(0),
@@ -382,19 +393,24 @@ fn word(header: &[u8], at: usize) -> u32 {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
     Checksum,
-    /// The process died before it wrote a checksum: what is well-formed is believed.
+    /// The process died before it sealed the chunk: well-formed frames are believed.
     Framing,
     None,
 }
 
-/// Makes a request of the records of a chunk from `settled` on. Returns its body and records; the records that are lost; and
-/// the bytes at the end in which no record can be told from the next.
-fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((Vec<u8>, u64), u64, usize) {
+/// Builds a request from the records of a chunk behind `settled`. Returns its body and number of records, the number of
+/// lost records, and the bytes at the end in which no frame can be found.
+fn rebuild(
+    chunk: &OrphanedChunk,
+    data: &[u8],
+    resource: &[u8],
+    proof: Proof,
+) -> ((Vec<u8>, u64), u64, usize) {
     let (end, damaged) = match proof {
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),
     };
-    // in the middle of a frame, it is wrong: better twice than never
+    // An offset inside a frame is damaged. Sending records twice is better than losing them.
     let mut starts = offsets(&data[..end]).map(|(start, _)| start);
     let settled = chunk.settled as usize;
     let settled = if settled >= end || starts.any(|at| at == settled) { settled } else { 0 };
@@ -426,8 +442,8 @@ fn rebuild(chunk: &LeftChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((V
     ((request_of(scopes), records), lost_records, data.len() - read.max(settled))
 }
 
-/// Returns how far the frames of a chunk can be told from each other, and where the only damaged one begins, if one is
-/// damaged. The length of a damaged frame is believed if all others are intact: then it leads from one to the next.
+/// Returns the end of the frames that can be found in a chunk, and the offset of the damaged frame if exactly one is
+/// damaged. The length of that frame is believed if all frames behind it are intact.
 fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
     let (mut end, mut damaged) = (0, None);
     for (start, frame) in offsets(data) {
@@ -452,7 +468,7 @@ fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
     }
 }
 
-/// The frames, each with its offset.
+/// Returns the frames with their offsets.
 fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     frames(data).scan(0, |end, frame| {
         let start = std::mem::replace(end, *end + frame.len());
@@ -462,10 +478,10 @@ fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 /// Framed records of one scope.
 struct ScopeRecords<'a> {
-    /// The fields in front of the scope, and those in front of the records.
+    /// Encoded fields that precede the scope, and encoded fields that precede the records.
     resource: &'a [u8],
     scope: &'a [u8],
-    /// Whether both are intact.
+    /// True if both are intact.
     is_whole: bool,
     records: Vec<u8>,
 }

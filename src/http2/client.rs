@@ -1,7 +1,8 @@
-//! The client's side of a connection, without a socket: bytes in, bytes and the end of a call out.
+//! The client's side of a connection, pure: bytes in, bytes and the end of a call out.
 //!
-//! There is one call at a time. The owner of the socket repeats: [`send`](Conn::send), write
-//! [`output`](Conn::output), read, [`receive`](Conn::receive), until [`take_end`](Conn::take_end) gives something.
+//! There is one call at a time, because one worker sends. The owner of the socket repeats
+//! [`send`](ClientConnection::send), write [`output`](ClientConnection::output), read and
+//! [`receive`](ClientConnection::receive), until [`take_end`](ClientConnection::take_end) returns the end of the call.
 
 mod call;
 #[cfg(test)]
@@ -14,19 +15,20 @@ use super::flow_control::INITIAL_WINDOW;
 use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
-/// All fields of an answer's head or trailers, each with 32 bytes on top.
+/// Maximum size of a response's headers or trailers, by the count of section 6.5.2: 32 bytes for each field plus its
+/// text.
 const HEADER_LIST_BYTES: usize = 32 << 10;
-/// Frames during a call that bring it no further: pings, settings, empty data. An honest server sends a few.
+/// Maximum frames without effect during a call: pings, settings, empty data. An honest server sends a few.
 const MAX_NOISE: u32 = 10_000;
-/// Data is framed up to this, then it must be written.
+/// Output size at which framing stops until the output is written.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// Servers give back what they took when half of the window is used up, or three quarters.
+/// Send window that suffices for a new call. Servers return credit once half or three quarters of the window are used.
 const MIN_ROOM: usize = INITIAL_WINDOW as usize / 8;
-/// How much of the debug data of a GOAWAY is kept.
+/// Bytes of a GOAWAY's debug data that are kept.
 const GO_AWAY_BYTES: usize = 200;
 
-/// The client's side of a connection, from its preface to whatever ends it.
-pub(crate) struct Conn {
+/// The client's side of a connection, from its preface to its end.
+pub(crate) struct ClientConnection {
     connection: Connection,
     call: Option<Call>,
     next_stream: u32,
@@ -34,27 +36,28 @@ pub(crate) struct Conn {
     is_broken: bool,
 }
 
-/// How far the sending of a message has come.
+/// What the sending of a message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is more to be framed once the output was written.
+    /// The output must be written; then more can be framed.
     GoesOn,
-    /// It is the server's turn: to give room, or an answer.
+    /// The server must send credit or a response.
     Waits,
 }
 
-/// The server accepts no further calls on this connection.
+/// A GOAWAY: the server accepts no further calls on this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GoAway {
     pub(crate) code: Code,
-    /// What it says of the reason.
+    /// Beginning of the debug data.
     pub(crate) text: String,
 }
 
-impl Conn {
-    /// Returns a connection whose first bytes are ready to be written together with the first call.
+impl ClientConnection {
+    /// Creates a connection. Its preface is in the output, to be written together with the first call.
     pub(crate) fn new() -> Self {
         let mut connection = Connection::new(HEADER_LIST_BYTES, MAX_NOISE);
+        // Our encoder uses no dynamic table, and says so in the first block, so that the server need not keep one.
         connection.owes_size_update = true;
         connection.out = PREFACE.to_vec();
         let settings = [
@@ -66,46 +69,48 @@ impl Conn {
         Self { connection, call: None, next_stream: 1, go_away: None, is_broken: false }
     }
 
-    /// Returns whether the server's first settings have come. Calls need not wait for them.
+    /// Returns whether the server's first SETTINGS have arrived. Calls do not wait for them.
     pub(crate) fn has_greeted(&self) -> bool {
         self.connection.peer.has_greeted
     }
 
-    /// Returns the bytes that came after the last whole frame, or that broke a rule.
+    /// Returns the bytes behind the last complete frame, or those that broke a rule.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()
     }
 
-    /// Whether a further call can ever be made.
+    /// Returns whether another call can ever be made on this connection.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_broken && self.go_away.is_none() && self.next_stream <= MAX_STREAM
     }
 
-    /// Whether the server allows a call now. It may change its mind.
+    /// Returns whether the server allows a call now. Later settings may change that.
     pub(crate) fn may_start(&self) -> bool {
         self.is_open() && self.connection.peer.max_streams > 0
     }
 
-    /// Whether the server gives back what was sent: a connection whose window was starved would stall the next call.
+    /// Returns whether the send window suffices for a call. A server that returns no credit would stall the next call.
     pub(crate) fn has_room(&self) -> bool {
         self.connection.window.available() >= MIN_ROOM
     }
 
-    /// Checks whether the server takes a head of this length, by the settings received so far.
+    /// Checks the size of a header list against the server's settings received so far.
     ///
     /// # Errors
-    /// The server's SETTINGS_MAX_HEADER_LIST_SIZE, if the head is longer.
+    /// The server's SETTINGS_MAX_HEADER_LIST_SIZE, if the list is larger.
     pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), usize> {
         let limit = self.connection.peer.max_header_list;
         if list_bytes > limit { Err(limit) } else { Ok(()) }
     }
 
-    /// Begins a call with a header block without references, whose fields take `list_bytes` by the peer's count.
+    /// Begins a call with an encoded header block that uses no dynamic table. Its fields have `list_bytes` by the
+    /// peer's count.
     pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), usize> {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
         self.next_stream += 2;
+        // Each call has its own allowance for frames without effect.
         self.connection.noise = 0;
         self.call = Some(Call::new(stream, self.connection.peer.initial_window));
         let mut whole = self.connection.begin_block();
@@ -115,7 +120,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Frames as much of the message as there is room for.
+    /// Frames as much of the message as the send windows and the output limit allow.
     pub(crate) fn send(&mut self, message: &Message<'_>) -> Progress {
         let Self { call: Some(call), connection, .. } = self else { return Progress::Waits };
         while !call.is_sent && call.end.is_none() {
@@ -126,9 +131,10 @@ impl Conn {
             if connection.out.len() >= OUTPUT_BYTES {
                 return Progress::GoesOn;
             }
-            // A server may take frames of 16 MiB; that is no reason to hold one.
+            // A server may accept frames of 16 MiB, but buffering one would cost that much memory.
             let most = left.min(connection.peer.max_frame).min(OUTPUT_BYTES);
             let length = connection.spend(&mut call.window, most);
+            // The last piece carries END_STREAM, so no empty DATA frame is needed.
             call.is_sent = length == left;
             let flags = if call.is_sent { frame::flag::END_STREAM } else { 0 };
             frame::write_head(kind::DATA, flags, call.stream, length, &mut connection.out);
@@ -138,7 +144,7 @@ impl Conn {
         Progress::Waits
     }
 
-    /// What is to be written; forget it with [`clear_output`](Self::clear_output) when it was.
+    /// Returns the bytes to write. After the write, call [`clear_output`](Self::clear_output).
     pub(crate) fn output(&self) -> &[u8] {
         &self.connection.out
     }
@@ -147,7 +153,7 @@ impl Conn {
         self.connection.out.clear();
     }
 
-    /// Takes in what was read. After a fault the connection is over; its output then holds the GOAWAY for the peer.
+    /// Handles received bytes. After a fault the connection is over, and its output ends with a GOAWAY for the peer.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let mut inbox = self.connection.take_inbox(bytes);
         let taken = self.take_in(&mut inbox);
@@ -158,24 +164,24 @@ impl Conn {
         })
     }
 
-    /// How the call ended, once it has.
+    /// Returns how the call ended, once it has.
     pub(crate) fn take_end(&mut self) -> Option<End> {
         let end = self.call.as_mut()?.end.take()?;
         self.call = None;
         Some(end)
     }
 
-    /// Whether the server goes away because of an error, so that a response may never come.
+    /// Returns whether the server sent GOAWAY with an error code: a response may then never come.
     pub(crate) fn goes_away_in_error(&self) -> bool {
         self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
     }
 
-    /// The GOAWAY of the server, if it sent one.
+    /// Returns the server's GOAWAY, if it sent one.
     pub(crate) fn go_away(&self) -> Option<&GoAway> {
         self.go_away.as_ref()
     }
 
-    /// Whether anything of an answer has come.
+    /// Returns whether a part of the response has arrived.
     pub(crate) fn has_answer_begun(&self) -> bool {
         self.call.as_ref().is_some_and(Call::has_answer_begun)
     }
@@ -203,13 +209,14 @@ impl Conn {
                 self.leave(last_stream, code, debug);
                 Ok(())
             }
-            // Not a flood: an upload against a small window takes thousands. That of the connection is wider already.
+            // Not counted as noise: an upload against a small window takes thousands. The connection's window is
+            // already larger.
             Event::Frame(Frame::WindowUpdate { stream: stream @ 1.., increment }) => {
                 self.widen(stream, increment)
             }
             Event::Frame(_) => Ok(()),
             Event::WindowsShift(_) if self.connection.peer.wants_push => {
-                Err(Fault::protocol("a server that wants to be pushed to"))
+                Err(Fault::protocol("a server that enables push"))
             }
             Event::WindowsShift(growth) => match self.call.as_mut().filter(|call| call.end.is_none()) {
                 Some(call) => call.window.shift(growth),
@@ -235,7 +242,7 @@ impl Conn {
         let is_interim = match list {
             List::Fields(fields) => call.headers(fields, ends_stream),
             List::TooLong => {
-                call.finish(End::Malformed("the head of the answer is too long"));
+                call.finish(End::Malformed("the response headers are too long"));
                 false
             }
         };
@@ -247,6 +254,7 @@ impl Conn {
         self.check_known(stream)?;
         if let Some(call) = self.call_on(stream) {
             call.finish(match code {
+                // REFUSED_STREAM guarantees that the request was not processed (section 8.7).
                 Code::REFUSED_STREAM => End::Unprocessed,
                 code => End::Reset(code),
             });
@@ -254,7 +262,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Resets a call that has ended before its request or its response has.
+    /// Resets the stream of a call that ended before its request or its response was complete.
     fn settle(&mut self) {
         let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
         if let Some(code) = call.reset_owed() {
@@ -263,9 +271,10 @@ impl Conn {
     }
 
     fn leave(&mut self, last_stream: u32, code: Code, debug: &[u8]) {
+        // Debug data is opaque, but most servers send text.
         let text = String::from_utf8_lossy(&debug[..debug.len().min(GO_AWAY_BYTES)]).into_owned();
         self.go_away = Some(GoAway { code, text });
-        // A server that has responded has processed the request, whatever it says now.
+        // A server that has already responded has processed the request, even if its GOAWAY says otherwise.
         if let Some(call) = self.call.as_mut().filter(|call| call.stream > last_stream && call.end.is_none())
         {
             call.finish(End::Unprocessed);
@@ -276,9 +285,9 @@ impl Conn {
         self.check_known(stream)?;
         let Some(call) = self.call_on(stream) else { return Ok(()) };
         if increment == 0 {
-            call.break_off(Code::PROTOCOL, "a window update of nothing");
+            call.break_off(Code::PROTOCOL, "WINDOW_UPDATE with an increment of 0");
         } else if call.window.shift(i64::from(increment)).is_err() {
-            call.break_off(Code::FLOW_CONTROL, "a window that is too large");
+            call.break_off(Code::FLOW_CONTROL, "a flow-control window above 2^31-1");
         }
         self.settle();
         Ok(())
@@ -288,27 +297,28 @@ impl Conn {
         self.call.as_mut().filter(|call| call.is_on(stream))
     }
 
-    /// The server may send nothing on a stream that we never opened.
+    /// Fails for a stream that this client never opened (section 5.1.1).
     fn check_known(&self, stream: u32) -> Result<(), Fault> {
         match stream % 2 == 1 && stream < self.next_stream {
             true => Ok(()),
-            false => Err(Fault::protocol("a stream that was never opened")),
+            false => Err(Fault::protocol("a frame on a stream that was never opened")),
         }
     }
 }
 
-/// Something else may listen there, and would be misread.
+/// Recognizes a server of another protocol by its first bytes, for a useful message.
 fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
-    // an alert, for a greeting that it did not understand
+    // A TLS alert record, the reply to our plain-text preface.
     if bytes.starts_with(&[0x15, 0x03]) {
         return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
     }
     if bytes.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
-    // the fourth byte is the kind of a frame, and settings come first: this is text, or an unknown protocol
+    // The fourth byte of a frame is its type, and the first frame is SETTINGS. A larger byte is text, or an unknown
+    // protocol.
     if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
-        return Err(Fault::protocol("the peer speaks something else"));
+        return Err(Fault::protocol("the peer speaks neither HTTP/2 nor HTTP/1: check the port"));
     }
     Ok(())
 }

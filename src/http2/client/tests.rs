@@ -1,15 +1,15 @@
-//! Scripts: what the server says, byte for byte, and what the client says to that.
+//! Scripted connections: the bytes of the server, and the reaction of the client.
 
 use super::super::frame::{HEAD_BYTES, Head, flag};
 use super::super::hpack::{Field, encode};
 use super::*;
 
-/// What the server says. Written from the RFC, and not by the code that is tested.
+/// Frames of the server. Encoded by the RFC, not by the code under test.
 #[derive(Debug, Default)]
 struct Script(Vec<u8>);
 
 impl Script {
-    /// A server that has said hello and asks for nothing.
+    /// Returns the script of a server that sends empty SETTINGS.
     fn greeting() -> Self {
         Self::default().frame(kind::SETTINGS, 0, 0, &[])
     }
@@ -50,7 +50,7 @@ impl Script {
         self.frame(kind::GO_AWAY, 0, 0, &payload)
     }
 
-    /// Head, an empty message and trailers.
+    /// Appends headers, an empty message and trailers.
     fn answer(self, stream: u32) -> Self {
         self.headers(0, stream, &[(":status", "200")]).data(0, stream, &[0; 5]).headers(
             flag::END_STREAM,
@@ -71,7 +71,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
     fields.iter().map(field).collect()
 }
 
-/// What [`Script::answer`] says.
+/// Returns the response of [`Script::answer`].
 fn answered() -> End {
     End::Responded(Response {
         status: 200,
@@ -94,8 +94,8 @@ fn said(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Said {
     Said { kind, flags, stream, payload: payload.to_vec() }
 }
 
-/// Takes what is to be written, frame by frame.
-fn written(conn: &mut Conn) -> Vec<Said> {
+/// Takes the output, frame by frame.
+fn written(conn: &mut ClientConnection) -> Vec<Said> {
     let output = conn.output().to_vec();
     conn.clear_output();
     let mut rest = output.strip_prefix(PREFACE).unwrap_or(&output);
@@ -110,7 +110,7 @@ fn written(conn: &mut Conn) -> Vec<Said> {
     frames
 }
 
-/// The content of all DATA frames on a stream, and whether they ended it.
+/// Returns the content of all DATA frames on a stream, and whether they ended it.
 fn sent_on(frames: &[Said], stream: u32) -> (Vec<u8>, bool) {
     let data = frames.iter().filter(|frame| frame.kind == kind::DATA && frame.stream == stream);
     let ends = data.clone().any(|frame| frame.flags & flag::END_STREAM != 0);
@@ -124,20 +124,20 @@ fn resets(frames: &[Said]) -> Vec<(u32, Vec<u8>)> {
 
 const BODY: &[u8] = b"a request";
 
-/// A connection on which a call was begun, and all of it said.
-fn calling() -> Conn {
-    let mut conn = Conn::new();
+/// Returns a connection with a call whose request is sent.
+fn calling() -> ClientConnection {
+    let mut conn = ClientConnection::new();
     begin(&mut conn);
     conn
 }
 
-fn begin(conn: &mut Conn) {
+fn begin(conn: &mut ClientConnection) {
     conn.start(&block(&[(":method", "POST")]), 100).expect("the head is short");
     assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits);
     written(conn);
 }
 
-/// How a call ends to which the server says this.
+/// Returns the end of a call after this script.
 fn end_of(script: Script) -> Option<End> {
     let mut conn = calling();
     conn.receive(&script.0).expect("the connection survives");
@@ -150,7 +150,7 @@ fn code_of(outcome: Result<(), Fault>) -> Option<Code> {
 
 #[test]
 fn a_connection_begins_with_the_preface_and_our_settings() {
-    let mut conn = Conn::new();
+    let mut conn = ClientConnection::new();
     assert!(conn.output().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     let settings = [0, 1, 0, 0, 0x10, 0, 0, 2, 0, 0, 0, 0, 0, 6, 0, 0, 0x80, 0];
     assert_eq!(written(&mut conn), [said(kind::SETTINGS, 0, 0, &settings)]);
@@ -158,7 +158,7 @@ fn a_connection_begins_with_the_preface_and_our_settings() {
 
 #[test]
 fn a_call_is_headers_and_data_and_waits_for_nothing() {
-    let mut conn = Conn::new();
+    let mut conn = ClientConnection::new();
     written(&mut conn);
     let head = block(&[(":method", "POST"), ("te", "trailers")]);
     conn.start(&head, 100).unwrap();
@@ -194,7 +194,7 @@ fn calls_follow_each_other_on_odd_streams_until_there_are_none() {
     begin(&mut conn);
     conn.receive(&Script::default().answer(3).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
-    // two thousand million calls later
+    // After two thousand million calls.
     conn.next_stream = MAX_STREAM;
     assert!(conn.is_open() && conn.may_start());
     begin(&mut conn);
@@ -208,14 +208,14 @@ fn something_else_that_listens_there_is_named() {
     for (words, named) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "the peer speaks HTTP/1: is this the HTTP port, 4318?"),
         (&[0x15, 0x03, 0x01, 0, 2, 2, 10], "the peer speaks TLS: write https:// in the endpoint"),
-        (b"220 mail.example ESMTP\r\n", "the peer speaks something else"),
-        (&[255, 0, 0, 4, 0, 0, 0, 0, 0], "a frame that is too long"),
-        (&[0, 0, 0, 4, 1, 0, 0, 0, 0], "a first frame that is no settings"),
-        (&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "a first frame that is no settings"),
+        (b"220 mail.example ESMTP\r\n", "the peer speaks neither HTTP/2 nor HTTP/1: check the port"),
+        (&[255, 0, 0, 4, 0, 0, 0, 0, 0], "a frame longer than 16 KiB"),
+        (&[0, 0, 0, 4, 1, 0, 0, 0, 0], "the first frame is not SETTINGS"),
+        (&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "the first frame is not SETTINGS"),
     ] {
         let fault = calling().receive(words).unwrap_err();
         assert_eq!(fault.what, named);
-        // one byte at a time it is the same
+        // The result is the same byte by byte.
         let mut conn = calling();
         let reported = words.iter().find_map(|byte| conn.receive(&[*byte]).err());
         assert_eq!(reported, Some(fault));
@@ -248,7 +248,7 @@ fn streams_that_we_never_opened_cannot_be_spoken_on() {
 }
 
 mod answers {
-    //! What the server says of a call, well said or not.
+    //! Responses to a call, valid or not.
 
     use super::*;
 
@@ -308,7 +308,7 @@ mod answers {
             let mut conn = calling();
             conn.receive(&script.0).unwrap();
             assert_eq!(resets(&written(&mut conn)), [(1, vec![0, 0, 0, 1])], "the stream is reset");
-            // what the server still sends on it is ignored
+            // Later frames on the stream are ignored.
             conn.receive(
                 &Script::default().data(0, 1, b"x").headers(flag::END_STREAM, 1, &[(":status", "200")]).0,
             )
@@ -353,7 +353,7 @@ mod answers {
 
     #[test]
     fn late_headers_are_decoded_for_the_tables_sake() {
-        // literals that become entry 62 of the table
+        // Literals that become entry 62 of the table.
         let indexing = |name: &str, value: &str| {
             let mut block = vec![0x40, name.len() as u8];
             block.extend_from_slice(name.as_bytes());
@@ -378,7 +378,7 @@ mod answers {
 
     #[test]
     fn a_head_that_is_too_long_ends_the_call_and_not_the_connection() {
-        // one entry of 4,000 bytes, named a thousand times over
+        // One entry of 4,000 bytes, referenced a thousand times.
         let mut bomb = vec![0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
         bomb.extend_from_slice(&[b'x'; 4_000]);
         bomb.extend_from_slice(&[0x80 | 62; 1_000]);
@@ -444,7 +444,7 @@ mod answers {
 }
 
 mod farewells {
-    //! Servers that leave, and calls that are broken off.
+    //! GOAWAY and reset calls.
 
     use super::*;
 
@@ -595,7 +595,7 @@ mod random {
         .prop_map(|script| script.0)
     }
 
-    /// What came of it: the ends, the fault, what was said, and whether the connection can be used again.
+    /// Results: the ends of calls, the fault, the output, and whether the connection can be reused.
     type Outcome = (Option<End>, Option<Fault>, Vec<u8>, bool, bool);
 
     fn outcome_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Outcome {
@@ -649,7 +649,7 @@ mod random {
         ) {
             let pieces: Vec<_> = body.chunks(30).collect();
             let message = Message::new(&pieces, is_compressed);
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             conn.receive(&Script::greeting().settings(&[(4, window)]).0).expect("it is a greeting");
             conn.start(&[], 0).expect("the head is short");
             let mut frames = Vec::new();
@@ -677,11 +677,12 @@ mod random {
 }
 
 mod sending {
-    //! A message goes out within the windows, whatever they are, and whole.
+    //! Flow control: a message is sent completely within any windows.
 
     use super::*;
 
-    /// What went out of a message to a server with a small window that gives back what came, `step` bytes at a time.
+    /// Sends a message to a server with a small window that returns credit `step` bytes at a time. Returns the sent
+    /// bytes.
     fn sent_within(initial_window: u32, step: u32) -> Vec<Said> {
         let mut conn = calling();
         conn.receive(&Script::greeting().settings(&[(4, initial_window)]).answer(1).0).unwrap();
@@ -721,7 +722,7 @@ mod sending {
         let body = vec![7; 60_000];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
         conn.receive(&Script::greeting().answer(1).0).unwrap();
@@ -729,7 +730,7 @@ mod sending {
         written(&mut conn);
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
-        // 65,535 less 60,005
+        // 65,535 - 60,005.
         assert_eq!(sent_on(&written(&mut conn), 3).0.len(), 5_530);
         conn.receive(&Script::default().window_update(0, 1).0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
@@ -739,7 +740,7 @@ mod sending {
     #[test]
     fn a_connection_that_gets_too_little_back_is_not_for_another_call() {
         let body = vec![7; 60_000];
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&Message::new(&[&body], false)), Progress::Waits);
         assert!(!conn.has_room());
@@ -754,11 +755,11 @@ mod sending {
         let body = vec![7; 100_000];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
         assert_eq!(sent_on(&written(&mut conn), 1).0.len(), 65_535);
-        // now the stream's window is 65,525 below nothing
+        // Now the stream's window is -65,525.
         conn.receive(&Script::greeting().settings(&[(4, 10)]).window_update(0, 100_000).0).unwrap();
         for (increment, goes) in [(65_525, 0), (3, 3), (100, 100)] {
             conn.receive(&Script::default().window_update(1, increment).0).unwrap();
@@ -774,12 +775,12 @@ mod sending {
     #[test]
     fn frames_are_as_long_as_the_server_takes_them_now() {
         let body = vec![7; 60_000];
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
         assert_eq!(conn.send(&message), Progress::Waits);
-        let lengths = |conn: &mut Conn| -> Vec<usize> {
+        let lengths = |conn: &mut ClientConnection| -> Vec<usize> {
             let frames = written(conn).into_iter().filter(|frame| frame.kind == kind::DATA);
             frames.map(|frame| frame.payload.len()).collect()
         };
@@ -797,7 +798,7 @@ mod sending {
         let body = vec![7; 20 << 20];
         let pieces = [&body[..]];
         let message = Message::new(&pieces, false);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         let generous = Script::greeting().settings(&[(4, MAX_STREAM), (5, (1 << 24) - 1)]);
         conn.receive(&generous.window_update(0, MAX_STREAM - 65_535).0).unwrap();
@@ -825,7 +826,7 @@ mod sending {
             (Script::greeting().reset(1, Code::NO_ERROR), vec![]),
             (Script::greeting().go_away(0, Code::NO_ERROR, b""), vec![]),
         ] {
-            let mut conn = Conn::new();
+            let mut conn = ClientConnection::new();
             conn.start(&[], 0).unwrap();
             assert_eq!(conn.send(&message), Progress::Waits);
             written(&mut conn);
@@ -845,7 +846,7 @@ mod sending {
         let nothing = Script::greeting().window_update(0, 0);
         assert_eq!(code_of(calling().receive(&nothing.0)), Some(Code::PROTOCOL));
         let by_settings = Script::greeting().window_update(1, MAX_STREAM - 65_535).settings(&[(4, 70_000)]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         conn.start(&[], 0).unwrap();
         assert_eq!(code_of(conn.receive(&by_settings.0)), Some(Code::FLOW_CONTROL));
 
@@ -860,7 +861,7 @@ mod sending {
 }
 
 mod settings {
-    //! What the server asks for is done, and at the right moment.
+    //! The client obeys the server's settings and acknowledges them in time.
 
     use super::*;
 
@@ -875,7 +876,7 @@ mod settings {
     #[test]
     fn a_block_begins_with_a_size_update_first_and_after_each_change_of_the_table() {
         let head = block(&[(":method", "POST")]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         let mut first_bytes = Vec::new();
         for (stream, script) in [
             (1, Script::greeting()),
@@ -898,7 +899,7 @@ mod settings {
     #[test]
     fn a_long_head_goes_on_in_frames_of_the_servers_length() {
         let head = block(&[("x", &"long".repeat(10_000))]);
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         written(&mut conn);
         conn.start(&head, 0).unwrap();
         let frames = written(&mut conn);
@@ -927,7 +928,7 @@ mod settings {
 
     #[test]
     fn a_server_that_takes_no_calls_is_waited_for() {
-        let mut conn = Conn::new();
+        let mut conn = ClientConnection::new();
         assert!(conn.may_start(), "its settings need not be waited for");
         conn.receive(&Script::greeting().settings(&[(3, 0)]).0).unwrap();
         assert!(conn.is_open() && !conn.may_start());
@@ -967,11 +968,11 @@ mod settings {
             (kind::DATA, 1, &[]),
             (0x42, 0, &[]),
         ] {
-            // the greeting is the first of them
+            // The server's first SETTINGS are one of them.
             let mut conn = calling();
             conn.receive(&Script::greeting().0).unwrap();
             let one = Script::default().frame(kind, 0, stream, payload).0;
-            // data needs a head before it
+            // DATA needs HEADERS first.
             conn.receive(&Script::default().headers(0, 1, &[(":status", "200")]).0).unwrap();
             for number in 2..=MAX_NOISE {
                 assert_eq!(conn.receive(&one), Ok(()), "kind {kind}, frame {number}");

@@ -1,4 +1,4 @@
-//! One request and its response, on one stream.
+//! One call: a request and its response on one stream.
 
 use std::iter;
 
@@ -6,16 +6,16 @@ use super::super::flow_control::{ReceiveWindow, Window};
 use super::super::frame::{Code, Fault};
 use super::super::hpack::Field;
 
-/// Bytes that are kept of the body of a response; the rest is skipped.
+/// Bytes of a response's body that are kept; the rest is skipped.
 pub(crate) const MAX_KEPT_BYTES: usize = 64 << 10;
-/// Longest body of a response. The call of a longer one is reset.
+/// Maximum body of a response. A longer one ends the call.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// What is sent: five bytes that say how long the rest is, and whether it is compressed.
+/// A gRPC message: a prefix of five bytes (compressed flag and length), then the body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
     prefix: [u8; 5],
-    /// Piece by piece.
+    /// Body in pieces.
     body: &'a [&'a [u8]],
     length: usize,
 }
@@ -31,7 +31,7 @@ impl<'a> Message<'a> {
         self.prefix.len() + self.length
     }
 
-    /// Appends a part, which may begin within the prefix.
+    /// Appends `length` bytes from `start` on, which may be inside the prefix.
     pub(super) fn copy(&self, start: usize, length: usize, out: &mut Vec<u8>) {
         let end = start + length;
         let mut before = 0;
@@ -43,13 +43,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A response: head, the beginning of the body, trailers.
+/// A response: headers, the beginning of the body, and trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: Vec<Field>,
     pub(crate) body: Vec<u8>,
-    /// Empty if the head was all.
+    /// Empty if the response consists of headers only.
     pub(crate) trailers: Vec<Field>,
 }
 
@@ -57,27 +57,27 @@ pub(crate) struct Response {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Responded(Response),
-    /// The server has not looked at the request and never will: it can be made again elsewhere.
+    /// The server has not processed the request and never will (section 8.7), so it can be sent again elsewhere.
     Unprocessed,
     Reset(Code),
-    /// The answer is too long, or broke a rule that only this call depends on.
+    /// The response is too long, or broke a rule that only this call depends on.
     Malformed(&'static str),
 }
 
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) stream: u32,
-    /// What may still be sent.
+    /// Send window of the stream.
     pub(super) window: Window,
-    /// Bytes of the message that were framed.
+    /// Bytes of the message that are already framed.
     pub(super) sent: usize,
     pub(super) is_sent: bool,
     pub(super) end: Option<End>,
     receive_window: ReceiveWindow,
     answer: Option<Response>,
-    /// Bytes of the body, including skipped ones.
+    /// Received bytes of the body, including skipped ones.
     body_bytes: usize,
-    /// The server considers the call over, so that no reset is needed.
+    /// True if the server has closed the stream, so that no reset is needed.
     is_over_there: bool,
     broken_off: Option<Code>,
 }
@@ -98,7 +98,7 @@ impl Call {
         }
     }
 
-    /// Whether what comes on a stream is for this call. What comes after its end is ignored.
+    /// Returns whether frames on `stream` belong to this call. Frames after the end of the call are ignored.
     pub(super) fn is_on(&self, stream: u32) -> bool {
         self.stream == stream && self.end.is_none()
     }
@@ -108,27 +108,29 @@ impl Call {
     }
 
     pub(super) fn finish(&mut self, end: End) {
+        // RST_STREAM closes the stream, and a GOAWAY covers it, so the server expects no further frame.
         self.is_over_there |= matches!(end, End::Reset(_) | End::Unprocessed);
         self.end = Some(end);
     }
 
-    /// The server broke a rule.
+    /// Ends the call because the server broke a rule.
     pub(super) fn break_off(&mut self, code: Code, what: &'static str) {
         self.broken_off = Some(code);
         self.finish(End::Malformed(what));
     }
 
-    /// The code of the reset that the server must get at the end of a call whose request or response is unfinished.
+    /// Returns the code of the RST_STREAM that is due at the end of a call whose request or response is incomplete.
     pub(super) fn reset_owed(&self) -> Option<Code> {
         match (self.broken_off, &self.end) {
             (Some(code), _) => Some(code),
             _ if self.is_over_there => None,
+            // Both sides have ended the stream.
             (None, Some(End::Responded(_))) if self.is_sent => None,
             _ => Some(Code::CANCEL),
         }
     }
 
-    /// Takes a part of the body; gives the increment for a window update if one is due.
+    /// Handles a part of the body. Returns the increment of a WINDOW_UPDATE if one is due.
     pub(super) fn data(
         &mut self,
         content: &[u8],
@@ -137,32 +139,34 @@ impl Call {
     ) -> Result<Option<u32>, Fault> {
         let increment = self.receive_window.receive(flow)?;
         let Some(answer) = &mut self.answer else {
-            self.break_off(Code::PROTOCOL, "a body before its head");
+            self.break_off(Code::PROTOCOL, "DATA before HEADERS");
             return Ok(None);
         };
+        // The rest is counted and discarded, so that a long but valid response still ends regularly.
         let room = MAX_KEPT_BYTES - answer.body.len();
         answer.body.extend_from_slice(&content[..content.len().min(room)]);
         self.body_bytes += content.len();
         if ends_stream {
             self.complete();
         } else if self.body_bytes > MAX_BODY_BYTES {
-            self.finish(End::Malformed("the answer is longer than 4 MiB"));
+            self.finish(End::Malformed("the response is longer than 4 MiB"));
         }
         Ok(increment)
     }
 
-    /// Takes a head, trailers, or an interim answer, which it is to say.
+    /// Handles headers or trailers. Returns true for an interim response (status 1xx).
     pub(super) fn headers(&mut self, fields: Vec<Field>, ends_stream: bool) -> bool {
         match &mut self.answer {
             None => match status_of(&fields) {
+                // An interim response is followed by the final one, so it must not end the stream (section 8.1).
                 Some(100..200) if !ends_stream => return true,
                 Some(status @ 200..600) => {
                     self.answer = Some(Response { status, head: fields, ..Response::default() });
                 }
-                _ => self.break_off(Code::PROTOCOL, "an answer without a status"),
+                _ => self.break_off(Code::PROTOCOL, "a response without a status"),
             },
             Some(answer) if ends_stream => answer.trailers = fields,
-            Some(_) => self.break_off(Code::PROTOCOL, "a second head"),
+            Some(_) => self.break_off(Code::PROTOCOL, "a second header block"),
         }
         if ends_stream && self.end.is_none() {
             self.complete();

@@ -1,7 +1,10 @@
-//! The files that another process has left in the directory: its requests in segments, then its queues, then its open spans.
+//! The files of a dead process: its undelivered requests in segments, its queue, and the spans that were open.
 //!
-//! [`Search`] finds them for delivery, at start and from time to time, and [`inspect`] for `standpipe spool`. Both open an
-//! [`Estate`]; an inspection changes nothing, so that it may run while other processes use the directory.
+//! [`Search`] takes them over for delivery, at the start and periodically. [`inspect`] reads them for `standpipe
+//! spool`, changes nothing and takes no exclusive locks, so it can run while other processes use the directory.
+//!
+//! An exporter delivers the segments first, then the queue, then the open spans: that is the order in which their
+//! records were emitted. A recorder that is damaged or missing does not prevent the delivery of intact segments.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,67 +15,68 @@ use super::contents::Instance;
 use super::directory::{Directory, instance_of, is_in_use, lock_file};
 use super::journal::{Entry, Journal, Limits};
 use super::lane::{Jump, now_ms};
-use super::recorder::{Leftover, Map, Place, Unreadable};
+use super::recorder::{Map, OrphanedQueue, Place, Unreadable};
 use super::segment::{Found, Owner};
 use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
-/// Where estates are searched, and which of them are taken over.
+/// Directory to search, and owner whose files are taken over.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) directory: Directory,
-    /// Owner whose files are taken over; `None` for those of any.
+    /// Owner whose files are taken over; `None` for every owner.
     pub(super) wanted: Option<Owner>,
     pub(super) limits: Limits,
     pub(super) boot_id: [u8; 16],
 }
 
-/// The files of one instance. They are locked, except for an inspection: no other process delivers them.
+/// The files of one instance. They are locked except during an inspection, so no other process delivers them.
 #[derive(Debug)]
-pub(crate) struct Estate {
-    /// Where the recorder is, or was.
+pub(crate) struct OrphanedSpool {
+    /// Path of the recorder, which may be missing.
     path: PathBuf,
     pub(super) journal: Journal<Files>,
-    /// Whether segments are left alone: these keep their lock.
+    /// True if segments cannot be read or belong to another owner. The recorder then stays.
     is_left_alone: bool,
-    /// Findings that are worth reporting.
+    /// Findings to report.
     notes: Vec<String>,
-    /// Damage and unproven chunks of the recorder that were noted.
+    /// Damaged places and unproven chunks of the recorder that were already reported.
     noted: (u64, u64),
-    /// Records that were in segments and are not there any more, by signal, until they are counted.
+    /// Records that were in segments and no longer are, by signal, until they are counted.
     lost: [u64; Signal::COUNT],
-    recorder: Result<Leftover, Unreadable>,
-    /// Places of the requests in hand that were in the recorder.
+    recorder: Result<OrphanedQueue, Unreadable>,
+    /// Places in the recorder of the requests in hand, by signal.
     loaded: [Option<Place>; Signal::COUNT],
-    /// Since when the queued records wait, in milliseconds since 1970: the recorder does not tell when they were enqueued.
+    /// Time of the takeover, in milliseconds since 1970. It is the age of queued records, because the recorder does not
+    /// store when they were enqueued.
     taken_over: u64,
-    /// Lock of the recorder, unless it is missing. Each segment has its own.
+    /// Lock of the recorder; `None` if the recorder is missing. Each segment has its own lock.
     _lock: Option<Map>,
 }
 
 impl Search {
-    /// Takes over all estates, oldest first. Returns them, and what is worth reporting.
-    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
-        let (mut estates, mut notes) = (Vec::new(), Vec::new());
+    /// Takes over the files of all dead processes, oldest first. Returns them and the findings to report.
+    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<OrphanedSpool>, Vec<String>)> {
+        let (mut orphans, mut notes) = (Vec::new(), Vec::new());
         for instance in self.directory.instances()? {
             match self.take_over(&instance) {
-                Ok(estate) => estates.extend(estate),
+                Ok(orphan) => orphans.extend(orphan),
                 Err(error) => {
                     let path = self.directory.recorder_path(&instance);
                     notes.push(format!("{}: {error}", path.display()));
                 }
             }
         }
-        estates.sort_by_key(Estate::created);
-        Ok((estates.into(), notes))
+        orphans.sort_by_key(OrphanedSpool::created);
+        Ok((orphans.into(), notes))
     }
 
-    /// Takes over an estate; `None` if its process lives, or another one delivers it.
-    fn take_over(&self, instance: &str) -> io::Result<Option<Estate>> {
+    /// Takes over the files of an instance, or returns `None` if its process lives or another process delivers them.
+    fn take_over(&self, instance: &str) -> io::Result<Option<OrphanedSpool>> {
         let path = self.directory.recorder_path(instance);
         let (lock, recorder) = match with_fork_lock(|| lock_file(&path)) {
-            Ok(Some(lock)) => (Some(lock), Leftover::read(&path, self.boot_id)),
+            Ok(Some(lock)) => (Some(lock), OrphanedQueue::read(&path, self.boot_id)),
             Ok(None) if fs::symlink_metadata(&path).is_ok() => return Ok(None),
             Ok(None) => (None, Err(Unreadable::Missing)),
             Err(error) => (None, Err(error.into())),
@@ -83,18 +87,18 @@ impl Search {
         }
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
-        let estate = Estate::open(&path, files, self.limits, recorder, lock)?;
-        // If a segment is in use, the process lives without its recorder, or is about to end.
-        Ok((!estate.journal.storage.is_in_use).then_some(estate))
+        let orphan = OrphanedSpool::open(&path, files, self.limits, recorder, lock)?;
+        // A segment in use means that the process lives without its recorder, or is about to end.
+        Ok((!orphan.journal.storage.is_in_use).then_some(orphan))
     }
 }
 
-impl Estate {
+impl OrphanedSpool {
     fn open(
         path: &Path,
         files: Files,
         limits: Limits,
-        mut recorder: Result<Leftover, Unreadable>,
+        mut recorder: Result<OrphanedQueue, Unreadable>,
         lock: Option<Map>,
     ) -> io::Result<Self> {
         let (mut journal, Found { cut, cut_records, left_alone }) = Journal::open(files, limits)?;
@@ -103,7 +107,7 @@ impl Estate {
         for (segment, bytes) in cut {
             let path = journal.storage.path(segment);
             if may_change {
-                // Nothing can be read there, and the next start is not to report it again.
+                // Nothing can be read there. Without the cut, every start would report the bytes again.
                 let _ = shorten(&path, bytes);
             }
             notes.push(format!("{}: {bytes} bytes at the end are cut off", path.display()));
@@ -114,17 +118,18 @@ impl Estate {
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
-            // The segments, if there are any, are not this owner's.
+            // Segments without pending entries of this owner prove no loss.
             Err(Unreadable::Missing) if !has_pending => {}
             Err(unreadable) => {
                 notes.push(format!("{}: {unreadable}", path.display()));
-                // No queue has these records.
+                // Without a recorder, no slot has the records of partial entries.
                 lost = cut_records;
             }
             Ok(recorder) => {
                 let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
                 if may_change {
-                    // Before the entries are delivered and gone. Where that fails, these slots are not free yet.
+                    // Must be noted before the entries are delivered and removed. If it fails, the slots must not be
+                    // released.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
                         Err(error) => {
@@ -141,7 +146,7 @@ impl Estate {
         let records: u64 = lost.iter().sum();
         if records > 0 {
             if may_change {
-                // So that the next process does not count them again.
+                // Corrects the recorder's count, so that the next process does not count the loss again.
                 journal.note_records();
             }
             let segments = path.with_extension("").display().to_string();
@@ -163,7 +168,7 @@ impl Estate {
         })
     }
 
-    /// When its process began, in milliseconds since 1970.
+    /// Returns when the exporter started, in milliseconds since 1970.
     fn created(&self) -> u64 {
         self.recorder.as_ref().map_or(0, |recorder| recorder.header.created)
     }
@@ -172,7 +177,7 @@ impl Estate {
         self.journal.pending(signal) > 0 || self.recorder.as_ref().is_ok_and(|recorder| recorder.has(signal))
     }
 
-    /// The next request of a signal, oldest first.
+    /// Takes the oldest request of a signal in hand.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if let Some(entry) = self.journal.next(signal)? {
             return Ok(Some(entry));
@@ -184,7 +189,7 @@ impl Estate {
         Ok(Some(Entry { signal, records: request.records, time_ms: self.taken_over, body: request.body }))
     }
 
-    /// The request of this signal that is in hand is not to be sent again.
+    /// Settles the request in hand of this signal: it will not be sent again.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
         match (self.loaded[signal as usize].take(), &self.recorder) {
             (Some(place), Ok(recorder)) => recorder.settle(&place),
@@ -192,33 +197,33 @@ impl Estate {
         }
     }
 
-    /// Whether a request of this signal is in hand.
+    /// Returns whether a request of this signal is in hand.
     pub(crate) fn is_loaded(&self, signal: Signal) -> bool {
         self.loaded[signal as usize].is_some() || self.journal.is_in_hand(signal)
     }
 
-    /// The clock was set forward: what is there is as old as before.
+    /// Corrects ages after a jump of the clock.
     pub(crate) fn shift_times(&mut self, jump: Jump) {
         self.journal.shift_times(jump);
         jump.shift(&mut self.taken_over);
     }
 
-    /// Bytes that it takes on the disk.
+    /// Returns the disk space of all files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.journal.bytes() + self.recorder.as_ref().map_or(0, Leftover::bytes)
+        self.journal.bytes() + self.recorder.as_ref().map_or(0, OrphanedQueue::bytes)
     }
 
-    /// Whether all is settled.
+    /// Returns whether no record is pending or in hand.
     pub(crate) fn is_settled(&self) -> bool {
         Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))
     }
 
-    /// Moves what is worth reporting to `notes`. Returns the records that are damaged, by signal.
+    /// Moves the findings to `notes`. Returns the damaged records, by signal.
     pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
         add(&mut records, mem::take(&mut self.lost));
-        let Ok(Leftover { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
+        let Ok(OrphanedQueue { damaged, unproven, lost, lost_bytes, .. }) = &mut self.recorder else {
             return records;
         };
         let path = &self.path;
@@ -242,9 +247,9 @@ impl Estate {
         records
     }
 
-    /// Removes the files of an instance of which all is settled, or sets its recorder aside if that is damaged.
+    /// Removes the recorder of a settled instance, or renames it if it is damaged. The journal removes the segments.
     pub(crate) fn remove(self, notes: &mut Vec<String>) {
-        // while segments are there, a recorder that is missing is a loss
+        // The recorder stays while segments exist: its absence would be reported as a loss.
         if self.is_left_alone || self.journal.has_segments() {
             return;
         }
@@ -259,12 +264,12 @@ impl Estate {
     }
 }
 
-/// Notes which segments of a journal were found damaged. Returns the records of entries with an intact header.
+/// Notes the damaged segments of a journal. Returns the records of damaged entries with an intact header.
 pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
         add(&mut records, damage.records);
-        // In an inspection, a file that is gone was delivered meanwhile.
+        // During an inspection, another process may have delivered and removed the file.
         if !damage.is_gone || !journal.storage.is_read_only {
             notes.push(format!("{}: {damage}", journal.storage.path(segment).display()));
         }
@@ -280,22 +285,22 @@ fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
-pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+/// Notes newly found damage, and removes settled instances. Returns the damaged records, by signal.
+pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
-    for mut estate in mem::take(estates) {
-        let records = estate.take_damage(notes);
+    for mut orphan in mem::take(orphans) {
+        let records = orphan.take_damage(notes);
         add(&mut damaged, records);
-        if estate.is_settled() { estate.remove(notes) } else { estates.push_back(estate) }
+        if orphan.is_settled() { orphan.remove(notes) } else { orphans.push_back(orphan) }
     }
     damaged
 }
 
-/// Returns what each process has in the directory of a spool, the one that began first at the beginning. Records that a
+/// Returns the contents of a spool directory by process, the one that started first at the beginning. Records that a
 /// running process moves to the disk meanwhile may be missing.
 ///
 /// # Errors
-/// When the directory cannot be read, or is not this user's alone.
+/// When the directory cannot be read, or other users may use it.
 pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     let directory = Directory::open_existing(directory.as_ref())?;
     let mut instances = BTreeMap::<String, Instance>::new();
@@ -319,28 +324,28 @@ pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// Reads all that an instance has to deliver.
+/// Reads all undelivered records of an instance.
 fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
     let path = directory.recorder_path(&instance.id);
     let recorder = match path.symlink_metadata() {
-        Ok(_) => Leftover::read(&path, super::boot_id()),
+        Ok(_) => OrphanedQueue::read(&path, super::boot_id()),
         Err(_) => Err(Unreadable::Missing),
     };
     let is_missing = matches!(recorder, Err(Unreadable::Missing));
     instance.is_running = is_in_use(&path).unwrap_or(false);
     let mut files = Files::new(directory.path(), &instance.id);
     files.is_read_only = true;
-    let mut estate = Estate::open(&path, files, Limits::NONE, recorder, None)?;
-    instance.is_running |= estate.journal.storage.is_in_use;
-    let owner = estate.recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
-    if let Some(Owner { service, exporter }) = owner.or(estate.journal.storage.owner.take()) {
+    let mut orphan = OrphanedSpool::open(&path, files, Limits::NONE, recorder, None)?;
+    instance.is_running |= orphan.journal.storage.is_in_use;
+    let owner = orphan.recorder.as_ref().ok().map(|recorder| recorder.header.owner.clone());
+    if let Some(Owner { service, exporter }) = owner.or(orphan.journal.storage.owner.take()) {
         (instance.service, instance.exporter) = (Some(service), Some(exporter));
     }
-    instance.started = estate.recorder.as_ref().ok().and_then(|recorder| time(recorder.header.created));
+    instance.started = orphan.recorder.as_ref().ok().and_then(|recorder| time(recorder.header.created));
     let mut notes = Vec::new();
     for signal in Signal::ALL {
         loop {
-            let entry = match estate.next(signal) {
+            let entry = match orphan.next(signal) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 Err(error) => {
@@ -349,23 +354,23 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
                 }
             };
             let mut oldest = None;
-            match estate.loaded[signal as usize].take() {
+            match orphan.loaded[signal as usize].take() {
                 Some(place) if place.slot.is_none() => instance.open_spans += entry.records,
                 Some(_) => {}
                 None => {
-                    // The storage refuses to mark the entry.
-                    let _ = estate.journal.done(signal);
+                    // The storage is read-only, so this only takes the entry out of the index.
+                    let _ = orphan.journal.done(signal);
                     oldest = time(entry.time_ms);
                 }
             }
             instance.add(signal, entry.records, entry.body.len() as u64, oldest);
         }
     }
-    // What a process changes or removes meanwhile only seems to be damaged.
+    // While a process changes or removes files, they can look damaged.
     if !instance.is_running && (is_missing || matches!(is_in_use(&path), Ok(false))) {
-        estate.take_damage(&mut notes);
+        orphan.take_damage(&mut notes);
     } else {
-        take_damage(&mut estate.journal, &mut notes);
+        take_damage(&mut orphan.journal, &mut notes);
     }
     let prefix = format!("{}/", directory.path().display());
     instance.problems.extend(notes.iter().map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned()));
