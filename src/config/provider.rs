@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::summary::Origins;
-use super::text::shown;
+use super::text::{MASK, is_credential_name, shown};
 use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
 use crate::record::{IntoValue, Resource, Value};
@@ -173,7 +173,8 @@ impl ProviderSettings {
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
             let value = self.origins.shown(&key.to_owned()).unwrap_or(&value);
-            let (source, attribute) = (self.resource_source(key), format!("{}={}", shown(key), shown(value)));
+            let value = if is_credential_name(key) { MASK.into() } else { shown(value) };
+            let (source, attribute) = (self.resource_source(key), format!("{}={value}", shown(key)));
             match others.iter_mut().find(|(known, _)| *known == source) {
                 Some((_, attributes)) => attributes.push(attribute),
                 None => others.push((source, vec![attribute])),

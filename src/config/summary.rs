@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
-use super::{Config, Exporter, Location, ProviderName, header, section};
+use super::{Config, Exporter, Location, ProviderName, header, section, text};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
@@ -63,9 +63,10 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Whether a line of a file may be shown that sets this key: what is not known, and headers, may hold a secret.
-    pub fn is_harmless(key: &str) -> bool {
-        section::is_harmless(key)
+    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may only
+    /// be a number, a short word or an address without a path. Headers are not known here: their values are never shown.
+    pub fn is_harmless(key: &str, value: &str) -> bool {
+        text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
 
     /// `value` may hold no secret; what could disturb a terminal is escaped.

@@ -323,7 +323,8 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
             "warning: <toml>:4:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?",
         ),
         (tracer("colour = 'red'"), "warning: <toml>:4:1: tracer.otel.colour: unknown key; remove it"),
-        (tracer("\"a b\" = 1"), "warning: <toml>:4:1: tracer.otel.\"a b\": unknown key; remove it"),
+        (tracer("\"a b\" = 1"), "warning: <toml>:4:1: tracer.otel.***: unknown key; remove it"),
+        (tracer("\"a.b\" = 1"), "warning: <toml>:4:1: tracer.otel.\"a.b\": unknown key; remove it"),
         (
             tracer("enable-log-exporter = true"),
             "warning: <toml>:4:1: tracer.otel.enable-log-exporter: unknown key; did you mean \"enable.log-exporter\"?",

@@ -10,7 +10,7 @@ use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
     SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
-use crate::config::text::{listed, quoted, unshown};
+use crate::config::text::{listed, shortened, unshown};
 use crate::config::{
     Compression, Config, Exporter, ProviderName, Proxy, Secret, SettingSource, Transport, WhenFull, header,
     no_proxy, proxy_for, units,
@@ -169,8 +169,9 @@ pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
-        let shown = unshown(&http.endpoint).map_or_else(|| quoted(&http.shown_endpoint), str::to_owned);
-        fault.of(shown)
+        // The shown endpoint is masked already: a malformed one consists of its scheme.
+        let shown = || format!("{:?}", shortened(&http.shown_endpoint));
+        fault.of(unshown(&http.endpoint).map_or_else(shown, str::to_owned))
     })?;
     let fix = "build standpipe with its feature \"tls\", or begin it with http:// for plaintext";
     needs(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
