@@ -151,10 +151,11 @@ fn check_finds_what_only_shows_at_the_start() {
 fn check_says_why_it_cannot_read_a_file() {
     let binary = config("binary.toml", "");
     fs::write(&binary, [0xff, 0xfe]).expect("the place is writable");
+    let advice = "name a readable file of TOML or YAML, at most 1 MiB";
     let cases = [
-        ("no/such/file.toml", "cannot read: no such file"),
-        (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
-        (&binary, "not UTF-8 in line 1"),
+        ("no/such/file.toml", format!("cannot read: no such file; {advice}")),
+        (env!("CARGO_TARGET_TMPDIR"), format!("cannot read: is a directory; {advice}")),
+        (&binary, "not UTF-8 in line 1; save the file as UTF-8".to_owned()),
     ];
     for (file, reason) in cases {
         let output = run(&["check", "--offline", file]);

@@ -157,7 +157,7 @@ fn files_that_cannot_be_read_are_told_apart() {
     for (path, what) in [
         (scratch.path().join("missing.toml"), "cannot read: no such file"),
         (scratch.path().to_owned(), "cannot read: is a directory"),
-        (latin, "not UTF-8 in line 2"),
+        (latin.clone(), "not UTF-8 in line 2"),
         (large, "cannot read: larger than 1 MiB"),
     ] {
         let error = Config::from_file(&path).expect_err(what);
@@ -167,6 +167,8 @@ fn files_that_cannot_be_read_are_told_apart() {
         assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
         assert_eq!(usable(error), 0);
     }
+    let error = Config::from_file(&latin).expect_err("Latin-1").to_string();
+    assert!(error.ends_with("latin.toml:2:1: not UTF-8 in line 2; save the file as UTF-8"), "{error}");
     assert!(Config::from_file(full).is_ok(), "exactly 1 MiB");
     let text = "#".repeat((1 << 20) + 1);
     assert!(Config::from_toml_str(&text).expect_err("too large").is_unreadable());

@@ -255,12 +255,13 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
         }
         _ => error.to_string(),
     };
-    let fix = match &error {
+    let (line, fix) = match &error {
         #[cfg(not(feature = "yaml"))]
-        ReadError::NoYaml => "build standpipe with its feature \"yaml\", or write the same as TOML",
-        _ => "name a readable file of TOML or YAML, at most 1 MiB",
+        ReadError::NoYaml => (1, "build standpipe with its feature \"yaml\", or write the same as TOML"),
+        ReadError::NotUtf8 { line } => (*line, "save the file as UTF-8"),
+        _ => (1, "name a readable file of TOML or YAML, at most 1 MiB"),
     };
-    let location = Location { file: file.to_owned(), line: 1, column: 1 };
+    let location = Location { file: file.to_owned(), line, column: 1 };
     ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
 }
 

@@ -226,8 +226,13 @@ impl<'t> Reader<'t, '_> {
             _ => "something else".to_owned(),
         };
         let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(shown).collect();
-        let fix =
-            if expected.is_empty() { String::new() } else { format!("expected {}", expected.join(", ")) };
+        let fix = match expected.is_empty() {
+            false => format!("expected {}", expected.join(", ")),
+            true if what == "extra `=`" => "write one =, or quote text that begins with =".to_owned(),
+            true if what == "unexpected content" => "remove it, or quote the whole value".to_owned(),
+            // All other errors without an expectation are about the digits and signs of a number.
+            true => "write a number like 10, or text in \"quotes\"".to_owned(),
+        };
         Fault::new(what.to_owned(), fix)
     }
 

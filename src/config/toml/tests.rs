@@ -247,6 +247,23 @@ fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
 }
 
 #[test]
+fn advises_on_every_malformed_number_and_stray_sign() {
+    const NUMBER: &str = "write a number like 10, or text in \"quotes\"";
+    for (value, what, fix) in [
+        ("1__0", "`_` may only go between digits", NUMBER),
+        ("1_", "`_` may only go between digits", NUMBER),
+        ("01", "unexpected leading zero", NUMBER),
+        ("0_1", "unexpected leading zero", NUMBER),
+        ("++1", "redundant numeric sign", NUMBER),
+        ("-0x1", "integers with a radix cannot be signed", NUMBER),
+        ("= 1", "extra `=`", "write one =, or quote text that begins with ="),
+    ] {
+        let said = said(&parse("f", &format!("x = {value}\n")));
+        assert!(said.len() == 1 && said[0].ends_with(&format!("x: {what}; {fix}")), "{value}: {said:?}");
+    }
+}
+
+#[test]
 fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     for (line, owner) in [
         ("[tracer.\"\"\"x]", "x]\n"),
