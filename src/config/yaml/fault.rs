@@ -23,7 +23,8 @@ pub(super) fn too_deep() -> Fault {
     Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
 }
 
-fn in_our_words(kind: &ErrorKind) -> Fault {
+/// Returns what is wrong and what to write, for every kind of error of the parser.
+pub(super) fn in_our_words(kind: &ErrorKind) -> Fault {
     if is_about_tabs(kind) {
         return Fault::new("a tab is used for indentation", "write spaces");
     }

@@ -452,6 +452,69 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
     }
 }
 
+/// One kind of error for each message, those included that are hard to provoke by a text.
+#[test]
+fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
+    use granit_parser::ErrorKind as Kind;
+
+    let colon = "a colon where no key can stand; quote text with a colon in it, indent keys alike, and close what is \
+                 open above";
+    let list = "a list is out of place; write its dashes under each other, each with a space after it";
+    let escape = "an unknown escape in double quotes; write \\\\ for a backslash, or use single quotes";
+    let ended = "the document has ended before this; indent what belongs together alike, or remove it";
+    for (kind, expected) in [
+        (Kind::TabInPlainScalar, "a tab is used for indentation; write spaces"),
+        (Kind::RecursionLimitExceeded, "nested deeper than 64 levels; write fewer levels"),
+        (Kind::UnexpectedCharacter { character: '@' }, "text cannot begin with @; quote it"),
+        (Kind::UnclosedFlowCollection { open: '{' }, "{ is never closed; write }"),
+        (Kind::MismatchedFlowCollectionEnd { open: '[', close: '}' }, "[ is closed by }; write ]"),
+        (
+            Kind::MisplacedFlowCollectionEnd,
+            "a bracket is closed that was never opened; remove it, or quote the text",
+        ),
+        (Kind::UnexpectedEofFlowSequence, "a list goes on without a comma; write , or ] here"),
+        (Kind::UnexpectedEofFlowMapping, "a table goes on without a comma; write , or } here"),
+        (Kind::DocumentIndicatorInQuotedScalar, "a quote is never closed; close it"),
+        (
+            Kind::InvalidQuotedScalarIndent,
+            "a line of quoted text is not indented; close the quote above, or indent this line",
+        ),
+        (Kind::InvalidTrailingDoubleQuotedScalar, "text after the closing quote; quote the whole value"),
+        (Kind::InvalidColonPlacement, colon),
+        (Kind::InvalidMappingValueWhitespace, "no space after a colon; write one"),
+        (
+            Kind::InvalidSimpleKey,
+            "a key without a colon; write a colon and a space after it, in the same line",
+        ),
+        (Kind::UnexpectedEofBlockMapping, "a key is expected here; indent all keys of a table alike"),
+        (Kind::UnexpectedEofBlockSequence, list),
+        (Kind::InvalidIndentation, "the indentation fits nothing above; indent what belongs together alike"),
+        (Kind::ExpectedDocumentStart, ended),
+        (
+            Kind::ZeroBlockScalarIndent,
+            "text after | or >; begin it in the next line; text that begins with | or > needs quotes",
+        ),
+        (Kind::MissingAnchorOrAliasName, "& or * without a name; quote text that begins with & or *"),
+        (Kind::UnpairedLowSurrogate, escape),
+        (
+            Kind::CommentInterceptedScalar,
+            "a comment is out of place; write a space before #; text with # in it needs quotes",
+        ),
+        (Kind::BomInsideDocument, "a byte order mark within the text; remove it"),
+        (
+            Kind::DuplicateVersionDirective,
+            "a directive that cannot be read; remove the line that begins with %",
+        ),
+        (
+            Kind::UndeclaredTagHandle,
+            "a tag that cannot be read; remove it; text that begins with ! needs quotes",
+        ),
+        (Kind::UnexpectedEof, "this is not YAML; quote text that is to be taken as it is"),
+    ] {
+        assert_eq!(fault::in_our_words(&kind).to_string(), expected, "{kind:?}");
+    }
+}
+
 #[test]
 fn a_secret_is_never_part_of_a_message() {
     for text in
@@ -543,11 +606,10 @@ fn only_the_first_document_is_read_and_a_warning_says_so() {
 }
 
 #[test]
-fn endless_and_odd_names_are_shown_short_and_on_one_line() {
+fn endless_names_and_names_of_several_lines_are_masked() {
     let long = "k".repeat(100);
     let said = mistakes(&format!("\"x\\ny\":\n  {long}: 1\n  {long}: 2\n"));
-    let cut = "k".repeat(60);
-    assert!(said[0].starts_with(&format!("f:3:3: \"x\\u000Ay\".\"{cut}…\": duplicate key")), "{}", said[0]);
+    assert!(said[0].starts_with("f:3:3: ***.***: duplicate key"), "{}", said[0]);
 }
 
 // No text may take long, grow without bound, or end the program.
