@@ -7,7 +7,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::input::{Chars, First};
@@ -16,7 +16,7 @@ use super::{Code, Out, OwnedText, SizeFirst, Versioned, border, keep_panics_sile
 use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
 use crate::problem::Problem;
-use crate::process::PerProcess;
+use crate::process::{PerProcess, lock};
 use crate::telemetry::Telemetry;
 
 /// `standpipe`.
@@ -334,7 +334,7 @@ impl Gate {
         };
         // control characters are escaped, a zero byte among them
         let message = CString::new(message).unwrap_or_default();
-        let _one_at_a_time = self.running().lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(self.running());
         if self.is_closed.load(Ordering::Acquire) {
             return;
         }
@@ -349,7 +349,7 @@ impl Gate {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         if !ptr::eq(RUNNING.get(), self) {
-            drop(self.running().lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(self.running()));
         }
     }
 
