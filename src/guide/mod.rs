@@ -14,6 +14,7 @@
 //! | [`operations`] | what happens when the queue is full, the collector is down, or the process forks? |
 //! | [`spool`] | how do records survive `kill -9`, and outages of the collector? |
 //! | [`exit`] | what survives `process::exit`, a panic, SIGTERM, `kill -9`? |
+//! | [`messages`] | what does each problem and each diagnostic mean, and what helps? |
 //! | [`limits`] | how large can everything become? |
 //! | [`targets`] | on which systems and processors is it tested, and what differs there? |
 //! | [`testing`] | how do I test my program's telemetry? |
@@ -63,6 +64,10 @@ pub mod grpc {
 
 pub mod limits {
     #![doc = include_str!("limits.md")]
+}
+
+pub mod messages {
+    #![doc = include_str!("messages.md")]
 }
 
 pub mod migration {
