@@ -246,14 +246,14 @@ impl fmt::Display for Fault {
 /// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search for
 /// duplicates is linear.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct DiagnosticList {
     shown: Vec<Diagnostic>,
     /// Number of diagnostics beyond the maximum, and the highest severity among them.
     left_out: usize,
     worst_left_out: Option<DiagnosticSeverity>,
 }
 
-impl Findings {
+impl DiagnosticList {
     /// Further diagnostics are only counted.
     const MAX: usize = 200;
 

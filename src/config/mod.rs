@@ -47,7 +47,7 @@ pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
-    BatchSettings, ConnectionSettings, MOST_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
+    BatchSettings, ConnectionSettings, MAX_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
     QueueSettings, RetrySettings, SpoolSettings,
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
@@ -58,7 +58,7 @@ pub(crate) use values::{Level, Signals};
 use self::settings::general::{
     DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
 };
-use self::summary::Few;
+use self::summary::SmallMap;
 use self::values::{endpoint, header, no_proxy, units};
 #[cfg(doc)]
 use crate::ProblemKind;
@@ -96,7 +96,7 @@ pub struct Config {
     pub(crate) disabled: bool,
     pub(crate) end: EndSettings,
     /// Origins of the settings that do not belong to one provider or exporter.
-    sources: Few<&'static GeneralRow, SettingSource>,
+    sources: SmallMap<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
     diagnostics: Vec<Diagnostic>,
 }

@@ -29,12 +29,12 @@ pub(super) const CHOICES: [(&str, ProviderName); 2] =
     [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
 /// The keys of `telemetry` that are about the program itself.
-pub(super) const OF_PROGRAM: [&str; 3] = ["service-name", "resource", "sampling"];
+pub(super) const PROGRAM_KEYS: [&str; 3] = ["service-name", "resource", "sampling"];
 
 /// The keys of `telemetry.exporters.<name>` that are its provider's.
-pub(super) const OF_PROVIDER: [&str; 2] = ["serviceName", "sampling"];
+pub(super) const PROVIDER_KEYS: [&str; 2] = ["serviceName", "sampling"];
 
-const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
+const TRACER_KEYS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 
 /// Keys that people expect and no file has, and the advice on them.
 const EXPECTED: [(&str, &str); 9] = [
@@ -51,7 +51,7 @@ const EXPECTED: [(&str, &str); 9] = [
     ("ca certificate ca-cert", "did you mean \"ca-file\"?"),
     ("gzip", "write compression = \"gzip\""),
 ];
-const EXPECTED_OF_TRACERS: [(&str, &str); 3] = [
+const EXPECTED_IN_TRACERS: [(&str, &str); 3] = [
     ("enable.logs enable.log logs log-exporter", "did you mean \"enable.log-exporter\"?"),
     ("enable.spans enable.traces spans traces span-exporter", "did you mean \"enable.span-exporter\"?"),
     ("enabled", "did you mean \"enable\"?"),
@@ -174,7 +174,7 @@ impl Section {
     /// Returns the advice on a key that people expect and no file has, or has under another name.
     pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
         let name = name.replace('_', "-").to_ascii_lowercase();
-        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_OF_TRACERS[..] } else { &[] };
+        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_IN_TRACERS[..] } else { &[] };
         let known = of_tracers.iter().chain(&EXPECTED);
         known
             .copied()
@@ -197,9 +197,9 @@ impl Section {
 
     fn switches(&self) -> &'static [&'static str] {
         match self {
-            Self::Tracer(_) => &OF_TRACERS,
+            Self::Tracer(_) => &TRACER_KEYS,
             Self::Metrics => std::slice::from_ref(&SELF_OBSERVATION.key),
-            Self::Exporter(_) => &OF_PROVIDER,
+            Self::Exporter(_) => &PROVIDER_KEYS,
             Self::Server => &[],
         }
     }
@@ -208,7 +208,7 @@ impl Section {
 /// Whether some section has a key of this name, or code has.
 pub(super) fn is_known_somewhere(name: &str) -> bool {
     let is_setting = rows().any(|row| row.key == name);
-    is_setting || OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key
+    is_setting || TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key
 }
 
 /// Whether the value of a key is no secret.
@@ -218,9 +218,9 @@ pub(super) fn is_harmless(name: &str) -> bool {
         row.key == name || in_tracetest == Some(name)
     };
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
-    let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
-    let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
-    is_switch || is_of_tracetest || OF_PROGRAM.contains(&name) || rows.any(is_of)
+    let is_switch = TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key;
+    let is_of_tracetest = PROVIDER_KEYS.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
+    is_switch || is_of_tracetest || PROGRAM_KEYS.contains(&name) || rows.any(is_of)
 }
 
 #[cfg(test)]

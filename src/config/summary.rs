@@ -229,9 +229,9 @@ fn milliseconds(time: Duration) -> u64 {
 /// Looks at one entry after the other: for a handful that is fast enough, and it costs a program far less code than a
 /// tree or a table of hashes.
 #[derive(Debug, Clone)]
-pub(super) struct Few<K, V>(Vec<(K, V)>);
+pub(super) struct SmallMap<K, V>(Vec<(K, V)>);
 
-impl<K: PartialEq, V> Few<K, V> {
+impl<K: PartialEq, V> SmallMap<K, V> {
     pub(super) fn get(&self, key: &K) -> Option<&V> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
@@ -254,14 +254,14 @@ impl<K: PartialEq, V> Few<K, V> {
     }
 }
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
 /// The source of each setting, and the text to show instead of its value, such as the path it was read from.
-pub(super) type Origins<K> = Few<K, (SettingSource, Option<String>)>;
+pub(super) type Origins<K> = SmallMap<K, (SettingSource, Option<String>)>;
 
 impl<K: PartialEq> Origins<K> {
     pub(super) fn source(&self, key: &K) -> SettingSource {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn of_a_key_that_comes_twice_the_last_value_counts_in_the_place_of_the_first() {
-        let mut few = Few::default();
+        let mut few = SmallMap::default();
         for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
             few.insert(key, value);
         }

@@ -12,7 +12,7 @@ use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
 use crate::config::settings::{
     ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
 };
-use crate::config::summary::Few;
+use crate::config::summary::SmallMap;
 use crate::config::text::{listed, quoted};
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
@@ -151,7 +151,7 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
 }
 
 /// The settings that variables give one signal, or all signals of an exporter, in the order of the rows.
-pub(super) type EnvValues = Few<&'static SettingRow, EnvValue>;
+pub(super) type EnvValues = SmallMap<&'static SettingRow, EnvValue>;
 
 /// What a variable says of one setting.
 #[derive(Clone)]

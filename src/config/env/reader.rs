@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Words};
+use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Words};
 use crate::config::settings::{SettingRow, VariableNames, general, rows};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
@@ -15,16 +15,16 @@ use crate::record::Signal;
 /// Reads variables and remembers what was wrong with them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    findings: Findings,
+    diagnostics: DiagnosticList,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, findings: Findings::default() }
+        Self { variables, diagnostics: DiagnosticList::default() }
     }
 
     pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.findings.into_diagnostics()
+        self.diagnostics.into_diagnostics()
     }
 
     /// For what must not be ignored: the fault is the caller's to report. A blank value counts as unset; line breaks
@@ -80,7 +80,7 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn warn(&mut self, name: &str, fault: Fault) {
-        self.findings.push(fault.warning(None, name));
+        self.diagnostics.push(fault.warning(None, name));
     }
 
     fn number(
@@ -152,7 +152,7 @@ pub(super) const OTEL_TRACES_SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 pub(super) const OTEL_TRACES_SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
 /// Those that no row has.
-const OF_PROVIDER: [&str; 5] = [
+const PROVIDER_VARIABLES: [&str; 5] = [
     OTEL_SERVICE_NAME,
     OTEL_RESOURCE_ATTRIBUTES,
     OTEL_PROPAGATORS,
@@ -160,7 +160,7 @@ const OF_PROVIDER: [&str; 5] = [
     OTEL_TRACES_SAMPLER_ARG,
 ];
 
-const ALL: &str = "OTEL_";
+const PREFIX: &str = "OTEL_";
 /// The level of an SDK's log of its own troubles, which this crate has not: it is easily taken for that of log records.
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// Variables of the specification that this crate does not support; a trailing `_` stands for all that begin so.
@@ -173,7 +173,7 @@ const UNSUPPORTED: [&str; 6] = [
     "OTEL_EXPORTER_ZIPKIN_",
 ];
 /// Whatever begins so is meant for an exporter like ours.
-const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
+const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
 /// More are not looked at: a program should start at once, whatever else is in its environment.
 const MAX_UNKNOWN: usize = 1_000;
@@ -214,7 +214,7 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
         if name == SDK_LOG_LEVEL {
             let what = "has no effect: it is for an SDK's own log, and standpipe writes none";
             let fault = Fault::new(what, "for the least severity of log records set OTEL_LOGS_LEVEL");
-            reader.findings.push(fault.found(DiagnosticSeverity::Note, None, name));
+            reader.diagnostics.push(fault.found(DiagnosticSeverity::Note, None, name));
             continue;
         }
         if UNSUPPORTED.iter().any(|start| name.starts_with(start)) {
@@ -222,9 +222,9 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
             reader.warn(name, Fault::new("has no effect: standpipe does not support it", fix));
             continue;
         }
-        let ours = OURS.into_iter().find(|start| name.starts_with(start));
+        let ours = OTLP_PREFIXES.into_iter().find(|start| name.starts_with(start));
         // the start that they have in common says nothing of what was meant
-        let start = ours.unwrap_or(ALL);
+        let start = ours.unwrap_or(PREFIX);
         let Some(end) = name.strip_prefix(start) else { continue };
         let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();
         let meant = if ours.is_some() { text::nearest(end, &ends) } else { text::slip(end, &ends) };
@@ -245,7 +245,7 @@ pub(super) fn is_any_set(variables: &Variables) -> bool {
 
 /// All of them.
 pub(super) fn known() -> Vec<String> {
-    let general = general::rows().flat_map(|row| row.variables).chain(&OF_PROVIDER);
+    let general = general::rows().flat_map(|row| row.variables).chain(&PROVIDER_VARIABLES);
     let mut known: Vec<String> = general.map(|&name| name.to_owned()).collect();
     known.push(insecure_variable(None));
     known.extend(rows().filter_map(base_variable));

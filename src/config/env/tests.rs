@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
-use crate::config::read::value::Surroundings;
+use crate::config::read::value::Resolver;
 use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 
@@ -386,7 +386,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
         let text = format!("{tracer}{line}");
         let document = crate::config::toml::parse("f", &text);
         let read =
-            crate::config::read::read(document, &Surroundings::new(""), &variables.iter().copied().collect());
+            crate::config::read::read(document, &Resolver::new(""), &variables.iter().copied().collect());
         let error = read.expect_err("a value that is refused");
         error.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -1037,7 +1037,7 @@ fn ignores_variable_of_tracetest_that_is_not_utf8_and_keeps_the_value_of_the_fil
     let name = "TRACETEST_TELEMETRY_EXPORTERS_C_SERVICENAME";
     let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
     let document = crate::config::toml::parse("f", text);
-    let config = crate::config::read::read(document, &Surroundings::new(""), &variables).expect("usable");
+    let config = crate::config::read::read(document, &Resolver::new(""), &variables).expect("usable");
     assert_eq!(config.summaries()[0].service_name, "shop");
     let expected = format!("warning: {name}: ignored: is not UTF-8; set it to text");
     assert!(config.diagnostics().iter().any(|found| found.to_string() == expected), "{config:?}");

@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::Path;
 
 use self::table::Report;
-use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
+use self::value::{MAX_FILE_BYTES, ReadError, Resolver, read_at_most, read_bounded};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake, Node, Places, Tree};
@@ -145,7 +145,7 @@ fn read_bytes(
             None => document = assumed.other().parse(name, &text)?,
         }
     }
-    read(document, &Surroundings::new(directory), &Variables::of_process())
+    read(document, &Resolver::new(directory), &Variables::of_process())
 }
 
 /// Reads text; paths in it start at the working directory, and the environment is not asked.
@@ -157,7 +157,7 @@ fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
-    read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
+    read(format.parse(name, text)?, &Resolver::new(""), &Variables::default())
 }
 
 /// What a text is written in.
@@ -268,14 +268,14 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
 /// The configuration that a document describes; what it leaves open is looked for among the variables.
 pub(super) fn read(
     document: Document<'_>,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     variables: &Variables,
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
     let has_mistakes = !mistakes.is_empty();
     // in a text without any of our sections a mistake may be what they are missing for
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
-    let mut report = Report::new(surroundings, &places, mistakes, !is_ours);
+    let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
@@ -285,7 +285,7 @@ pub(super) fn read(
     found.read_metrics(&root);
     found.read_program(&root);
     found.read_providers(&root);
-    let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
+    let has_misnamed_sections = stalwart::warn_about_misnamed_sections(&root, &mut found.report);
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters } = found;
@@ -295,7 +295,7 @@ pub(super) fn read(
     let mut diagnostics = report.into_diagnostics();
     // a mistake may be what is missing for an exporter, and so may the name of a section
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
-    let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
+    let is_explained = has_mistakes || has_misnamed_sections || diagnostics.iter().any(is_error);
     if !is_explained && !describes_something(&root) {
         diagnostics.push(nothing_described(&root, &places));
     }

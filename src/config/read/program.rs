@@ -4,9 +4,9 @@ use super::Found;
 use super::table::Report;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::read::value::{self, Surroundings, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{OF_PROGRAM, Section, TELEMETRY};
+use crate::config::section::{PROGRAM_KEYS, Section, TELEMETRY};
 use crate::config::text::dotted;
 use crate::config::values::header::MAX_ATTRIBUTES;
 use crate::config::{ProviderSettings, SettingSource};
@@ -20,7 +20,7 @@ impl Found<'_> {
     /// Reads the keys of the program. An error in them breaks no exporter.
     pub(super) fn read_program(&mut self, root: &Node) {
         let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
-        let [name, resource, sampling] = OF_PROGRAM;
+        let [name, resource, sampling] = PROGRAM_KEYS;
         // the name last: it wins over one among the attributes
         if let Some(Field { node, .. }) = given(fields, resource) {
             match node.as_table() {
@@ -61,16 +61,16 @@ impl Found<'_> {
         if let Some(first) = settings.resource_source(key).location() {
             return Err(Fault::duplicate_key(first.line).into());
         }
-        let (source, surroundings) = (self.report.source(node.at), self.report.surroundings);
+        let (source, resolver) = (self.report.source(node.at), self.report.resolver);
         match &node.value {
             Tree::List(nodes) => {
-                let items = nodes.iter().map(|node| Item::read(node, surroundings));
+                let items = nodes.iter().map(|node| Item::read(node, resolver));
                 let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
                 let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
                 settings.set_resource(key, Value::Array(&values), source);
             }
             _ => {
-                let item = Item::read(node, surroundings)?;
+                let item = Item::read(node, resolver)?;
                 settings.set_resource(key, item.value(), source);
                 if let Item::Text(Text { written, is_secret: true, .. }) = item {
                     settings.show_as_written(key, written);
@@ -103,7 +103,7 @@ pub(super) fn read_provider(
         let set = if key == name { set_service_name } else { set_sampling };
         let table = section.map_or(vec![TELEMETRY], Section::path);
         let path = dotted(&[&table[..], &[key]].concat());
-        match (set(settings, node, report.surroundings, report.source(node.at)), section) {
+        match (set(settings, node, report.resolver, report.source(node.at)), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
             (Err(unusable), Some(_)) => {
@@ -118,10 +118,10 @@ pub(super) fn read_provider(
 fn set_service_name(
     settings: &mut ProviderSettings,
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     source: SettingSource,
 ) -> Result<Option<String>, Unusable> {
-    let name = value::loose_text(node, surroundings)?;
+    let name = value::loose_text(node, resolver)?;
     if name.text.trim().is_empty() {
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
@@ -133,10 +133,10 @@ fn set_service_name(
 fn set_sampling(
     settings: &mut ProviderSettings,
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     source: SettingSource,
 ) -> Result<Option<String>, Unusable> {
-    let given = value::percent(node, surroundings)?;
+    let given = value::percent(node, resolver)?;
     let percent = given.clamp(0.0, 100.0);
     // the same division as in the programs that this is read for, so that both keep the same traces
     settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
@@ -156,7 +156,7 @@ enum Item<'n> {
 }
 
 impl<'n> Item<'n> {
-    fn read(node: &'n Node, surroundings: &Surroundings) -> Result<Self, Unusable> {
+    fn read(node: &'n Node, resolver: &Resolver) -> Result<Self, Unusable> {
         Ok(match &node.value {
             Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
             Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),
@@ -164,7 +164,7 @@ impl<'n> Item<'n> {
                 let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
                 Self::Plain(Value::Int(i64::try_from(number.value).map_err(too_large)?))
             }
-            _ => Self::Text(value::text(node, surroundings)?),
+            _ => Self::Text(value::text(node, resolver)?),
         })
     }
 

@@ -6,7 +6,7 @@ use super::table::{Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
-    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY,
+    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, PROGRAM_KEYS, SERVER, Section, TELEMETRY,
     TYPE,
 };
 use crate::config::settings::general::SELF_OBSERVATION;
@@ -45,7 +45,7 @@ impl Found<'_> {
     /// Returns the exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
-        tracer.refuse_twins();
+        tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;
         }
@@ -92,7 +92,7 @@ impl SectionReader<'_, '_, '_> {
     }
 
     /// The parser saw two different keys where the file says the same thing twice.
-    fn refuse_twins(&mut self) {
+    fn refuse_duplicate_switches(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
             let twins: Vec<_> = self.entries.all(name).cloned().collect();
             if let [first, second, ..] = &twins[..] {
@@ -194,12 +194,12 @@ impl SectionReader<'_, '_, '_> {
 
 /// Warns of every section that was probably meant to be read, and returns whether there is one. Sections of other programs are
 /// left alone: only those with our keys in them are looked at.
-pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
+pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>) -> bool {
     let known = report.count();
     for section in root.as_table().unwrap_or_default() {
         let name = section.name.as_str();
         let fields = section.node.as_table().unwrap_or_default();
-        let is_ours = |field: &Field| field.name == EXPORTERS[1] || OF_PROGRAM.contains(&&*field.name);
+        let is_ours = |field: &Field| field.name == EXPORTERS[1] || PROGRAM_KEYS.contains(&&*field.name);
         if ["tracer", TELEMETRY].contains(&name) {
             continue;
         }

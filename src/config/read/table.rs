@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Location, Words};
+use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
-use crate::config::read::value::{self, Surroundings, Unusable};
+use crate::config::read::value::{self, Resolver, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
-use crate::config::summary::Few;
+use crate::config::summary::SmallMap;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, header, text};
@@ -21,28 +21,28 @@ pub(super) const BELOW_IT: &str = "write its keys below it";
 
 pub(super) struct Report<'d> {
     /// Where the values of the document get their secrets from.
-    pub(super) surroundings: &'d Surroundings,
+    pub(super) resolver: &'d Resolver,
     places: &'d Places<'d>,
-    findings: Findings,
+    diagnostics: DiagnosticList,
     broken: BTreeSet<Section>,
     /// Something is wrong that could concern any section.
     all_broken: bool,
     /// Places whose values were replaced by those of environment variables.
-    replaced: Few<usize, String>,
+    replaced: SmallMap<usize, String>,
 }
 
 impl<'d> Report<'d> {
     /// Mistakes in sections of other programs are warnings, as they break nothing, unless `is_foreign`: a document without
     /// any known section has nothing else to report.
     pub(super) fn new(
-        surroundings: &'d Surroundings,
+        resolver: &'d Resolver,
         places: &'d Places<'d>,
         mistakes: Vec<Mistake>,
         is_foreign: bool,
     ) -> Self {
-        let (findings, broken) = (Findings::default(), BTreeSet::new());
+        let (diagnostics, broken) = (DiagnosticList::default(), BTreeSet::new());
         let mut report =
-            Self { surroundings, places, findings, broken, all_broken: false, replaced: Few::default() };
+            Self { resolver, places, diagnostics, broken, all_broken: false, replaced: SmallMap::default() };
         for Mistake { owner, mut diagnostic } in mistakes {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
@@ -50,7 +50,7 @@ impl<'d> Report<'d> {
                 Owner::Other if is_foreign => {}
                 Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
             }
-            report.findings.push(diagnostic);
+            report.diagnostics.push(diagnostic);
         }
         report
     }
@@ -98,13 +98,13 @@ impl<'d> Report<'d> {
     /// Reports a key that is not known where it stands; `name` is its last part.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
         // the search for a similar key is costly, and its result would not be shown
-        let meant = if self.findings.has_room() { text::did_you_mean(name, known) } else { None };
+        let meant = if self.diagnostics.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
     }
 
     /// Returns the number of diagnostics.
     pub(super) fn count(&self) -> usize {
-        self.findings.count()
+        self.diagnostics.count()
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
@@ -113,7 +113,7 @@ impl<'d> Report<'d> {
 
     /// Reports why a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
-        self.findings.push(fault.of("ignored:").warning(None, variable));
+        self.diagnostics.push(fault.of("ignored:").warning(None, variable));
     }
 
     /// Notes that the value at a place is that of an environment variable.
@@ -135,12 +135,12 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.findings.into_diagnostics()
+        self.diagnostics.into_diagnostics()
     }
 
     pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
         if !self.places.is_spoilt(at) {
-            self.findings.push(match self.replaced.get(&at) {
+            self.diagnostics.push(match self.replaced.get(&at) {
                 Some(variable) => fault.found(severity, None, variable.as_str()),
                 None => fault.found(severity, Some(self.location(at)), key),
             });
@@ -247,7 +247,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             return Switch::Missing;
         };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
-        match value::text(transport.node, self.report.surroundings) {
+        match value::text(transport.node, self.report.resolver) {
             Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
             _ => Switch::On,
         }
@@ -276,24 +276,22 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         if is_open {
             return;
         }
-        let (source, surroundings) = (self.report.source(entry.node.at), self.report.surroundings);
+        let (source, resolver) = (self.report.source(entry.node.at), self.report.resolver);
         let (_, advice) = self.section.spelling(row);
         let taken = match &row.kind {
             Kind::Headers => {
                 self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
-            _ if is_of_tracetest && *row == TRANSPORT => {
-                value::text(entry.node, surroundings).and_then(|text| {
-                    if text.text != COLLECTOR {
-                        return Err(text.fault(Fault::new("is not known", advice)).into());
-                    }
-                    exporter.record(row, source.clone(), None);
-                    Ok(())
-                })
-            }
-            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, surroundings)
+            _ if is_of_tracetest && *row == TRANSPORT => value::text(entry.node, resolver).and_then(|text| {
+                if text.text != COLLECTOR {
+                    return Err(text.fault(Fault::new("is not known", advice)).into());
+                }
+                exporter.record(row, source.clone(), None);
+                Ok(())
+            }),
+            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
                 .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
-            kind => kind.read(entry.node, surroundings, advice).map(|value| {
+            kind => kind.read(entry.node, resolver, advice).map(|value| {
                 self.warn_of_milliseconds(entry, &value);
                 exporter.apply(row, value, source.clone());
             }),
@@ -329,7 +327,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         };
         header::check_count(lines.len())?;
         for (name, node) in lines {
-            let added = value::text(node, self.report.surroundings).and_then(|text| {
+            let added = value::text(node, self.report.resolver).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
                 let (name, value) = match name {
                     Some(name) => (name, &*text.text),
@@ -389,7 +387,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 
     /// Returns the text of a key that is not a setting of an exporter.
     pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
-        let text = value::text(entry.node, self.report.surroundings);
+        let text = value::text(entry.node, self.report.resolver);
         text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
     }
 

@@ -12,7 +12,7 @@ use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::read::value;
 use crate::config::sampler::Sampler;
-use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section, TELEMETRY};
+use crate::config::section::{CHOICES, EXPORTERS, PROGRAM_KEYS, PROVIDER_KEYS, SERVER, Section, TELEMETRY};
 use crate::config::settings::{SIGNALS, TRANSPORT, rows};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, SettingSource, Signals, Transport};
@@ -22,7 +22,8 @@ use crate::record::Signal;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What to do about a key of an exporter that stands beside those of the program.
-const OF_EXPORTER: &str = "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
+const MISPLACED_ADVICE: &str =
+    "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
 
 /// A provider, and the exporter that it uses.
 struct Choice<'t> {
@@ -48,14 +49,14 @@ impl Found<'_> {
         let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
             return &[];
         };
-        let known = [&EXPORTERS[1..], &OF_PROGRAM].concat();
+        let known = [&EXPORTERS[1..], &PROGRAM_KEYS].concat();
         let is_of_exporter = |field: &&Field| {
             ["tracer", "metrics"].contains(&&*field.name) || rows().any(|row| row.key == field.name)
         };
         let (misplaced, others): (Vec<_>, Vec<_>) = telemetry.iter().partition(is_of_exporter);
         for field in misplaced {
             let key = dotted(&[EXPORTERS[0], &field.name]);
-            self.report.warning(field.at, key, Fault::new("not a key of the program", OF_EXPORTER));
+            self.report.warning(field.at, key, Fault::new("not a key of the program", MISPLACED_ADVICE));
         }
         warn_of_unknown(&mut self.report, others, &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
@@ -69,7 +70,7 @@ impl Found<'_> {
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
-            match value::text(&field.node, self.report.surroundings) {
+            match value::text(&field.node, self.report.resolver) {
                 Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
                 Err(unusable) => {
                     let path = dotted(&[&SERVER[..], &[key]].concat());
@@ -94,7 +95,7 @@ impl Found<'_> {
             provider.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }
         let fields = field.node.as_table().unwrap_or_default();
-        program::read_provider(fields, OF_PROVIDER, Some(&section), provider, &mut self.report);
+        program::read_provider(fields, PROVIDER_KEYS, Some(&section), provider, &mut self.report);
         exporter.assign(choice.provider);
         exporter.signals = Signals::of(signals);
         exporter.record(&SIGNALS, self.report.source(choice.at), None);

@@ -55,18 +55,18 @@ impl Text<'_> {
     }
 }
 
-pub(crate) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
-    Ok(surroundings.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
+pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
+    Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
 /// One of the words that a key knows, in any case.
 pub(crate) fn word<'k>(
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     advice: &'static str,
     known: &[&'k str],
 ) -> Result<&'k str, Unusable> {
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
     found.copied().ok_or_else(|| {
         // a secret is not compared with known words
@@ -77,17 +77,17 @@ pub(crate) fn word<'k>(
 }
 
 /// Text, or a number that was written without quotes.
-pub(crate) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
         }
-        _ => text(node, surroundings),
+        _ => text(node, resolver),
     }
 }
 
 /// A number of percent, which an environment variable can only give as text.
-pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
+pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Result<f64, Unusable> {
     const NO_NUMBER: &str = "is not a number";
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
@@ -96,7 +96,7 @@ pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
         }
         Tree::Float { value, .. } => Ok(*value),
         _ => {
-            let text = text(node, surroundings)?;
+            let text = text(node, resolver)?;
             let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
             number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
@@ -104,12 +104,12 @@ pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
 }
 
 /// A duration as Go spells it: always with its units.
-pub(crate) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(crate) fn go_duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         let duration = units::parse_go_duration(&number.written);
         return duration.map_err(|fault| fault.of(shortened(&number.written)).into());
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
@@ -121,20 +121,20 @@ pub(crate) fn bool(node: &Node) -> Result<bool, Unusable> {
 }
 
 /// Milliseconds as a number, or a number with its unit as a string.
-pub(crate) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+pub(crate) fn duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
 /// Bytes as a number, or a number with its unit as a string.
-pub(crate) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<u64, Unusable> {
+pub(crate) fn bytes(node: &Node, resolver: &Resolver) -> Result<u64, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(whole(number)?);
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_size(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
@@ -158,14 +158,14 @@ fn whole(number: &Integer) -> Result<u64, Fault> {
 /// The size limit of the configuration and of each file that it names.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The limit of all files and variables of one configuration together: a short text can name a large file many times.
-const MAX_BROUGHT_IN: usize = 16 << 20;
+const MAX_EXPANDED_BYTES: usize = 16 << 20;
 /// The least that a look-up counts, as opening a file takes time, too.
 const MIN_CHARGE: usize = 4 << 10;
 /// Directories of open files: a shell hands `<(command)` over as `/dev/fd/63`.
-const HANDED_OVER: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
 /// Where the secrets are looked up.
-pub(crate) struct Surroundings {
+pub(crate) struct Resolver {
     /// Relative paths start here.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
@@ -173,13 +173,13 @@ pub(crate) struct Surroundings {
     left: Cell<usize>,
 }
 
-impl Surroundings {
+impl Resolver {
     /// The process' own environment; `directory` is the one of the configuration file.
     pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             environment: |name| std::env::var(name),
-            left: Cell::new(MAX_BROUGHT_IN),
+            left: Cell::new(MAX_EXPANDED_BYTES),
         }
     }
 
@@ -289,7 +289,9 @@ impl fmt::Display for ReadError {
             Self::NotRegular => f.write_str("is not a regular file"),
             Self::TooLarge => f.write_str("larger than 1 MiB"),
             Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
-            Self::TooMuch => write!(f, "all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20),
+            Self::TooMuch => {
+                write!(f, "all that is brought in is more than {} MiB", MAX_EXPANDED_BYTES >> 20)
+            }
             #[cfg(not(feature = "yaml"))]
             Self::NoYaml => f.write_str("this build cannot read YAML"),
         }
@@ -316,7 +318,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
     let kind = fs::metadata(path)?.file_type();
     match kind.is_dir() {
         true => Err(ReadError::Directory),
-        false if kind.is_file() || HANDED_OVER.iter().any(|place| path.starts_with(place)) => {
+        false if kind.is_file() || DESCRIPTOR_DIRECTORIES.iter().any(|place| path.starts_with(place)) => {
             read_at_most(&mut File::open(path)?)
         }
         false => Err(ReadError::NotRegular),
@@ -336,8 +338,8 @@ mod tests {
 
     use super::*;
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
+    fn resolver() -> Resolver {
+        Resolver {
             directory: Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
             environment: |name| match name {
                 "TOKEN" => Ok("hunter2".to_owned()),
@@ -346,7 +348,7 @@ mod tests {
                 "LATIN" => Err(VarError::NotUnicode(OsString::new())),
                 _ => Err(VarError::NotPresent),
             },
-            left: Cell::new(MAX_BROUGHT_IN),
+            left: Cell::new(MAX_EXPANDED_BYTES),
         }
     }
 
@@ -357,18 +359,18 @@ mod tests {
             ("%{env:TOKEN}%%{env: TOKEN }%!", "hunter2hunter2!"),
             ("%{env:NESTED}%", "%{env:TOKEN}%"),
         ] {
-            let read = surroundings().expand(text).expect(text);
+            let read = resolver().expand(text).expect(text);
             assert_eq!((&*read.text, read.is_secret), (expanded, true), "{text:?}");
         }
         for text in ["", "100%", "%7B{x}%", "{env:TOKEN}"] {
-            let read = surroundings().expand(text).expect(text);
+            let read = resolver().expand(text).expect(text);
             assert_eq!((&*read.text, read.is_secret), (text, false), "{text:?}");
         }
     }
 
     #[test]
     fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
-        let main = surroundings().expand("%{file:main.rs}%").expect("this crate's own file");
+        let main = resolver().expand("%{file:main.rs}%").expect("this crate's own file");
         assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
     }
 
@@ -386,7 +388,7 @@ mod tests {
             ("%{TOKEN}%", "unknown kind of %{…}%"),
             ("%{env:TOKEN", "unclosed %{"),
         ] {
-            assert_eq!(surroundings().expand(text).map(|_| ()).expect_err(text).what, what, "{text:?}");
+            assert_eq!(resolver().expand(text).map(|_| ()).expect_err(text).what, what, "{text:?}");
         }
     }
 }

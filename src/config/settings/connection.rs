@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::kind::{Field, Kind, field, file, word};
 use super::{
-    LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
+    MAX_DURATION, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
+    table,
 };
 use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::Fault;
@@ -71,12 +72,12 @@ impl TlsSettings {
     }
 }
 
-/// The [`Field`] of a duration whose largest value, [`LONGEST`], stands for no limit.
+/// The [`Field`] of a duration whose largest value, [`MAX_DURATION`], stands for no limit.
 macro_rules! unlimited {
     ($($name:ident).+) => {
         Field {
-            get: |owner| Some(owner.$($name).+).filter(|time| *time != LONGEST),
-            set: |owner, time| owner.$($name).+ = time.unwrap_or(LONGEST),
+            get: |owner| Some(owner.$($name).+).filter(|time| *time != MAX_DURATION),
+            set: |owner, time| owner.$($name).+ = time.unwrap_or(MAX_DURATION),
         }
     };
 }

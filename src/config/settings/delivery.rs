@@ -69,13 +69,13 @@ settings! {
 }
 
 /// `queue/level.rs` keeps its two counts in one word, in which records have 24 bits.
-pub(crate) const MOST_QUEUE_RECORDS: usize = (1 << 24) - 1;
-const COUNTED: RangeInclusive<u64> = 1..=MOST_QUEUE_RECORDS as u64;
-const OF_QUEUE: &str = "the most the queue can count";
+pub(crate) const MAX_QUEUE_RECORDS: usize = (1 << 24) - 1;
+const RECORD_RANGE: RangeInclusive<u64> = 1..=MAX_QUEUE_RECORDS as u64;
+const QUEUE_LIMIT: &str = "the most the queue can count";
 /// Far below what the queue can count; and where addresses have 32 bits, a quarter of them.
 const QUEUE_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=if IS_64_BIT { 4 << 30 } else { 1 << 30 };
-const OF_QUEUE_BYTES: &str =
-    if IS_64_BIT { OF_QUEUE } else { "the most a queue may hold on a 32-bit machine" };
+const QUEUE_BYTES_LIMIT: &str =
+    if IS_64_BIT { QUEUE_LIMIT } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY from PLAIN:
@@ -168,7 +168,7 @@ table! { DELIVERY from PLAIN:
     }
     /// most records in the queue of each signal
     QUEUE_RECORDS "queue-records" {
-        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
+        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
@@ -178,14 +178,14 @@ table! { DELIVERY from PLAIN:
             field: field!(queue.bytes),
             unit: Unit::Bytes,
             range: QUEUE_BYTES_RANGE,
-            most: OF_QUEUE_BYTES,
+            most: QUEUE_BYTES_LIMIT,
         },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// most records in a request
     BATCH_RECORDS "batch-records" {
         // no batch can hold more than the queue can
-        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
+        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }

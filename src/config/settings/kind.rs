@@ -8,7 +8,7 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
-use crate::config::read::value::{self, Surroundings, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text, Unusable};
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
@@ -166,39 +166,39 @@ impl Kind {
     pub(crate) fn read(
         &self,
         node: &Node,
-        surroundings: &Surroundings,
+        resolver: &Resolver,
         advice: &'static str,
     ) -> Result<SettingValue, Unusable> {
         Ok(match self {
             Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
-                SettingValue::Duration(value::duration(node, surroundings)?)
+                SettingValue::Duration(value::duration(node, resolver)?)
             }
             // in range, before a machine of 32 bits loses count
             Self::Number { unit, range, most, .. } => {
                 let number = match unit {
                     Unit::Records => value::count(node)?,
-                    Unit::Bytes => value::bytes(node, surroundings)?,
+                    Unit::Bytes => value::bytes(node, resolver)?,
                 };
                 check_number(number, *unit, range, most)?;
                 SettingValue::Number(number as usize)
             }
             Self::Word { names, .. } => {
-                SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
+                SettingValue::Word(value::word(node, resolver, advice, &names())?.to_owned())
             }
             Self::Bool { .. } => SettingValue::Bool(value::bool(node)?),
             Self::File { .. } => {
-                let Text { written, text, .. } = value::text(node, surroundings)?;
-                let read = surroundings.read(&text);
+                let Text { written, text, .. } = value::text(node, resolver)?;
+                let read = resolver.read(&text);
                 let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 SettingValue::File { path: written.to_owned(), pem: Some(pem) }
             }
             Self::Text { .. } => {
-                let Text { text, is_secret, .. } = value::text(node, surroundings)?;
+                let Text { text, is_secret, .. } = value::text(node, resolver)?;
                 SettingValue::Text { text, is_secret }
             }
             Self::Endpoint => {
-                let Text { written, text, is_secret } = value::text(node, surroundings)?;
+                let Text { written, text, is_secret } = value::text(node, resolver)?;
                 let written = is_secret.then(|| written.to_owned());
                 SettingValue::Endpoint { text, written, rule: PathRule::default(), insecure: None }
             }

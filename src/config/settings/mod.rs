@@ -116,9 +116,9 @@ impl PartialEq for SettingRow {
 }
 
 /// Every moment that is computed from a duration must be one that the clock can tell.
-pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
-const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
+const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
 /// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
 

@@ -16,7 +16,7 @@ mod tests;
 
 use toml_parser::{Expected, ParseError};
 
-use self::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
+use self::statement::{Flaw, Kind, MAX_VALUES, Statement, line_end};
 use self::table::{Conflict, Part, Table};
 use super::error::Fault;
 use super::node::{Document, Mistake, Node, Places};
@@ -60,10 +60,10 @@ const MAX_REREAD: usize = 1 << 18;
 /// wherever it stands, and stays in its line.
 const LONE_RETURN_MARK: u8 = 1;
 
-const NO_END: Words = ("never closed, nothing is read from here on", "close it");
-const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
-const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
-const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
+const NEVER_CLOSED: Flaw = ("never closed, nothing is read from here on", "close it");
+const TOO_MANY_MISTAKES: Flaw = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const TOO_LONG: Flaw = ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const LONE_RETURN: Flaw = ("the line end is a lone carriage return", "end lines with LF or CRLF");
 
 /// Puts a document together, statement by statement.
 struct Reader<'t, 'd> {
@@ -106,7 +106,7 @@ impl<'t> Reader<'t, '_> {
                 (fault_at, fault) = (lone, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
             }
             if self.mistakes.len() >= MAX_MISTAKES {
-                return self.stop(start, NO_TOML);
+                return self.stop(start, TOO_MANY_MISTAKES);
             }
             self.report(fault_at, owner, &path, fault);
             self.places.spoil(start..at);
@@ -151,11 +151,11 @@ impl<'t> Reader<'t, '_> {
             self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
         } else if self.current.is_lost {
             // the header excuses what stands below it, but not the loss of all that follows
-            statement.flaw = Some(NO_END).filter(|_| statement.is_unclosed);
+            statement.flaw = Some(NEVER_CLOSED).filter(|_| statement.is_unclosed);
             statement.flaw?;
         }
-        let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
-        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&parts(&path)) };
+        let has_unknown_owner = statement.is_unclosed || self.swallowed_section(&statement).is_some();
+        let owner = if has_unknown_owner { Owner::Unknown } else { Owner::of(&parts(&path)) };
         if let Some((what, fix)) = statement.flaw {
             path.truncate(table_len + shown_parts(&path[table_len..], is_header));
             return Some((owner, path, statement.start, Fault::new(what, fix)));
@@ -163,7 +163,7 @@ impl<'t> Reader<'t, '_> {
         let conflict = self.put(&mut statement).err().or(statement.conflict.take());
         let (at, fault) = match (conflict, &statement.error) {
             // that it takes in the rest of the text is worse than what is wrong in it
-            _ if statement.is_unclosed => (statement.start, Fault::new(NO_END.0, NO_END.1)),
+            _ if statement.is_unclosed => (statement.start, Fault::new(NEVER_CLOSED.0, NEVER_CLOSED.1)),
             // what comes first may be the cause of the other
             (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
                 (conflict.at, self.conflict(&conflict))
@@ -237,7 +237,7 @@ impl<'t> Reader<'t, '_> {
     }
 
     /// Leaves out everything from a place on.
-    fn stop(&mut self, at: usize, (what, fix): Words) {
+    fn stop(&mut self, at: usize, (what, fix): Flaw) {
         let path = self.current.path.clone();
         self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
         self.places.spoil(at..usize::MAX);

@@ -12,12 +12,12 @@ use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::is_bare;
 
 /// What is wrong, and what to write instead.
-pub(super) type Words = (&'static str, &'static str);
-const NO_HEADER: Words = ("malformed table header", "write it like [tracer.otel], alone in its line");
-const NO_KEY: Words =
+pub(super) type Flaw = (&'static str, &'static str);
+const BAD_HEADER: Flaw = ("malformed table header", "write it like [tracer.otel], alone in its line");
+const BAD_KEY: Flaw =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
-const NO_VALUE: Words = ("key without a value", "write key = value");
-const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
+const NO_VALUE: Flaw = ("key without a value", "write key = value");
+const TOO_DEEP: Flaw = ("nested deeper than 32 levels", "write it flatter");
 
 /// Tables, arrays and parts of a key within each other; far more than any configuration needs.
 const MAX_DEPTH: usize = 32;
@@ -41,7 +41,7 @@ pub(super) struct Statement<'d> {
     pub(super) key: Vec<Part<'d>>,
     pub(super) value: Option<Node>,
     /// Why it cannot be read at all.
-    pub(super) flaw: Option<Words>,
+    pub(super) flaw: Option<Flaw>,
     pub(super) conflict: Option<Conflict>,
     /// The first one and its place; those that follow are mostly its echo.
     pub(super) error: Option<(usize, ParseError)>,
@@ -83,7 +83,7 @@ impl<'d> Statement<'d> {
         let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
         let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
         // the parser passes over a byte order mark at the start of what it is shown
-        statement.flaw = text.starts_with('\u{feff}').then_some(NO_KEY);
+        statement.flaw = text.starts_with('\u{feff}').then_some(BAD_KEY);
         let (source, mut events) = (Source::new(text), Vec::new());
         let mut checked = ValidateWhitespace::new(&mut events, source);
         let mut bounded = RecursionGuard::new(&mut checked, MAX_DEPTH as u32);
@@ -108,7 +108,7 @@ impl<'d> Statement<'d> {
                     statement.value.get_or_insert(value);
                 }
                 EventKind::Error if statement.kind == Kind::Blank => {
-                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(NO_KEY));
+                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(BAD_KEY));
                 }
                 // a header is alone in its line
                 EventKind::Error => is_complete &= statement.kind == Kind::Assignment,
@@ -122,10 +122,10 @@ impl<'d> Statement<'d> {
         statement.error = statement.error.filter(|(at, _)| !has_end || *at < statement.end);
         statement.flaw = match (statement.kind, statement.flaw, is_complete) {
             (Kind::Blank, ..) | (_, Some(TOO_DEEP), _) | (_, None, true) => statement.flaw,
-            (Kind::Header | Kind::ElementHeader, ..) => Some(NO_HEADER),
+            (Kind::Header | Kind::ElementHeader, ..) => Some(BAD_HEADER),
             (_, None, false) => Some(NO_VALUE),
             // a key with something right behind it, like a colon
-            (_, Some(_), true) => Some(NO_KEY),
+            (_, Some(_), true) => Some(BAD_KEY),
             (_, flaw, false) => flaw,
         };
         let is_readable = matches!(statement.flaw, None | Some(TOO_DEEP));
@@ -142,13 +142,13 @@ impl<'d> Statement<'d> {
         let bare_end = text.find(|c| !is_bare(c)).unwrap_or(text.len());
         let (flaw, part) = match event.encoding() {
             _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
-            _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
-            None if bare_end == 0 => (Some(NO_KEY), None),
+            _ if event.span().end() > MAX_KEY_BYTES => (Some(BAD_KEY), None),
+            None if bare_end == 0 => (Some(BAD_KEY), None),
             None if bare_end < text.len() => {
                 (Some(NO_VALUE), Some(Part { name: text[..bare_end].into(), ..part }))
             }
-            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(NO_KEY), Some(part)),
-            _ if self.open_quote.is_some() => (Some(NO_KEY), None),
+            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(BAD_KEY), Some(part)),
+            _ if self.open_quote.is_some() => (Some(BAD_KEY), None),
             _ => (None, Some(part)),
         };
         self.flaw = flaw;

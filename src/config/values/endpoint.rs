@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
 }
 
 /// No server takes a longer one. It is not even looked at: there may be hundreds, each a whole file.
-const LONGEST: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
 
 /// What becomes of an endpoint's path when a signal is posted to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +72,7 @@ impl Endpoint {
 
     /// Whether it is too long to be looked at.
     pub(crate) fn is_too_long(text: &str) -> bool {
-        text.len() > LONGEST
+        text.len() > MAX_BYTES
     }
 
     /// The full URL to post to.
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(fault.what, what, "{given:?}");
             assert!(!fault.fix.is_empty(), "{given:?}");
         }
-        let longest = format!("http://a.test/{}", "x".repeat(LONGEST - "http://a.test/".len()));
+        let longest = format!("http://a.test/{}", "x".repeat(MAX_BYTES - "http://a.test/".len()));
         assert!(Endpoint::parse(&longest, Transport::Http, None).is_ok());
         let fault = Endpoint::parse(&(longest + "x"), Transport::Http, None).expect_err("too long");
         assert_eq!(fault.what, "is longer than 8 KiB");

@@ -15,7 +15,7 @@ const RESERVED_BY_GRPC: [&str; 5] = ["host", "keep-alive", "proxy-connection", "
 const GRPC: &str = "grpc-";
 
 /// No collector wants more, and a request must stay one that servers take.
-const MOST: usize = 128;
+const MAX_HEADERS: usize = 128;
 
 /// No header that people know has a longer name.
 const MAX_NAME_LENGTH: usize = 40;
@@ -26,10 +26,10 @@ const TOO_LONG: &str = "is longer than 64 KiB";
 
 /// Checks how many there are, before any of them is looked at.
 pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
-    if count <= MOST {
+    if count <= MAX_HEADERS {
         return Ok(());
     }
-    Fault::err(format!("{count} headers"), format!("write at most {MOST}"))
+    Fault::err(format!("{count} headers"), format!("write at most {MAX_HEADERS}"))
 }
 
 /// Splits `Name: value` at the first colon and trims both.
@@ -91,7 +91,7 @@ pub(crate) fn is_like_a_name(name: &str) -> bool {
 
 /// `tenant`, `TraceId`, `b3`, `API`.
 fn is_like_a_word(word: &str) -> bool {
-    const LONGEST: usize = 20;
+    const MAX_WORD_LENGTH: usize = 20;
     const MAX_HUMPS: usize = 3;
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
@@ -101,7 +101,7 @@ fn is_like_a_word(word: &str) -> bool {
         run[0].is_ascii_uppercase() && run[1].is_ascii_uppercase() && run[2].is_ascii_lowercase()
     };
     let is_mixed = letters.len() > 4 && letters.as_bytes().windows(3).any(is_mixed);
-    word.len() <= LONGEST
+    word.len() <= MAX_WORD_LENGTH
         && word.len() - letters.len() <= 4
         && !letters.contains(|c: char| c.is_ascii_digit())
         && humps < MAX_HUMPS
