@@ -188,7 +188,7 @@ pub(super) fn is_token(name: &str) -> bool {
         && !has(|byte| *byte == b' ')
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins words to `a`, `a or b` or `a, b or c`.
 pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {
@@ -197,17 +197,17 @@ pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
     }
 }
 
-/// A part of a key as it has to be written: quoted only if it must be.
+/// Returns a part of a key as TOML spells it: quoted only if necessary.
 pub(super) fn encode(part: &str) -> String {
     if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quote(part) }
 }
 
-/// Returns whether a character can stand in a key or a host name without quotes.
+/// Returns whether a key needs no quotes for this character. Labels of host names have the same characters.
 pub(super) fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Any text as a TOML basic string.
+/// Returns a text as a TOML basic string.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -222,7 +222,7 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// A value that only leaves the program in a request: `Debug` writes `***`.
+/// A value that is sent in requests but never shown: `Debug` writes `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -231,7 +231,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text, for the code that sends or checks it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -243,26 +243,28 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Words longer than this are not compared: no known one is, and the comparison is quadratic.
+/// Longest word that is compared with known words, because the comparison takes quadratic time. All known words are shorter.
 const MAX_WORD_LENGTH: usize = 64;
 
-/// Advice for an unknown word, if a person could have meant a known one.
+/// Returns the advice for an unknown word, if a known word is similar.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
     nearest(word, known).map(|meant| format!("did you mean {meant:?}?"))
 }
 
-/// The nearest of the known words, if a person could have meant it.
+/// Returns the most similar known word, if it is similar enough to be the intended one.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    // a third of the letters may be wrong: enough for slips of the hand, too few for another word
+    // A third of the letters may differ: enough for typing errors, too few for another word.
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
-/// The same where most words that are not known are meant so: only one or two letters may be wrong.
+/// Returns the most similar known word if at most two letters differ. For names among which most unknown ones are correct,
+/// such as environment variables of other programs.
 pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
 
-/// A word that only goes on too long, like `warning` for `warn`, or ends too early, like `http` for `http/protobuf`.
+/// Returns a known word of which this one is an extension, like `warning` of `warn`, or a prefix, like `http` of
+/// `http/protobuf`.
 fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let begins = |long: &str, start: &str| {
         start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))
@@ -283,8 +285,8 @@ fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> 
     known.iter().copied().filter_map(steps_to).min().map(|(_, best)| best)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour; `None` if more than `most`,
-/// which is mostly seen after a few letters.
+/// Returns the Damerau-Levenshtein distance (optimal string alignment): the number of letters to insert, remove, replace or
+/// swap with their neighbor. `None` if it exceeds `most`, which usually shows after a few rows of the matrix.
 fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     if word.len().abs_diff(candidate.len()) > most {
@@ -304,7 +306,7 @@ fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
             }
             current.push(steps);
         }
-        // a swap goes on from the row before
+        // A swap continues from the row before the last one, so both rows must exceed the maximum.
         if last.iter().chain(&current).all(|steps| *steps > most) {
             return None;
         }

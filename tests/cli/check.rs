@@ -317,7 +317,7 @@ fn a_header_that_grpc_cannot_carry_is_pointed_at() {
     let (code, text, found) = checked_over_grpc("reserved.toml", "http://localhost:4317", headers);
     assert_eq!(code, Some(1), "{text}");
     let error = found["errors"][0].as_str().expect("a text");
-    let expected = "tracer.otel.headers: header \"TE\" is not yours to set over gRPC; remove it: ";
+    let expected = "tracer.otel.headers: header \"TE\" cannot be set over gRPC; remove it: ";
     assert!(error.contains(":6:") && error.contains(expected), "{error}");
 }
 

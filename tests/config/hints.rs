@@ -122,10 +122,10 @@ fn a_file_that_is_named_after_another_format_is_told_so_once() {
     let yaml = "postgres:\ntelemetry:\n  exporters:\n    c:\n      sampling: 1\nserver:\n  telemetry:\n";
     let json = "{\"server\": {\"telemetry\": {\"exporter\": \"c\"}}}";
     for (name, text, message) in [
-        ("misnamed.yaml", toml, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
-        ("dotted.yml", dotted, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
-        ("misnamed.toml", yaml, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
-        ("misnamed.json", json, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
+        ("misnamed.yaml", toml, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
+        ("dotted.yml", dotted, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
+        ("misnamed.toml", yaml, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
+        ("misnamed.json", json, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
     ] {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&path, text).unwrap();

@@ -332,7 +332,7 @@ fn what_a_configuration_brings_in_is_bounded() {
         ("one.yaml", format!("{YAML_TRACER}    headers: ['A: {reference}']\n"), "tracer.otel.headers"),
     ] {
         let error = Config::from_file(written("brought", name, text)).expect_err(name).to_string();
-        let why = "cannot read file \"big\": all that is brought in is more than 16 MiB";
+        let why = "cannot read file \"big\": all files and variables together are larger than 16 MiB";
         assert!(error.contains(&format!("{place}: {why}")), "{error}");
     }
     let fits = format!("{TRACER}ca-file = 'big'\n");

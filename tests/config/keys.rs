@@ -179,7 +179,7 @@ fn every_bad_value_has_its_own_message() {
         ),
         (
             "headers = ['Content-Length: 5']",
-            "4:12: tracer.otel.headers: header \"Content-Length\" is not yours to set; remove it: standpipe writes it",
+            "4:12: tracer.otel.headers: header \"Content-Length\" cannot be set; remove it: standpipe writes it",
         ),
         (
             "level = 'verbose'",

@@ -473,10 +473,10 @@ fn an_entry_of_no_proxy_that_means_nothing_is_found() {
     let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
     assert_eq!(outcome, "delivered", "{printed}");
     assert!(
-        names(&printed, "diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
+        names(&printed, "diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", is not a host"),
         "{printed}"
     );
-    assert!(names(&printed, "diagnostic: warning: NO_PROXY: entry 2 means no host"), "{printed}");
+    assert!(names(&printed, "diagnostic: warning: NO_PROXY: entry 2 is not a host"), "{printed}");
     assert!(!printed.contains("hunter2"), "{printed}");
 }
 

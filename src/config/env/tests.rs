@@ -601,7 +601,7 @@ fn a_signal_goes_where_its_exporter_says() {
         (
             "none,otlp",
             "traces, logs, metrics",
-            Some("ignored: \"none\" among others; remove it, or the others"),
+            Some("ignored: \"none\" is combined with others; remove it, or the others"),
         ),
     ] {
         let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
@@ -670,7 +670,7 @@ fn samplers_have_their_opentelemetry_names() {
         assert_eq!(
             diagnostics(&config),
             [format!(
-                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
+                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a ratio of traces; \
                  write 0 to 1, like 0.25"
             )]
         );
@@ -908,7 +908,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         (
             "HEADERS",
             "content-length=5",
-            "header \"content-length\" is not yours to set; remove it: standpipe writes it",
+            "header \"content-length\" cannot be set; remove it: standpipe writes it",
         ),
         ("HEADERS", &too_many, "129 headers; write at most 128"),
         (

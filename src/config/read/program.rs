@@ -1,4 +1,4 @@
-//! Reads the keys of `telemetry` that are about the program itself: its name, its resource and its share of traces.
+//! Reads the keys of `telemetry` that describe the program: service name, resource and sampling.
 
 use super::Found;
 use super::table::Report;
@@ -17,11 +17,11 @@ const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.na
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
 impl Found<'_> {
-    /// Reads the keys of the program. An error in them breaks no exporter.
+    /// Reads the keys of the program. An error in them does not disable an exporter.
     pub(super) fn read_program(&mut self, root: &Node) {
         let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
         let [name, resource, sampling] = PROGRAM_KEYS;
-        // the name last: it wins over one among the attributes
+        // The service name is read last, because it takes precedence over the attribute `service.name`.
         if let Some(Field { node, .. }) = given(fields, resource) {
             match node.as_table() {
                 Some(fields) => self.attributes(fields, &[resource], &mut 0),
@@ -31,8 +31,8 @@ impl Found<'_> {
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
     }
 
-    /// Reads attributes, of which there have been `count`. A name with dots that is not quoted is a path of tables, and means
-    /// the same.
+    /// Reads attributes; `count` is the number of attributes so far. TOML parses an unquoted name with dots as nested tables, so
+    /// the names of nested tables are joined again.
     fn attributes(&mut self, fields: &[Field], path: &[&str], count: &mut usize) {
         for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
             let path = [path, &[&field.name]].concat();
@@ -80,7 +80,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Reports why a value was not taken.
+    /// Reports the reason for which a value was not used.
     fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
         if let Err(unusable) = set {
             let path = dotted(&[&[TELEMETRY], path].concat());
@@ -89,8 +89,8 @@ impl Found<'_> {
     }
 }
 
-/// Takes over the name of the service and the share of traces, which have these keys in the section or else in `telemetry`. A
-/// mistake breaks the section, if there is one.
+/// Reads service name and sampling, which have these keys in the section, or in `telemetry` if `section` is `None`. An error
+/// disables the section.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],
@@ -114,7 +114,7 @@ pub(super) fn read_provider(
     }
 }
 
-/// Takes over a name, unless it is empty. Returns what was probably not meant.
+/// Sets the service name, unless it is empty. Returns the text of a warning, if any.
 fn set_service_name(
     settings: &mut ProviderSettings,
     node: &Node,
@@ -129,7 +129,7 @@ fn set_service_name(
     Ok(None)
 }
 
-/// Takes over a share of traces in percent. Returns what was probably not meant.
+/// Sets the percentage of traces. Returns the text of a warning, if any.
 fn set_sampling(
     settings: &mut ProviderSettings,
     node: &Node,
@@ -138,18 +138,18 @@ fn set_sampling(
 ) -> Result<Option<String>, Unusable> {
     let given = value::percent(node, resolver)?;
     let percent = given.clamp(0.0, 100.0);
-    // the same division as in the programs that this is read for, so that both keep the same traces
+    // The same division as in Tracetest, so that both programs record the same traces.
     settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
     let kept = if given > percent { "all traces are" } else { "no trace is" };
     Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
 }
 
-/// The field of a name, unless it is null.
+/// Returns the field of this name, unless it is null.
 pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
-/// A value of an attribute, or of an array.
+/// A single attribute value, or an element of an array.
 enum Item<'n> {
     Text(Text<'n>),
     Plain(Value<'static>),

@@ -1,7 +1,7 @@
-//! Reads the tables of a document into exporters, and reports mistakes.
+//! Reads the sections of a document into exporters, and reports mistakes.
 //!
-//! [`SectionReader`] maps the keys of a section, whichever layout it has, onto the rows of the settings. [`Report`] collects
-//! the diagnostics, each with its place, and knows which sections they break.
+//! [`SectionReader`] maps the keys of a section, in either layout, to the rows of the settings. [`Report`] collects the
+//! diagnostics with their locations, and the sections that have errors.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +16,25 @@ use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, header, text};
 
-/// The advice on a value where a table is expected.
+/// Advice for a value where a table is expected.
 pub(super) const BELOW_IT: &str = "write its keys below it";
 
+/// Collects the diagnostics about a document.
 pub(super) struct Report<'d> {
-    /// Where the values of the document get their secrets from.
+    /// Expands references such as `%{env:NAME}%` in values.
     pub(super) resolver: &'d Resolver,
     places: &'d Places<'d>,
     diagnostics: DiagnosticList,
     broken: BTreeSet<Section>,
-    /// Something is wrong that could concern any section.
+    /// True after a syntax error that may concern any section.
     all_broken: bool,
     /// Places whose values were replaced by those of environment variables.
     replaced: SmallMap<usize, String>,
 }
 
 impl<'d> Report<'d> {
-    /// Mistakes in sections of other programs are warnings, as they break nothing, unless `is_foreign`: a document without
-    /// any known section has nothing else to report.
+    /// Makes a report with the syntax errors. Errors in sections of other programs become warnings, unless the document has no
+    /// known section (`is_foreign`).
     pub(super) fn new(
         resolver: &'d Resolver,
         places: &'d Places<'d>,
@@ -55,7 +56,7 @@ impl<'d> Report<'d> {
         report
     }
 
-    /// Reports an error that keeps a section from being started, or all of them.
+    /// Reports an error that disables a section, or all sections if `section` is `None`.
     pub(super) fn error(
         &mut self,
         section: Option<&Section>,
@@ -70,7 +71,7 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
 
-    /// Reports an error where no exporter can be started anyway.
+    /// Reports an error that disables no section.
     pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
         self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
@@ -79,12 +80,12 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Warning, at, key.into(), fault);
     }
 
-    /// Reports something that needs no change.
+    /// Reports information that requires no action.
     pub(super) fn note(&mut self, at: usize, key: impl Into<String>, what: impl Into<Words>) {
         self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, ""));
     }
 
-    /// Reports a value of another type than the key has.
+    /// Reports a value of the wrong type.
     pub(super) fn wrong_type(
         &mut self,
         section: Option<&Section>,
@@ -95,9 +96,9 @@ impl<'d> Report<'d> {
         self.error(section, node.at, key, Unusable::WrongType.into_fault(node, advice));
     }
 
-    /// Reports a key that is not known where it stands; `name` is its last part.
+    /// Reports an unknown key; `name` is its last part.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
-        // the search for a similar key is costly, and its result would not be shown
+        // Skips the costly search for a similar key if the diagnostic would not be shown.
         let meant = if self.diagnostics.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
     }
@@ -111,12 +112,12 @@ impl<'d> Report<'d> {
         self.places.location(at)
     }
 
-    /// Reports why a variable is ignored.
+    /// Reports the reason for which a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
         self.diagnostics.push(fault.of("ignored:").warning(None, variable));
     }
 
-    /// Notes that the value at a place is that of an environment variable.
+    /// Records that an environment variable has replaced the value at a place.
     pub(super) fn replace(&mut self, at: usize, variable: String) {
         self.replaced.insert(at, variable);
     }
@@ -151,7 +152,7 @@ impl<'d> Report<'d> {
 /// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
 const TRUE_OR_FALSE: &str = "write true or false, without quotes";
-/// The one type of exporter that Tracetest and its kin know.
+/// The only type of exporter in Tracetest's layout.
 const COLLECTOR: &str = "collector";
 
 /// Reads one section into an exporter.
@@ -162,10 +163,10 @@ pub(super) struct SectionReader<'r, 'd, 't> {
     pub(super) entries: Entries<'t>,
 }
 
-/// A key and its value, whichever way they were written.
+/// A key and its value. Nested tables and dotted keys yield the same entry.
 #[derive(Clone)]
 pub(super) struct Entry<'t> {
-    /// From the section on.
+    /// Parts of the key below the section.
     path: Vec<&'t str>,
     key_at: usize,
     pub(super) node: &'t Node,
@@ -185,7 +186,7 @@ impl<'t> Entries<'t> {
         self.all(name).next()
     }
 
-    /// Returns all entries of a name: one that the file has twice in different forms is two keys to the parser.
+    /// Returns all entries of a name. To the parser, two forms of one key are different keys.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.0.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
@@ -194,10 +195,10 @@ impl<'t> Entries<'t> {
         self.0.is_empty()
     }
 
-    /// Adds the fields of a table below a path, and those of the tables in it that lead to a known key.
+    /// Adds the fields of a table below a path. Descends into nested tables that are prefixes of a known key.
     fn add(&mut self, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
         for field in fields {
-            // TOML keeps a tracer's table `enable` apart from its key `enable`
+            // The TOML parser stores a tracer's table `enable` separately from its key `enable`.
             let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
                 Some("") => (None, ENABLE),
                 Some(leaf) => (Some(ENABLE), leaf),
@@ -221,14 +222,14 @@ fn leads_on(path: &[&str], known: &[&'static str]) -> bool {
 /// The transport of a section.
 pub(super) enum Switch {
     Missing,
-    /// Switched off at this place.
+    /// Disabled at this place.
     Off(usize),
-    /// Switched on, as far as is known.
+    /// Enabled, or invalid, which is reported later.
     On,
 }
 
 impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
-    /// Begins to read a section, whose keys in nested tables have their path as a name; `None` if it is not a table.
+    /// Begins to read a section. Keys in nested tables get their path as name. Returns `None` if the value is not a table.
     pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
         let Some(fields) = field.node.as_table() else {
             report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
@@ -240,8 +241,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         Some(Self { section, declared_at: field.at, report, entries })
     }
 
-    /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
-    /// other errors.
+    /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is reported with
+    /// all other errors.
     pub(super) fn transport(&self) -> Switch {
         let Some(transport) = self.entries.find(TRANSPORT.key) else {
             return Switch::Missing;
@@ -253,9 +254,9 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Sets every usable setting of an exporter; others are reported.
+    /// Sets every valid setting of an exporter, and reports the others.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
-        // a clone, because every report needs `self`
+        // Cloned, because reports borrow `self` mutably.
         for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
             self.apply(entry, exporter);
         }
@@ -297,7 +298,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             }),
         };
         if let Err(unusable) = taken {
-            // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
+            // The setting stays unset, so that mistakes in the environment are reported as well. Its partner must not be
+            // reported as missing, though.
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }
@@ -305,7 +307,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Warns of a number without a unit that is so small that seconds were probably meant.
+    /// Warns about a number without a unit that is so small that seconds were probably meant.
     fn warn_of_milliseconds(&mut self, entry: &Entry<'_>, value: &SettingValue) {
         let SettingValue::Duration(duration) = value else { return };
         let is_bare = entry.node.as_text().is_none_or(|text| text.trim().parse::<u64>().is_ok());
@@ -317,7 +319,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Reads a list of lines, one line, or a table of names and values.
+    /// Reads headers from a list of lines, a single line, or a table of names and values.
     fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) -> Result<(), Unusable> {
         let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
             Tree::Text(_) => vec![(None, entry.node)],
@@ -362,7 +364,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.report.warning(entry.key_at, path, fault);
     }
 
-    /// Warns of `https` as a transport, which is `http`: the endpoint alone decides whether requests are encrypted.
+    /// Warns about the transport `https` with a plaintext endpoint: only the endpoint decides about encryption.
     fn warn_of_plain_https(&mut self, exporter: &Exporter) {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
@@ -396,7 +398,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.report.error(Some(self.section), second.key_at, self.path(second), fault);
     }
 
-    /// Returns whether an error of the section is known already.
+    /// Returns whether an error of the section has been reported.
     pub(super) fn is_broken(&self) -> bool {
         self.report.is_broken(self.section)
     }

@@ -1,4 +1,4 @@
-//! Reads the values of a file: their types, their units, and the secrets that `%{env:NAME}%` and `%{file:path}%` name.
+//! Reads values of a file: checks their types, parses units, and expands `%{env:NAME}%` and `%{file:path}%`.
 
 use std::cell::Cell;
 use std::env::VarError;
@@ -16,15 +16,15 @@ use crate::config::{text, units};
 
 pub(crate) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
-/// Why a value was not taken.
+/// The reason for which a value is not used.
 pub(crate) enum Unusable {
-    /// Another type than the key has.
+    /// The value has another type than the setting.
     WrongType,
     Faulty(Fault),
 }
 
 impl Unusable {
-    /// What is wrong; `advice` is for a value of another type.
+    /// Returns the fault; `advice` is the fix for a value of another type.
     pub(crate) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
@@ -39,17 +39,17 @@ impl From<Fault> for Unusable {
     }
 }
 
-/// A string, with its secrets put in.
+/// A string in which references to secrets are expanded.
 pub(crate) struct Text<'v> {
-    /// As it stands in the file: the only form that may be shown.
+    /// The text of the file, without expanded secrets. Only this form may be shown.
     pub(crate) written: &'v str,
     pub(crate) text: String,
-    /// Whether something was put in, so that `text` is not `written`.
+    /// True if `text` contains an expanded secret.
     pub(crate) is_secret: bool,
 }
 
 impl Text<'_> {
-    /// Says something of the text, without showing what was put in.
+    /// Prepends the text to a fault, without expanded secrets.
     pub(crate) fn fault(&self, fault: Fault) -> Fault {
         fault.of(quoted(self.written))
     }
@@ -59,7 +59,7 @@ pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, 
     Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
-/// One of the words that a key knows, in any case.
+/// Returns the known word that equals the value, in any case.
 pub(crate) fn word<'k>(
     node: &Node,
     resolver: &Resolver,
@@ -69,14 +69,14 @@ pub(crate) fn word<'k>(
     let text = text(node, resolver)?;
     let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
     found.copied().ok_or_else(|| {
-        // a secret is not compared with known words
+        // An expanded secret must not influence the advice.
         let word = if text.is_secret { "" } else { text.text.as_str() };
         let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
         text.fault(Fault::new("is not known", fix)).into()
     })
 }
 
-/// Text, or a number that was written without quotes.
+/// Returns text; a number without quotes counts as text.
 pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
@@ -86,7 +86,7 @@ pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text
     }
 }
 
-/// A number of percent, which an environment variable can only give as text.
+/// Returns a percentage. Text is accepted, because environment variables contain only text.
 pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Result<f64, Unusable> {
     const NO_NUMBER: &str = "is not a number";
     match &node.value {
@@ -103,7 +103,7 @@ pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Result<f64, Unusable>
     }
 }
 
-/// A duration as Go spells it: always with its units.
+/// Returns a duration in Go's syntax, in which units are required.
 pub(crate) fn go_duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         let duration = units::parse_go_duration(&number.written);
@@ -120,7 +120,7 @@ pub(crate) fn bool(node: &Node) -> Result<bool, Unusable> {
     }
 }
 
-/// Milliseconds as a number, or a number with its unit as a string.
+/// Returns a duration: a number of milliseconds, or a string with number and unit.
 pub(crate) fn duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
@@ -129,7 +129,7 @@ pub(crate) fn duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unu
     units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-/// Bytes as a number, or a number with its unit as a string.
+/// Returns a size: a number of bytes, or a string with number and unit.
 pub(crate) fn bytes(node: &Node, resolver: &Resolver) -> Result<u64, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(whole(number)?);
@@ -157,24 +157,24 @@ fn whole(number: &Integer) -> Result<u64, Fault> {
 
 /// The size limit of the configuration and of each file that it names.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// The limit of all files and variables of one configuration together: a short text can name a large file many times.
+/// Limit for all files and variables that one configuration reads, because a short text can name a large file many times.
 const MAX_EXPANDED_BYTES: usize = 16 << 20;
-/// The least that a look-up counts, as opening a file takes time, too.
+/// Minimum number of bytes that each lookup counts, because opening a file takes time as well.
 const MIN_CHARGE: usize = 4 << 10;
-/// Directories of open files: a shell hands `<(command)` over as `/dev/fd/63`.
+/// Directories of open file descriptors, whose pipes may be read: a shell passes `<(command)` as `/dev/fd/63`.
 const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
-/// Where the secrets are looked up.
+/// Expands references to secrets, such as `%{env:NAME}%` and `%{file:path}%`, and reads files that values name.
 pub(crate) struct Resolver {
-    /// Relative paths start here.
+    /// Start of relative paths.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
-    /// How much more may be brought in.
+    /// Remaining bytes of [`MAX_EXPANDED_BYTES`].
     left: Cell<usize>,
 }
 
 impl Resolver {
-    /// The process' own environment; `directory` is the one of the configuration file.
+    /// Makes a resolver for the environment of the process; `directory` is that of the configuration file.
     pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -183,7 +183,7 @@ impl Resolver {
         }
     }
 
-    /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
+    /// Expands the references in a value. Expanded text is not searched for further references.
     fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
         let mut text = String::with_capacity(written.len());
         let mut rest = written;
@@ -207,10 +207,10 @@ impl Resolver {
         Ok(bytes)
     }
 
-    /// Takes the bytes of one look-up from the limit of all.
+    /// Subtracts the bytes of one lookup from the limit.
     fn charge(&self, bytes: usize) -> Result<(), ReadError> {
         let left = self.left.get().checked_sub(bytes.max(MIN_CHARGE));
-        // after the first look-up beyond the limit no other succeeds
+        // After the first lookup beyond the limit, all further ones fail.
         self.left.set(left.unwrap_or(0));
         left.map(|_| ()).ok_or(ReadError::TooMuch)
     }
@@ -243,13 +243,13 @@ impl Resolver {
             |state| Fault::new(format!("file {} is {state}", quoted(path)), "write the value into it");
         let bytes = self.read(path).map_err(|cause| unreadable(path, path, &cause))?;
         let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
-        // editors end a file with a line break; no secret does
+        // Editors end a file with a line break, which is not part of the secret.
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() { Err(fault("empty")) } else { Ok(text.to_owned()) }
     }
 }
 
-/// Reports that a file cannot be read; `written` is its path as the configuration spells it, `path` with secrets put in.
+/// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded path.
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
     match unshown(path).or_else(|| unshown(written)) {
         Some(text) => {
@@ -262,20 +262,20 @@ pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault 
     }
 }
 
-/// Why a file was not read.
+/// The reason for which a file was not read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Io(io::Error),
     Directory,
-    /// To open a pipe without a writer would take for ever, and so would many a device.
+    /// Not a regular file. Opening a pipe without a writer, or reading from some devices, never returns.
     NotRegular,
     TooLarge,
     NotUtf8 {
         line: usize,
     },
-    /// All files and variables of the configuration together are beyond their limit.
+    /// All files and variables of the configuration together exceed [`MAX_EXPANDED_BYTES`].
     TooMuch,
-    /// The build cannot read the format.
+    /// This build has no YAML parser.
     #[cfg(not(feature = "yaml"))]
     NoYaml,
 }
@@ -290,7 +290,7 @@ impl fmt::Display for ReadError {
             Self::TooLarge => f.write_str("larger than 1 MiB"),
             Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
             Self::TooMuch => {
-                write!(f, "all that is brought in is more than {} MiB", MAX_EXPANDED_BYTES >> 20)
+                write!(f, "all files and variables together are larger than {} MiB", MAX_EXPANDED_BYTES >> 20)
             }
             #[cfg(not(feature = "yaml"))]
             Self::NoYaml => f.write_str("this build cannot read YAML"),

@@ -95,7 +95,7 @@ fn retry_delays_in_the_wrong_order_are_refused_where_there_are_retries() {
 fn an_exporter_that_sends_no_signal_is_refused() {
     assert_eq!(
         refused(exporter().signals([])),
-        "exporter \"otlp\".signals: there is none, so nothing would be sent; \
+        "exporter \"otlp\".signals: no signal is selected, so nothing would be sent; \
          name at least one of traces, logs and metrics"
     );
 }
@@ -240,8 +240,8 @@ fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
         assert_eq!(
             refused(Exporter::grpc("localhost").header("x-tenant", "seven").header(name, "hunter2")),
             format!(
-                "exporter \"otlp\".headers: header {name:?} is not yours to set over gRPC; \
-                 remove it: standpipe writes what is needed"
+                "exporter \"otlp\".headers: header {name:?} cannot be set over gRPC; \
+                 remove it: gRPC writes it"
             )
         );
         assert!(Config::new().exporter(exporter().header(name, "x")).validate().is_ok(), "{name}");

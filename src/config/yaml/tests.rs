@@ -344,16 +344,16 @@ fn mistakes(text: &str) -> Vec<String> {
 fn a_broken_alias_spoils_its_own_value_only() {
     let document = content_of("a: *b\nb: &b 1\nc: *b\n", "f").unwrap();
     assert_eq!(shown(&document.root), "{a: null, b: 1, c: 1}");
-    let fix = "mark its value with & before; text that begins with * needs quotes";
-    assert_eq!(mistakes("a: *b\nb: &b 1\nc: *b\n"), [format!("f:1:4: a: an alias of nothing; {fix}")]);
+    let fix = "write & and the name before its value; quote text that begins with *";
+    assert_eq!(mistakes("a: *b\nb: &b 1\nc: *b\n"), [format!("f:1:4: a: an alias without an anchor; {fix}")]);
     assert_eq!(mistakes("*b : 1\n").len(), 1, "no second mistake for the key");
-    let within = "an alias inside of the value that it stands for; write the value out";
+    let within = "an alias inside the value of its anchor; write the value out";
     assert_eq!(mistakes("a: &a [1, *a]\n"), [format!("f:1:11: a: {within}")]);
 }
 
 #[test]
 fn a_carriage_return_ends_a_line() {
-    let unknown = "an unknown tag; remove it, or write !!str for text; text that begins with ! needs quotes";
+    let unknown = "an unknown tag; remove it, or write !!str for text; quote text that begins with !";
     for end in ["\r", "\r\n", "\n"] {
         let text = format!("a: 1{end}{end}b:{end}  c: !x 1{end}");
         assert_eq!(mistakes(&text), [format!("f:4:6: b.c: {unknown}")], "{end:?}");
@@ -386,8 +386,8 @@ fn a_tab_elsewhere_is_a_space() {
 
 #[test]
 fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
-    let colon = "a colon where no key can stand; quote text with a colon in it, indent keys alike, and close what is \
-                 open above";
+    let colon = "an unexpected colon; quote text that contains a colon, indent keys alike, and close brackets \
+                 and quotes above";
     let table = [
         ("a: b: c\n", "1:5", colon),
         ("a: [1, 2\nb: 3\n", "2:2", colon),
@@ -406,8 +406,8 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
         ("a: [1}\n", "1:4", "[ is closed by }; write ]"),
         ("a: [1, 2\n", "1:4", "[ is never closed; write ]"),
         ("a: {b: 1\n", "1:4", "{ is never closed; write }"),
-        ("a: [[x] [y]]\n", "1:9", "a list goes on without a comma; write , or ] here"),
-        ("a: {b: [x] c: 1}\n", "1:12", "a table goes on without a comma; write , or } here"),
+        ("a: [[x] [y]]\n", "1:9", "a comma is missing in a list; write , or ] here"),
+        ("a: {b: [x] c: 1}\n", "1:12", "a comma is missing in a table; write , or } here"),
         ("a: 'x", "1:4", "a quote is never closed; close it"),
         (
             "a: 'x\nb: 1\n",
@@ -423,7 +423,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
         (
             "a: | x\n  y\n",
             "1:4",
-            "text after | or >; begin it in the next line; text that begins with | or > needs quotes",
+            "text after | or >; begin it in the next line; quote text that begins with | or >",
         ),
         (
             "- a\nb: 1\n",
@@ -433,7 +433,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
         (
             "a: 'x'#d\n",
             "1:7",
-            "a comment is out of place; write a space before #; text with # in it needs quotes",
+            "a comment is out of place; write a space before #; quote text that contains #",
         ),
         (
             "a: \u{1}\n",
@@ -445,7 +445,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
             "1:1",
             "a directive that cannot be read; remove the line that begins with %",
         ),
-        ("a: !x!y 1\n", "1:4", "a tag that cannot be read; remove it; text that begins with ! needs quotes"),
+        ("a: !x!y 1\n", "1:4", "a tag that cannot be read; remove it; quote text that begins with !"),
     ];
     for (text, place, expected) in table {
         assert_eq!(refused(text), format!("f:{place}: {expected}"), "{text:?}");
@@ -457,11 +457,11 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
 fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
     use granit_parser::ErrorKind as Kind;
 
-    let colon = "a colon where no key can stand; quote text with a colon in it, indent keys alike, and close what is \
-                 open above";
+    let colon = "an unexpected colon; quote text that contains a colon, indent keys alike, and close brackets \
+                 and quotes above";
     let list = "a list is out of place; write its dashes under each other, each with a space after it";
     let escape = "an unknown escape in double quotes; write \\\\ for a backslash, or use single quotes";
-    let ended = "the document has ended before this; indent what belongs together alike, or remove it";
+    let ended = "the document has ended before this; indent keys of one table alike, or remove the rest";
     for (kind, expected) in [
         (Kind::TabInPlainScalar, "a tab is used for indentation; write spaces"),
         (Kind::RecursionLimitExceeded, "nested deeper than 64 levels; write fewer levels"),
@@ -472,8 +472,8 @@ fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
             Kind::MisplacedFlowCollectionEnd,
             "a bracket is closed that was never opened; remove it, or quote the text",
         ),
-        (Kind::UnexpectedEofFlowSequence, "a list goes on without a comma; write , or ] here"),
-        (Kind::UnexpectedEofFlowMapping, "a table goes on without a comma; write , or } here"),
+        (Kind::UnexpectedEofFlowSequence, "a comma is missing in a list; write , or ] here"),
+        (Kind::UnexpectedEofFlowMapping, "a comma is missing in a table; write , or } here"),
         (Kind::DocumentIndicatorInQuotedScalar, "a quote is never closed; close it"),
         (
             Kind::InvalidQuotedScalarIndent,
@@ -488,28 +488,25 @@ fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
         ),
         (Kind::UnexpectedEofBlockMapping, "a key is expected here; indent all keys of a table alike"),
         (Kind::UnexpectedEofBlockSequence, list),
-        (Kind::InvalidIndentation, "the indentation fits nothing above; indent what belongs together alike"),
+        (Kind::InvalidIndentation, "the indentation matches no line above; indent keys of one table alike"),
         (Kind::ExpectedDocumentStart, ended),
         (
             Kind::ZeroBlockScalarIndent,
-            "text after | or >; begin it in the next line; text that begins with | or > needs quotes",
+            "text after | or >; begin it in the next line; quote text that begins with | or >",
         ),
         (Kind::MissingAnchorOrAliasName, "& or * without a name; quote text that begins with & or *"),
         (Kind::UnpairedLowSurrogate, escape),
         (
             Kind::CommentInterceptedScalar,
-            "a comment is out of place; write a space before #; text with # in it needs quotes",
+            "a comment is out of place; write a space before #; quote text that contains #",
         ),
         (Kind::BomInsideDocument, "a byte order mark within the text; remove it"),
         (
             Kind::DuplicateVersionDirective,
             "a directive that cannot be read; remove the line that begins with %",
         ),
-        (
-            Kind::UndeclaredTagHandle,
-            "a tag that cannot be read; remove it; text that begins with ! needs quotes",
-        ),
-        (Kind::UnexpectedEof, "this is not YAML; quote text that is to be taken as it is"),
+        (Kind::UndeclaredTagHandle, "a tag that cannot be read; remove it; quote text that begins with !"),
+        (Kind::UnexpectedEof, "this is not YAML; put text with special characters into quotes"),
     ] {
         assert_eq!(fault::in_our_words(&kind).to_string(), expected, "{kind:?}");
     }
@@ -570,7 +567,7 @@ fn a_key_that_is_not_text_is_left_out_with_its_value() {
 
 #[test]
 fn only_tables_can_be_merged() {
-    let expected = "<< brings in tables only; write an alias of a table, or a list of them";
+    let expected = "<< can only merge tables; write an alias of a table, or a list of them";
     for value in ["1", "[{a: 1}, 2]", "", "text"] {
         let text = format!("x:\n  <<: {value}\n  y: 1\n");
         let document = content_of(&text, "f").unwrap();
@@ -581,7 +578,7 @@ fn only_tables_can_be_merged() {
 
 #[test]
 fn other_tags_are_mistakes_at_the_tag() {
-    let unknown = "an unknown tag; remove it, or write !!str for text; text that begins with ! needs quotes";
+    let unknown = "an unknown tag; remove it, or write !!str for text; quote text that begins with !";
     assert_eq!(mistakes("a: !secret x\n"), [format!("f:1:4: a: {unknown}")]);
     assert_eq!(mistakes("a: !!binary x\n"), [format!("f:1:4: a: {unknown}")]);
     assert_eq!(mistakes("a: !vault\n  b: 1\n"), [format!("f:1:4: a: {unknown}")]);
@@ -600,7 +597,7 @@ fn only_the_first_document_is_read_and_a_warning_says_so() {
     assert_eq!(diagnostic.severity, DiagnosticSeverity::Warning);
     assert_eq!(
         diagnostic.to_string(),
-        "warning: f:3:1: only the first document of a file is read, this one is not; put it into a file of its own"
+        "warning: f:3:1: only the first document of a file is read, and this one is ignored; put it into a separate file"
     );
     assert_eq!(mistakes("a: 1\n...\n"), [""; 0]);
 }
