@@ -117,12 +117,12 @@ mod tests;
 pub mod trace;
 mod transport;
 
-/// What became of every record: the parts of a [`Ledger`].
+/// The parts of a [`Ledger`], which counts every record by its outcome.
 ///
 /// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time: one
-/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment
-/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; records that were never accepted
-/// are in `not_enqueued`, and log records below the exporter's level in `filtered`.
+/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment,
+/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. `not_enqueued` counts records that
+/// were never accepted, and `filtered` log records below the exporter's level.
 ///
 /// ```no_run
 /// use std::time::Duration;
