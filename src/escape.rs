@@ -1,4 +1,5 @@
-//! Escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder the text around it.
+//! Escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder the text around
+//! it.
 //!
 //! Public only for the command, which also shows text that the library did not produce.
 

@@ -16,8 +16,8 @@ pub struct Problem {
     pub exporter: String,
     /// The kind of problem. A recurring problem is reported at most once per minute and signal.
     pub kind: ProblemKind,
-    /// The signal; `None` if the problem does not concern a single signal, such as a damaged file of a spool. Problems of one
-    /// signal do not suppress those of another.
+    /// The signal; `None` if the problem does not concern a single signal, such as a damaged file of a spool. Problems
+    /// of one signal do not suppress those of another.
     pub signal: Option<Signal>,
     /// The description: lower case, with the cause after a colon. It contains no secret, and control characters, escape
     /// sequences and characters that reorder text are escaped.
@@ -48,16 +48,16 @@ pub enum ProblemKind {
     Unavailable,
     /// The collector refused a batch permanently. Its records are lost and counted.
     Refused,
-    /// The collector does not accept a signal, such as logs. Its records are lost and counted; other signals are not affected.
-    /// Reported once per signal, and again only after the collector has accepted the signal in the meantime.
+    /// The collector does not accept a signal, such as logs. Its records are lost and counted; other signals are not
+    /// affected. Reported once per signal, and again only after the collector has accepted the signal in the meantime.
     NotTaken,
     /// The collector accepted a batch but rejected some of its records, or returned a warning.
     PartialSuccess,
-    /// A batch could not be delivered within `give-up-after`, or was on disk for longer than `spool-age`. Its records are lost
-    /// and counted.
+    /// A batch could not be delivered within `give-up-after`, or was on disk for longer than `spool-age`. Its records
+    /// are lost and counted.
     GaveUp,
-    /// Callers have been waiting for room in the queue for half a second or longer. The message contains the fill level and the
-    /// settings that help.
+    /// Callers have been waiting for room in the queue for half a second or longer. The message contains the fill level
+    /// and the settings that help.
     CallersWaiting,
     /// The queue was full. Records are lost and counted.
     QueueFull,
@@ -67,8 +67,8 @@ pub enum ProblemKind {
     WorkerPanicked,
     /// A callback of a metric panicked. Values that it had observed before are sent, and so are all other metrics.
     CallbackPanicked,
-    /// An instrument has an invalid name, invalid bounds or an invalid measurement. The message contains the metric and the
-    /// reason.
+    /// An instrument has an invalid name, invalid bounds or an invalid measurement. The message contains the metric and
+    /// the reason.
     Instrument,
     /// A metric has more sets of attributes than its limit. Further sets are combined in one series.
     CardinalityLimit,
@@ -79,8 +79,8 @@ pub enum ProblemKind {
     /// No `service.name` is set, so the name is derived from the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
-    /// The [spool](crate::Exporter::spool) is full, cannot be read or written, or contains damaged files or files of another
-    /// service. Records that it cannot store stay in memory, as without a spool.
+    /// The [spool](crate::Exporter::spool) is full, cannot be read or written, or contains damaged files or files of
+    /// another service. Records that it cannot store stay in memory, as without a spool.
     Spool,
 }
 

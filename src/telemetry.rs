@@ -49,18 +49,18 @@ use crate::transport::{self, HttpSpec, Opener};
 /// ```
 ///
 /// If it is dropped without [`shutdown`](Self::shutdown), it shuts down with a budget of two seconds, or of
-/// [`Config::drop_budget`]. If it is dropped on an exporter's own thread, the drop returns at once, and the exporters use the
-/// budget.
+/// [`Config::drop_budget`]. If it is dropped on an exporter's own thread, the drop returns at once, and the exporters
+/// use the budget.
 ///
 /// # In a forked child
 ///
-/// A child process starts its own exporters at its first record or measurement. Inherited records are sent by the parent. A
-/// child of a program that has shut down starts nothing. The new worker thread may block forever on a lock that a thread of the
-/// parent held at the fork. Therefore callers, and a shutdown, wait at most five seconds for a worker that has not begun to
-/// run. After that time, records that do not fit into the queue are dropped and counted.
+/// A child process starts its own exporters at its first record or measurement. Inherited records are sent by the
+/// parent. A child of a program that has shut down starts nothing. The new worker thread may block forever on a lock
+/// that a thread of the parent held at the fork. Therefore callers, and a shutdown, wait at most five seconds for a
+/// worker that has not begun to run. After that time, records that do not fit into the queue are dropped and counted.
 ///
-/// glibc's `_Fork` is not supported: it runs no fork handlers, so the library cannot detect the child. Such a child must not use
-/// the telemetry, whose locks may be held by threads of the parent.
+/// glibc's `_Fork` is not supported: it runs no fork handlers, so the library cannot detect the child. Such a child
+/// must not use the telemetry, whose locks may be held by threads of the parent.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
@@ -73,17 +73,17 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is [disabled](Config::disabled). A
-    /// connection is made when the first records are sent. All Unix signals are blocked on these threads, so that signal
-    /// handlers run on the program's own threads.
+    /// connection is made when the first records are sent. All Unix signals are blocked on these threads, so that
+    /// signal handlers run on the program's own threads.
     ///
     /// Before this function returns, the [hook](Config::on_problem) receives each warning about the
     /// [configuration](ProblemKind::Configuration), such as an unknown variable, and a missing
     /// [service name](ProblemKind::NoServiceName).
     ///
     /// # Errors
-    /// If the configuration is invalid, with all diagnostics at once. [`ConfigError::into_usable`] returns the configuration
-    /// without its broken exporters. On targets without threads, such as `wasm32-wasip1`, every exporter is an error; use
-    /// [`start_manual`](Self::start_manual) there.
+    /// If the configuration is invalid, with all diagnostics at once. [`ConfigError::into_usable`] returns the
+    /// configuration without its broken exporters. On targets without threads, such as `wasm32-wasip1`, every exporter
+    /// is an error; use [`start_manual`](Self::start_manual) there.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::OwnThread, config)
     }
@@ -113,8 +113,8 @@ impl Telemetry {
     }
 
     /// Starts the telemetry without threads: records are sent when the program calls [`pump`](Self::pump),
-    /// [`flush`](Self::flush) or [`shutdown`](Self::shutdown), on the calling thread. For single-threaded programs, and for
-    /// environments in which no thread may be started.
+    /// [`flush`](Self::flush) or [`shutdown`](Self::shutdown), on the calling thread. For single-threaded programs, and
+    /// for environments in which no thread may be started.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -148,12 +148,12 @@ impl Telemetry {
     /// - Names are resolved on the calling thread, without a timeout. An IP address needs no resolution.
     /// - The libraries ureq and rustls may log on the calling thread, so a logger must not hold a lock while it emits a record.
     ///
-    /// The telemetry may be used by several threads. One thread at a time drives an exporter; the others wait within their
-    /// budgets.
+    /// The telemetry may be used by several threads. One thread at a time drives an exporter; the others wait within
+    /// their budgets.
     ///
     /// # Errors
-    /// As [`start`](Self::start). Also if callers would [wait without limit](Exporter::block_timeout) for room, which is the
-    /// default of Stalwart's files.
+    /// As [`start`](Self::start). Also if callers would [wait without limit](Exporter::block_timeout) for room, which
+    /// is the default of Stalwart's files.
     pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::Caller, config)
     }
@@ -184,8 +184,8 @@ impl Telemetry {
         self.main.tracer_with_version(scope, version)
     }
 
-    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes longer than
-    /// emitting a record.
+    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
+    /// longer than emitting a record.
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -213,9 +213,9 @@ impl Telemetry {
     /// Returns the second provider, which keeps the telemetry of an application that the program runs separate from the
     /// program's own.
     ///
-    /// [`Config::application`] or a file configures it. It has its own resource, sampler, exporters and queues, even if both
-    /// providers send to the same collector. Without a configuration, it is a no-op. Flush, shutdown and ledger cover both
-    /// providers; the names of the application's exporters begin with `application/`.
+    /// [`Config::application`] or a file configures it. It has its own resource, sampler, exporters and queues, even if
+    /// both providers send to the same collector. Without a configuration, it is a no-op. Flush, shutdown and ledger
+    /// cover both providers; the names of the application's exporters begin with `application/`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,10 +237,10 @@ impl Telemetry {
     ///
     /// # Spans of both providers
     ///
-    /// A thread has one current span, which may belong to either provider. A span of one provider inside a span of the other is
-    /// its child in the same trace, and log records of both providers contain the ids of the current span. A
-    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other sampler decides only about its own
-    /// provider. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a separate trace.
+    /// A thread has one current span, which may belong to either provider. A span of one provider inside a span of the
+    /// other is its child in the same trace, and log records of both providers contain the ids of the current span. A
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other sampler decides only about
+    /// its own provider. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a separate trace.
     pub fn application(&self) -> &Provider {
         &self.application
     }
@@ -251,15 +251,15 @@ impl Telemetry {
         Ledger { exporters, open_spans: self.main.open_marks().read() }
     }
 
-    /// Drives the exporters on this thread: collects metrics, and sends and retries batches as throttle, linger and back-off
-    /// allow. Returns the time at which the program should call it again; the program should also call it after emitting
-    /// records. Returns `None` if nothing is queued and no metrics are to be collected, and always if the exporters have
-    /// [threads](Self::start).
+    /// Drives the exporters on this thread: collects metrics, and sends and retries batches as throttle, linger and
+    /// back-off allow. Returns the time at which the program should call it again; the program should also call it
+    /// after emitting records. Returns `None` if nothing is queued and no metrics are to be collected, and always if
+    /// the exporters have [threads](Self::start).
     ///
-    /// The call returns at once if nothing is due, and begins no attempt after the budget is used up. It does not interrupt an
-    /// attempt, because the collector might already have the records. So a call may exceed its budget by one
-    /// [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only returns the
-    /// time.
+    /// The call returns at once if nothing is due, and begins no attempt after the budget is used up. It does not
+    /// interrupt an attempt, because the collector might already have the records. So a call may exceed its budget by
+    /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only
+    /// returns the time.
     ///
     /// In a [hook](Config::on_problem) or in the callback of a metric, it does nothing.
     pub fn pump(&self, budget: Duration) -> Option<Instant> {
@@ -268,30 +268,30 @@ impl Telemetry {
         exporter_set::pump(self.exporter_sets(), first, deadline(budget))
     }
 
-    /// Sends all records that were accepted before the call, without waiting for throttle or linger, and collects and sends the
-    /// metrics. [Without threads](Self::start_manual), this thread sends, and interrupts an attempt when the budget is used up;
-    /// its records stay in the queue and may be sent twice. Pauses after failed attempts are shortened to 100 ms, unless the
-    /// server requested them.
+    /// Sends all records that were accepted before the call, without waiting for throttle or linger, and collects and
+    /// sends the metrics. [Without threads](Self::start_manual), this thread sends, and interrupts an attempt when the
+    /// budget is used up; its records stay in the queue and may be sent twice. Pauses after failed attempts are
+    /// shortened to 100 ms, unless the server requested them.
     ///
-    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the thread
-    /// would wait for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
+    /// thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush(self.exporter_sets(), deadline(budget))
     }
 
-    /// Sends all queued records, ends the threads and returns the final ledger. Returns within the budget plus 50 ms, whatever
-    /// the network does. The ledger counts records that could not be sent as dropped by the shutdown. A thread that waits for a
-    /// name server or a connection cannot be interrupted; it ends later, at its timeout.
+    /// Sends all queued records, ends the threads and returns the final ledger. Returns within the budget plus 50 ms,
+    /// whatever the network does. The ledger counts records that could not be sent as dropped by the shutdown. A thread
+    /// that waits for a name server or a connection cannot be interrupted; it ends later, at its timeout.
     ///
-    /// If no attempt has ever reached a server, because connections were refused or the host is unknown, the shutdown makes two
-    /// attempts for each signal within 300 ms and does not use the rest of the budget.
+    /// If no attempt has ever reached a server, because connections were refused or the host is unknown, the shutdown
+    /// makes two attempts for each signal within 300 ms and does not use the rest of the budget.
     ///
-    /// Open spans are listed in the ledger and will not be sent. Later records are not enqueued but counted. A second shutdown
-    /// returns the ledger again. If the first one is still running, the second waits for it within its own budget; records may
-    /// then still be in flight.
+    /// Open spans are listed in the ledger and will not be sent. Later records are not enqueued but counted. A second
+    /// shutdown returns the ledger again. If the first one is still running, the second waits for it within its own
+    /// budget; records may then still be in flight.
     ///
-    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem) or in the callback of a metric, a
-    /// shutdown only begins: it returns at once, and the exporters send the remaining records within the budget.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem) or in the callback of a metric,
+    /// a shutdown only begins: it returns at once, and the exporters send the remaining records within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
         exporter_set::stop(self.exporter_sets(), deadline(budget));
         self.ledger()
@@ -306,7 +306,8 @@ impl Telemetry {
     }
 }
 
-/// Returns the main provider, so that functions with a provider as argument, such as bridges, also accept the telemetry.
+/// Returns the main provider, so that functions with a provider as argument, such as bridges, also accept the
+/// telemetry.
 impl AsRef<Provider> for Telemetry {
     fn as_ref(&self) -> &Provider {
         &self.main

@@ -1,8 +1,9 @@
 //! Flags that let the linker remove parts of the library that a program cannot request.
 //!
-//! The configuration is known only at run time, so without these flags a program that never calls `Exporter::grpc` would
-//! still contain gRPC. Each large optional part has a flag. Only functions that can request the part set its flag. If none
-//! of these functions is linked, link-time optimization proves that the flag is never set and removes the part.
+//! The configuration is known only at run time, so without these flags a program that never calls `Exporter::grpc`
+//! would still contain gRPC. Each large optional part has a flag. Only functions that can request the part set its
+//! flag. If none of these functions is linked, link-time optimization proves that the flag is never set and removes the
+//! part.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

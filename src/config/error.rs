@@ -13,9 +13,9 @@ pub(super) type Words = Cow<'static, str>;
 
 /// An invalid configuration, with all diagnostics.
 ///
-/// Returned by [`Config::from_file`], [`Config::from_env`] and similar functions, and by `Telemetry::start`. It displays as
-/// one line per diagnostic. The lines of warnings and notes begin with `warning: ` or `note: `. The guide explains
-/// [every message](crate::guide::messages).
+/// Returned by [`Config::from_file`], [`Config::from_env`] and similar functions, and by `Telemetry::start`. It
+/// displays as one line per diagnostic. The lines of warnings and notes begin with `warning: ` or `note: `. The guide
+/// explains [every message](crate::guide::messages).
 ///
 /// ```
 /// use standpipe::Config;
@@ -117,8 +117,8 @@ impl Error for ConfigError {
 
 /// An error, a warning or a note about a configuration.
 ///
-/// It displays as `file:line:column: key: what is wrong; what to write instead`. Unknown parts are left out, and a warning
-/// or a note begins with `warning: ` or `note: `. It never shows a secret.
+/// It displays as `file:line:column: key: what is wrong; what to write instead`. Unknown parts are left out, and a
+/// warning or a note begins with `warning: ` or `note: `. It never shows a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
@@ -126,8 +126,8 @@ pub struct Diagnostic {
     pub severity: DiagnosticSeverity,
     /// The place in the file; `None` for values set in code or by an environment variable.
     pub location: Option<Location>,
-    /// The full key, such as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or the name of a variable; empty if the
-    /// diagnostic is not about one key. Parts that may be secrets are `***`.
+    /// The full key, such as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or the name of a variable; empty if
+    /// the diagnostic is not about one key. Parts that may be secrets are `***`.
     pub key: String,
     /// What is wrong.
     pub what: String,
@@ -243,8 +243,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search for
-/// duplicates is linear.
+/// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search
+/// for duplicates is linear.
 #[derive(Default)]
 pub(super) struct DiagnosticList {
     shown: Vec<Diagnostic>,

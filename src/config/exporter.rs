@@ -21,8 +21,9 @@ use crate::record::{Severity, Signal};
 
 /// One destination of telemetry: the address of a collector, with settings for queue, batches, retries and credentials.
 ///
-/// Start with [`Exporter::http`], [`Exporter::grpc`] or [`Exporter::console`]; every other method overrides one default. The
-/// methods check nothing: `Telemetry::start` reports values that are out of range, by the key that files use for the setting.
+/// Start with [`Exporter::http`], [`Exporter::grpc`] or [`Exporter::console`]; every other method overrides one
+/// default. The methods check nothing: `Telemetry::start` reports values that are out of range, by the key that files
+/// use for the setting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,8 +70,8 @@ impl Exporter {
     /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
     /// | `https://host/otlp/v1/traces` | as in the line above: the path of a signal at the end is replaced |
     ///
-    /// [`http_verbatim`](Self::http_verbatim) posts to an unchanged URL. A warning reports headers with credentials that
-    /// would be sent to another machine over `http://`.
+    /// [`http_verbatim`](Self::http_verbatim) posts to an unchanged URL. A warning reports headers with credentials
+    /// that would be sent to another machine over `http://`.
     ///
     /// ```
     /// use standpipe::{Exporter, Signal};
@@ -84,8 +85,8 @@ impl Exporter {
 
     /// Returns an exporter that posts every signal to exactly this URL, without appending a path.
     ///
-    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so several signals cause a
-    /// warning.
+    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so several signals
+    /// cause a warning.
     ///
     /// ```
     /// use standpipe::{Exporter, Signal};
@@ -97,16 +98,16 @@ impl Exporter {
         Self::at(url.into(), Transport::Http, PathRule::Verbatim)
     }
 
-    /// Returns an exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port`
-    /// or `host`. Needs the `grpc` feature, which is on by default.
+    /// Returns an exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL,
+    /// `host:port` or `host`. Needs the `grpc` feature, which is on by default.
     ///
     /// | given | called at |
     /// |---|---|
     /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; port 80 or 443 if absent; a path is ignored with a warning |
     ///
-    /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself, such as `te` and `grpc-timeout`, are an
-    /// error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
+    /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself, such as `te` and `grpc-timeout`,
+    /// are an error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
     ///
     /// ```
     /// use standpipe::{Compression, Config, Exporter, Telemetry};
@@ -131,12 +132,12 @@ impl Exporter {
         Self::at(endpoint.into(), Transport::Grpc, PathRule::default())
     }
 
-    /// Returns an exporter that prints all [signals](Self::signals) on standard output as OTLP JSON, one line per request.
-    /// Needs the `console` feature. Settings of endpoints, connections and retries have no effect on it.
+    /// Returns an exporter that prints all [signals](Self::signals) on standard output as OTLP JSON, one line per
+    /// request. Needs the `console` feature. Settings of endpoints, connections and retries have no effect on it.
     ///
-    /// Records that cannot be written because the reader of the output is gone are counted as refused. A pipe that nobody
-    /// reads blocks the exporter, and once the queue is full also its callers, unless [`when_full`](Self::when_full) is
-    /// [`WhenFull::DropNewest`]. A shutdown still ends in time.
+    /// Records that cannot be written because the reader of the output is gone are counted as refused. A pipe that
+    /// nobody reads blocks the exporter, and once the queue is full also its callers, unless
+    /// [`when_full`](Self::when_full) is [`WhenFull::DropNewest`]. A shutdown still ends in time.
     ///
     /// ```no_run
     /// use standpipe::{Config, Exporter, Telemetry};
@@ -180,8 +181,8 @@ impl Exporter {
         }
     }
 
-    /// Sets the name of the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. The names of
-    /// a provider's exporters must be distinct.
+    /// Sets the name of the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. The names
+    /// of a provider's exporters must be distinct.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = in_provider(self.provider, name.into());
         self
@@ -204,8 +205,8 @@ impl Exporter {
         self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
     }
 
-    /// Returns every setting that affects this exporter, with its value and origin, in a fixed order. Secrets are `***`; of
-    /// headers, only the names are shown.
+    /// Returns every setting that affects this exporter, with its value and origin, in a fixed order. Secrets are
+    /// `***`; of headers, only the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
         let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
@@ -259,8 +260,8 @@ fn in_provider(provider: Option<ProviderName>, name: String) -> String {
 
 /// Functions for the readers of files and variables.
 impl Exporter {
-    /// Returns an exporter with the defaults of Stalwart's files: callers wait without limit unless `lossy` is set, and log
-    /// records below `info` are not sent. `path` is the name of the table in diagnostics.
+    /// Returns an exporter with the defaults of Stalwart's files: callers wait without limit unless `lossy` is set, and
+    /// log records below `info` are not sent. `path` is the name of the table in diagnostics.
     pub(super) fn of_table(name: String, path: String, location: Location) -> Self {
         let mut exporter =
             Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }));

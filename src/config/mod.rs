@@ -1,14 +1,15 @@
 //! Configuration in code, in a TOML or YAML file, or in environment variables.
 //!
 //! `Telemetry::start` takes a [`Config`], which contains [`Exporter`]s and optionally a second provider, the
-//! [`Application`]. [`Sampler`], [`SpanLimits`], [`LogLimits`] and the enums from [`Compression`] to [`WhenFull`] are values
-//! of its settings. An invalid configuration is reported as a [`ConfigError`], which contains every [`Diagnostic`] at once.
-//! [`Setting`] and [`ExporterSummary`] describe the effective configuration: each value and its origin. The guide lists
-//! [every setting](crate::guide::configuration) and [every variable](crate::guide::environment).
+//! [`Application`]. [`Sampler`], [`SpanLimits`], [`LogLimits`] and the enums from [`Compression`] to [`WhenFull`] are
+//! values of its settings. An invalid configuration is reported as a [`ConfigError`], which contains every
+//! [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`] describe the effective configuration: each value and its
+//! origin. The guide lists [every setting](crate::guide::configuration) and [every
+//! variable](crate::guide::environment).
 //!
 //! In the source, each setting of an exporter is one row in `config/settings/delivery.rs` or
-//! `config/settings/connection.rs`, next to its default and the builder's method. `config/settings/mod.rs` explains how to
-//! add one.
+//! `config/settings/connection.rs`, next to its default and the builder's method. `config/settings/mod.rs` explains how
+//! to add one.
 
 // code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
 // file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and the configuration without
@@ -67,8 +68,8 @@ use crate::record::IntoValue;
 
 /// Everything that `Telemetry::start` needs: the description of the program, and its exporters.
 ///
-/// Built in code, read from a file with [`Config::from_file`], or from the environment with [`Config::from_env`]. A value
-/// set in code takes precedence over the file, and the file over the environment. The methods check nothing:
+/// Built in code, read from a file with [`Config::from_file`], or from the environment with [`Config::from_env`]. A
+/// value set in code takes precedence over the file, and the file over the environment. The methods check nothing:
 /// `Telemetry::start` reports all errors at once. Without an exporter, all telemetry is a no-op.
 ///
 /// ```
@@ -128,15 +129,15 @@ impl Config {
         self
     }
 
-    /// Sets a resource attribute, which describes the program and is sent with every request. A second value for the same
-    /// key replaces the first.
+    /// Sets a resource attribute, which describes the program and is sent with every request. A second value for the
+    /// same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.main.set_resource(key, value, SettingSource::Code));
         self
     }
 
-    /// Adds an exporter. Each exporter has its own worker and one queue per signal, and receives every record of its signals
-    /// and its level.
+    /// Adds an exporter. Each exporter has its own worker and one queue per signal, and receives every record of its
+    /// signals and its level.
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
@@ -176,8 +177,8 @@ impl Config {
         self
     }
 
-    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set. With
-    /// zero, the drop does not wait: queued records are lost and counted.
+    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set.
+    /// With zero, the drop does not wait: queued records are lost and counted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -208,8 +209,8 @@ impl Config {
         self
     }
 
-    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere if
-    /// its parent is recorded.
+    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
+    /// if its parent is recorded.
     ///
     /// ```
     /// use standpipe::{Config, Sampler};
@@ -230,12 +231,12 @@ impl Config {
         self
     }
 
-    /// Copies baggage to attributes: a span or log record that begins while the current [`Baggage`](crate::Baggage) contains
-    /// one of these keys gets an attribute with that key and value. An attribute set by the program takes precedence. No key
-    /// is copied unless set.
+    /// Copies baggage to attributes: a span or log record that begins while the current [`Baggage`](crate::Baggage)
+    /// contains one of these keys gets an attribute with that key and value. An attribute set by the program takes
+    /// precedence. No key is copied unless set.
     ///
-    /// Other programs send baggage, so list only keys that are safe to keep. With at least one key, spans start on a slower
-    /// path, because each reads the thread's baggage.
+    /// Other programs send baggage, so list only keys that are safe to keep. With at least one key, spans start on a
+    /// slower path, because each reads the thread's baggage.
     ///
     /// ```
     /// use standpipe::{Baggage, Config};
@@ -255,9 +256,9 @@ impl Config {
     /// prints. The guide explains [every message](crate::guide::messages).
     ///
     /// The hook runs on a thread of the exporter, so it should return soon. Problems of the kinds
-    /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on the
-    /// thread that starts the telemetry. [Without threads](crate::Telemetry::start_manual), the hook runs in the calls that
-    /// drive the exporter, never while a record is emitted. A second call replaces the hook.
+    /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on
+    /// the thread that starts the telemetry. [Without threads](crate::Telemetry::start_manual), the hook runs in the
+    /// calls that drive the exporter, never while a record is emitted. A second call replaces the hook.
     ///
     /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted as
     ///   [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.

@@ -1,4 +1,5 @@
-//! The document that the TOML and YAML parsers return: a tree of values and a list of syntax errors, each with its place.
+//! The document that the TOML and YAML parsers return: a tree of values and a list of syntax errors, each with its
+//! place.
 
 use std::ops::Range;
 
@@ -84,8 +85,8 @@ struct Mark {
 }
 
 impl<'d> Places<'d> {
-    /// Indexes the start of every line, and every 1,024th character of a long line, so that counting a column is cheap. In
-    /// YAML, a lone carriage return ends a line, too.
+    /// Indexes the start of every line, and every 1,024th character of a long line, so that counting a column is cheap.
+    /// In YAML, a lone carriage return ends a line, too.
     pub(super) fn new(file: &'d str, text: &'d str, is_yaml: bool) -> Self {
         const STRIDE: usize = 1_024;
         let mut here = Mark { offset: 0, line: 1, column: 1 };

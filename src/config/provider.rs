@@ -14,7 +14,8 @@ pub(super) const SERVICE_NAME: &str = "service.name";
 /// program's own.
 ///
 /// It has its own resource, sampler, exporters and queues. Pass it to
-/// [`Config::application`](crate::Config::application). In files, `server.telemetry.applicationExporter` selects its exporter.
+/// [`Config::application`](crate::Config::application). In files, `server.telemetry.applicationExporter` selects its
+/// exporter.
 ///
 /// ```
 /// use standpipe::{Application, Config, Exporter, Sampler};
@@ -44,15 +45,15 @@ impl Application {
         self.resource(SERVICE_NAME, name)
     }
 
-    /// Sets a resource attribute, which describes the application and is sent with every request. A second value for the
-    /// same key replaces the first.
+    /// Sets a resource attribute, which describes the application and is sent with every request. A second value for
+    /// the same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
         self
     }
 
-    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere if
-    /// its parent is recorded.
+    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
+    /// if its parent is recorded.
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
@@ -169,7 +170,8 @@ impl ProviderSettings {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Returns service name, other attributes and sampler under these keys, with one entry for the attributes of each origin.
+    /// Returns service name, other attributes and sampler under these keys, with one entry for the attributes of each
+    /// origin.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
         let source = if has_default { SettingSource::Code } else { self.resource_source(SERVICE_NAME) };

@@ -7,11 +7,11 @@ use crate::record::TraceId;
 /// Upper bound of [`share`], which yields 63 bits of a trace id: a ratio of 1.
 const ALL: u64 = 1 << 63;
 
-/// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler). By default, a span is recorded
-/// if its parent is recorded or if it has no parent.
+/// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler). By default, a span is
+/// recorded if its parent is recorded or if it has no parent.
 ///
-/// A span that is not recorded is neither sent nor counted. It still propagates its context, which tells other threads and
-/// processes that the trace is not recorded.
+/// A span that is not recorded is neither sent nor counted. It still propagates its context, which tells other threads
+/// and processes that the trace is not recorded.
 ///
 /// ```
 /// use standpipe::{Config, Sampler};
@@ -50,11 +50,11 @@ impl Sampler {
         Self { rule: Rule::AlwaysOff, asks_parent: false }
     }
 
-    /// Records this share of all traces: 0.01 is one in a hundred. A ratio of 1 or more records all traces; 0, a negative
-    /// ratio and NaN record none.
+    /// Records this share of all traces: 0.01 is one in a hundred. A ratio of 1 or more records all traces; 0, a
+    /// negative ratio and NaN record none.
     ///
-    /// The decision depends only on the trace id, by the same formula as in OpenTelemetry's SDK for Go, so all programs with
-    /// the same ratio record the same traces.
+    /// The decision depends only on the trace id, by the same formula as in OpenTelemetry's SDK for Go, so all programs
+    /// with the same ratio record the same traces.
     pub fn trace_id_ratio(ratio: f64) -> Self {
         // The comparison is false for NaN, which therefore records nothing.
         let ratio = if ratio > 0.0 { ratio.min(1.0) } else { 0.0 };
@@ -62,8 +62,8 @@ impl Sampler {
         Self { rule: Rule::TraceIdRatio { ratio, below }, asks_parent: false }
     }
 
-    /// Returns a sampler that records a span if its parent is recorded, in this process or another. `self` decides about
-    /// spans without a parent.
+    /// Returns a sampler that records a span if its parent is recorded, in this process or another. `self` decides
+    /// about spans without a parent.
     #[must_use]
     pub const fn parent_based(self) -> Self {
         Self { asks_parent: true, ..self }

@@ -1,4 +1,5 @@
-//! The effective configuration: each setting with its value and its origin, and a machine-readable summary of each exporter.
+//! The effective configuration: each setting with its value and its origin, and a machine-readable summary of each
+//! exporter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,8 +63,9 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may only
-    /// be a number, a short word or an address without a path. Headers are not known here: their values are never shown.
+    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may
+    /// only be a number, a short word or an address without a path. Headers are not known here: their values are never
+    /// shown.
     pub fn is_harmless(key: &str, value: &str) -> bool {
         text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
@@ -91,8 +93,8 @@ pub struct ExporterSummary {
     pub signals: Vec<&'static str>,
     /// `http`, `grpc` or `console`.
     pub transport: &'static str,
-    /// The destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the console. The
-    /// query of a URL is `***`, because it often contains a key.
+    /// The destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the console.
+    /// The query of a URL is `***`, because it often contains a key.
     pub endpoints: BTreeMap<&'static str, String>,
     /// Whether the connection is encrypted and the server's certificate verified.
     pub tls: bool,
@@ -136,7 +138,8 @@ impl ExporterSummary {
     }
 }
 
-// Written by hand, as for the ledger: serde's derive macro would add a third to the crates that a program is built from.
+// Written by hand, as for the ledger: serde's derive macro would add a third to the crates that a program is built
+// from.
 /// Writes the settings as fields of the same object as the other fields.
 impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,14 +2,15 @@
 //!
 //! # What may be shown
 //!
-//! A secret can be in any place of a file or a variable, because people paste it into the wrong one. All messages, and the
-//! lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one short
-//! word* of the characters that words, numbers, paths and addresses consist of, and does not look like a token. A number and
-//! its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318` are shown; `gzip hunter2`,
-//! `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in their place, and [`dotted`] `***`.
+//! A secret can be in any place of a file or a variable, because people paste it into the wrong one. All messages, and
+//! the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one
+//! short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a token. A
+//! number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318` are
+//! shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in their
+//! place, and [`dotted`] `***`.
 //!
-//! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`] masks it
-//! only if it names a credential.
+//! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
+//! masks it only if it names a credential.
 //!
 //! A value may be as long as a file and be judged once for every exporter, so only its beginning is inspected.
 
@@ -72,8 +73,8 @@ fn is_measure(text: &str) -> bool {
         }
 }
 
-/// Returns whether a value is harmless whatever its key means: a number, a size, a time, a short word in lower case or an
-/// address without a path, under a name that does not announce a credential.
+/// Returns whether a value is harmless whatever its key means: a number, a size, a time, a short word in lower case or
+/// an address without a path, under a name that does not announce a credential.
 pub(super) fn is_plain(key: &str, value: &str) -> bool {
     const SUSPECT: [&str; 8] = ["auth", "key", "pass", "cred", "cookie", "head", "dsn", "x-"];
     let host = value.trim_start_matches("https://").trim_start_matches("http://");
@@ -93,8 +94,8 @@ fn has_token(word: &str) -> bool {
     if is_path { word.split(['/', '.', ':']).any(is_token) } else { is_token(word) }
 }
 
-/// Returns a path of keys as a file would spell it. Parts that may not be shown, and all below the name of a header, are
-/// masked.
+/// Returns a path of keys as a file would spell it. Parts that may not be shown, and all below the name of a header,
+/// are masked.
 pub(super) fn dotted(path: &[&str]) -> String {
     // The first two parts name the section, which may be called so.
     let headers = path.iter().skip(2).position(|part| *part == "headers").map_or(path.len(), |at| at + 2);
@@ -156,8 +157,8 @@ pub(super) fn is_credential_name(name: &str) -> bool {
     CREDENTIALS.iter().any(|word| name.contains(word))
 }
 
-/// Returns a description of a text that is recognized as one that must not be shown: people put keys and certificates where
-/// their paths belong. `None` for any other text.
+/// Returns a description of a text that is recognized as one that must not be shown: people put keys and certificates
+/// where their paths belong. `None` for any other text.
 pub(super) fn unshown(text: &str) -> Option<&'static str> {
     if is_pem(text) {
         return Some("PEM text");
@@ -243,7 +244,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Longest word that is compared with known words, because the comparison takes quadratic time. All known words are shorter.
+/// Longest word that is compared with known words, because the comparison takes quadratic time. All known words are
+/// shorter.
 const MAX_WORD_LENGTH: usize = 64;
 
 /// Returns the advice for an unknown word, if a known word is similar.
@@ -257,8 +259,8 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
-/// Returns the most similar known word if at most two letters differ. For names among which most unknown ones are correct,
-/// such as environment variables of other programs.
+/// Returns the most similar known word if at most two letters differ. For names among which most unknown ones are
+/// correct, such as environment variables of other programs.
 pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
@@ -285,8 +287,9 @@ fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> 
     known.iter().copied().filter_map(steps_to).min().map(|(_, best)| best)
 }
 
-/// Returns the Damerau-Levenshtein distance (optimal string alignment): the number of letters to insert, remove, replace or
-/// swap with their neighbor. `None` if it exceeds `most`, which usually shows after a few rows of the matrix.
+/// Returns the Damerau-Levenshtein distance (optimal string alignment): the number of letters to insert, remove,
+/// replace or swap with their neighbor. `None` if it exceeds `most`, which usually shows after a few rows of the
+/// matrix.
 fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     if word.len().abs_diff(candidate.len()) > most {

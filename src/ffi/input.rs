@@ -16,11 +16,11 @@ use crate::record::Value;
 
 /// Special length of a text that ends with a zero byte.
 const NUL_TERMINATED: usize = usize::MAX;
-/// Maximum nesting depth of a value. It exceeds the depth that records accept, and ends the traversal of a value that contains
-/// itself.
+/// Maximum nesting depth of a value. It exceeds the depth that records accept, and ends the traversal of a value that
+/// contains itself.
 const MAX_DEPTH: usize = 32;
-/// Maximum size of all nested lists. It exceeds the size of a request, and bounds the traversal of lists that share sublists,
-/// whose expansion could be exponential.
+/// Maximum size of all nested lists. It exceeds the size of a request, and bounds the traversal of lists that share
+/// sublists, whose expansion could be exponential.
 const MAX_NESTED_BYTES: usize = 4 << 20;
 
 /// A zero-terminated text from C, or null.
@@ -81,8 +81,8 @@ impl<'a, T> CArray<'a, T> {
         if self.first.is_null() || !fits {
             return &[];
         }
-        // SAFETY: the caller guarantees this many elements, and that they do not change within the call. The check above
-        // ensures that their size fits into `isize`.
+        // SAFETY: the caller guarantees this many elements, and that they do not change within the call. The check
+        // above ensures that their size fits into `isize`.
         unsafe { slice::from_raw_parts(self.first, count) }
     }
 }
@@ -127,7 +127,8 @@ fn not_ascii(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Returns whether all bytes are ASCII. For short keys and values, this takes a third of the time of the standard library.
+/// Returns whether all bytes are ASCII. For short keys and values, this takes a third of the time of the standard
+/// library.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -200,8 +201,8 @@ mod kind {
     pub(super) const MAP: u32 = 11;
 }
 
-/// An arena for converted parts of attributes: texts with replaced bytes, and the elements of lists. Most attributes need no
-/// conversion.
+/// An arena for converted parts of attributes: texts with replaced bytes, and the elements of lists. Most attributes
+/// need no conversion.
 #[derive(Default)]
 pub(super) struct Arena {
     kept: RefCell<Vec<(*mut u8, Layout)>>,
@@ -232,8 +233,8 @@ impl Arena {
     /// Converts a value; `None` if its kind is unknown.
     #[inline]
     pub(super) fn value<'a>(&'a self, value: &AnyValue<'a>) -> Option<Value<'a>> {
-        // SAFETY: the kind determines the field of the union that the caller has set. All bytes of the union are initialized,
-        // and every bit pattern is a valid number.
+        // SAFETY: the kind determines the field of the union that the caller has set. All bytes of the union are
+        // initialized, and every bit pattern is a valid number.
         unsafe {
             Some(match value.kind {
                 kind::STR => Value::Str(self.text(value.content.text)),
@@ -261,7 +262,8 @@ impl Arena {
         let element = |value: &AnyValue<'a>| match value.kind {
             // `value` would reset the depth.
             0 => None,
-            // An element beyond a limit makes the whole value too deep, so that the record drops and counts the attribute.
+            // An element beyond a limit makes the whole value too deep, so that the record drops and counts the
+            // attribute.
             kind::BYTES.. => {
                 // SAFETY: as in `value`.
                 self.list(value.kind, unsafe { value.content.list }, depth + 1)
@@ -305,8 +307,8 @@ impl Arena {
         if layout.size() == 0 {
             return &[];
         }
-        // SAFETY: the layout is not empty and fits the items. They have no destructor, do not move, and are freed with the
-        // arena.
+        // SAFETY: the layout is not empty and fits the items. They have no destructor, do not move, and are freed with
+        // the arena.
         unsafe {
             let place = alloc(layout);
             if place.is_null() {

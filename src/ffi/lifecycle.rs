@@ -25,8 +25,8 @@ pub(super) struct Handle {
     gate: Arc<Gate>,
 }
 
-/// A handle, which is a reference-counted pointer. Each function holds its own reference while it runs, because the callback may
-/// free the handle meanwhile, even on the same thread.
+/// A handle, which is a reference-counted pointer. Each function holds its own reference while it runs, because the
+/// callback may free the handle meanwhile, even on the same thread.
 #[repr(transparent)]
 pub(super) struct Pointer<'a> {
     handle: *const Handle,
@@ -71,8 +71,8 @@ pub(super) struct Options<'a> {
     pub(super) user: *mut c_void,
 }
 
-// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero means
-// unset.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for Options<'_> {}
 
 /// The flags of options, with the values of the header.
@@ -306,12 +306,13 @@ pub(super) struct Gate {
     callback: Option<Callback>,
     user: *mut c_void,
     is_closed: AtomicBool,
-    /// Held while the callback runs. A forked child gets a new one, because the parent's may be locked forever in the child.
+    /// Held while the callback runs. A forked child gets a new one, because the parent's may be locked forever in the
+    /// child.
     running: PerProcess<Mutex<()>>,
 }
 
-// SAFETY: the header states that the callback runs on threads of the library and receives `user`. The pointer is not used
-// otherwise.
+// SAFETY: the header states that the callback runs on threads of the library and receives `user`. The pointer is not
+// used otherwise.
 unsafe impl Send for Gate {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Gate {}
@@ -339,8 +340,8 @@ impl Gate {
             return;
         }
         let around = RUNNING.replace(self);
-        // SAFETY: the program passed this function for this purpose. It stays valid until `standpipe_free` returns, which first
-        // closes the gate and then waits for the lock that is held here.
+        // SAFETY: the program passed this function for this purpose. It stays valid until `standpipe_free` returns,
+        // which first closes the gate and then waits for the lock that is held here.
         unsafe { callback(self.user, problem.kind as i32 + 1, message.as_ptr(), problem.occurrences) };
         RUNNING.set(around);
     }

@@ -25,8 +25,8 @@ pub(super) struct LogOptions<'a> {
     pub(super) attribute_count: usize,
 }
 
-// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero means
-// unset.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for LogOptions<'_> {}
 
 #[unsafe(no_mangle)]
@@ -82,7 +82,8 @@ extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_,
         if let Some(time) = time(options.unix_ns) {
             log = log.time(time);
         }
-        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread uses.
+        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread
+        // uses.
         let span = unsafe { options.span.as_mut() };
         emit(log, span, options.attributes, options.attribute_count);
     });

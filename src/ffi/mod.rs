@@ -1,5 +1,5 @@
-//! The C ABI: the functions of `standpipe.h`. The header documents them for callers, so their documentation is not repeated
-//! here.
+//! The C ABI: the functions of `standpipe.h`. The header documents them for callers, so their documentation is not
+//! repeated here.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `spans.rs`, `context.rs` | tracers and spans; the current span of a thread |
 //! | `logs.rs`, `metrics.rs` | log records; instruments |
 //!
-//! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other pointer
-//! has its own type, so that its `unsafe` code is next to the promise of the caller on which it relies.
+//! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other
+//! pointer has its own type, so that its `unsafe` code is next to the promise of the caller on which it relies.
 
 #![allow(unsafe_code, reason = "pointers from C are only as good as the caller's word for them")]
 
@@ -69,8 +69,8 @@ fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Suppresses the message of panics that this library contains. Other panics, of programs that also contain Rust code, are
-/// printed by the previous hook.
+/// Suppresses the message of panics that this library contains. Other panics, of programs that also contain Rust code,
+/// are printed by the previous hook.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();
     // `take_hook` panics on a panicking thread.
@@ -91,8 +91,8 @@ fn is_caught() -> bool {
     INSIDE.get() || runs_exporter_code()
 }
 
-/// A C struct that begins with its size. Later versions of the header add fields at the end, so the struct of the caller may be
-/// shorter or longer than that of the library.
+/// A C struct that begins with its size. Later versions of the header add fields at the end, so the struct of the
+/// caller may be shorter or longer than that of the library.
 #[repr(transparent)]
 struct Versioned<'a, T> {
     place: *mut T,
@@ -121,8 +121,8 @@ impl<T: SizeFirst> Versioned<'_, T> {
     fn write(&self, value: &T) -> Option<()> {
         let first = size_of::<usize>();
         let len = self.len().filter(|len| *len >= first)?;
-        // SAFETY: the caller guarantees that its struct has this many bytes, and `value` has at least as many. The first field,
-        // the size, is not overwritten.
+        // SAFETY: the caller guarantees that its struct has this many bytes, and `value` has at least as many. The
+        // first field, the size, is not overwritten.
         unsafe {
             let (from, to) = ((&raw const *value).cast::<u8>(), self.place.cast::<u8>());
             ptr::copy_nonoverlapping(from.add(first), to.add(first), len - first);

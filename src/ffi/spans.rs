@@ -1,4 +1,5 @@
-//! Spans from C. A handle points directly to the storage of a detached span, so that a span needs no further allocation.
+//! Spans from C. A handle points directly to the storage of a detached span, so that a span needs no further
+//! allocation.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +27,8 @@ pub(super) struct SpanOptions<'a> {
     pub(super) attribute_count: usize,
 }
 
-// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero means
-// unset.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for SpanOptions<'_> {}
 
 #[unsafe(no_mangle)]
@@ -78,7 +79,8 @@ extern "C" fn standpipe_span_start_with(
         if let Some(start) = time(options.start_unix_ns) {
             span = span.start_time(start);
         }
-        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread uses.
+        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread
+        // uses.
         let parent = unsafe { options.parent.as_mut() };
         let remote = remote(options.traceparent, options.tracestate);
         let span = match (parent, &remote) {

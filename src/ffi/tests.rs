@@ -137,8 +137,8 @@ fn structs_have_the_layout_of_the_header() {
     let sizes = [("bool", size_of::<u8>()), ("standpipe_problem_fn", size_of::<Option<Callback>>())];
     let sizes = sizes.map(|(c, size)| format!("_Static_assert(sizeof({c}) == {size}, \"\");\n")).concat();
     let options = ["-x", "c", "-std=c11", "-fsyntax-only", "-I", env!("CARGO_MANIFEST_DIR"), "-"];
-    // Until it executes its program, the child holds the locks of other tests. It is not forked by the C library, whose fork
-    // handlers would wait for this lock.
+    // Until it executes its program, the child holds the locks of other tests. It is not forked by the C library, whose
+    // fork handlers would wait for this lock.
     let start = || Command::new("cc").args(options).stdin(Stdio::piped()).spawn();
     let Ok(mut compiler) = crate::process::with_fork_lock(start) else {
         println!("SKIPPED: there is no cc");

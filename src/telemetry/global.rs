@@ -1,7 +1,7 @@
 //! The installed telemetry, which code without access to a [`Telemetry`] uses while its guard lives.
 //!
-//! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its value and makes a new value after a change.
-//! So each use takes two atomic loads and no lock.
+//! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its value and makes a new value after a
+//! change. So each use takes two atomic loads and no lock.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,7 +17,8 @@ use crate::pipeline::ledger::Ledger;
 use crate::process;
 use crate::trace::Tracer;
 
-/// Odd while a telemetry is installed, and then the number of the installation. Each installation and each end adds one.
+/// Odd while a telemetry is installed, and then the number of the installation. Each installation and each end adds
+/// one.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<Option<Provider>> = Mutex::new(None);
 
@@ -28,9 +29,9 @@ fn number_of(current: usize) -> usize {
 }
 
 impl Telemetry {
-    /// Installs this telemetry: [`tracer`], [`logger`], [`meter`] and every [`Global`] of the program use it until the guard is
-    /// dropped. The drop shuts the telemetry down, as that of a [`Telemetry`] does. Afterwards another telemetry can be
-    /// installed, for example by the next test.
+    /// Installs this telemetry: [`tracer`], [`logger`], [`meter`] and every [`Global`] of the program use it until the
+    /// guard is dropped. The drop shuts the telemetry down, as that of a [`Telemetry`] does. Afterwards another
+    /// telemetry can be installed, for example by the next test.
     ///
     /// ```
     /// use std::time::Duration;
@@ -94,7 +95,8 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // Stored before the provider is taken: a value made without a provider must count as made without an installation.
+            // Stored before the provider is taken: a value made without a provider must count as made without an
+            // installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });
@@ -124,7 +126,8 @@ impl AsRef<Provider> for InstallGuard {
     }
 }
 
-/// The error of an installation: another telemetry is installed, or this process was forked while another thread installed one.
+/// The error of an installation: another telemetry is installed, or this process was forked while another thread
+/// installed one.
 #[derive(Debug)]
 pub struct InstallError(Telemetry);
 
@@ -143,9 +146,9 @@ impl fmt::Display for InstallError {
 
 impl std::error::Error for InstallError {}
 
-/// Returns the tracer of a part of the program, from the [installed](Telemetry::install) telemetry. If none is installed, the
-/// tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes longer than a span; or use
-/// a [`Global`], which follows installations.
+/// Returns the tracer of a part of the program, from the [installed](Telemetry::install) telemetry. If none is
+/// installed, the tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes
+/// longer than a span; or use a [`Global`], which follows installations.
 pub fn tracer(scope: &str) -> Tracer {
     provider().tracer(scope)
 }
@@ -184,9 +187,10 @@ fn provider() -> Provider {
 /// # check_out();
 /// ```
 ///
-/// Before an installation, and after its end, it is a no-op. A use takes two atomic loads, without a lock or an allocation. If
-/// several threads use it for the first time simultaneously, each may make a value, of which one is kept. Values of earlier
-/// installations are never freed, because other threads may still use them; only tests have many installations.
+/// Before an installation, and after its end, it is a no-op. A use takes two atomic loads, without a lock or an
+/// allocation. If several threads use it for the first time simultaneously, each may make a value, of which one is
+/// kept. Values of earlier installations are never freed, because other threads may still use them; only tests have
+/// many installations.
 pub struct Global<T> {
     make: fn() -> T,
     /// Value for the time without an installation.
@@ -228,8 +232,8 @@ impl<T> Global<T> {
             let made = Box::new(Made { number, value: (self.make)(), next: OnceLock::new() });
             // If the installation changed meanwhile, the value may belong to either one, so it is discarded.
             if CURRENT.load(Ordering::Acquire) == current {
-                // The fork lock keeps a child from inheriting a half-initialized cell. If another thread was faster, the next
-                // iteration finds its value.
+                // The fork lock keeps a child from inheriting a half-initialized cell. If another thread was faster,
+                // the next iteration finds its value.
                 let _ = process::with_fork_lock(|| cell.set(made));
             }
         }

@@ -13,12 +13,13 @@ use crate::record::{Scope, Signal};
 use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::{OpenMarks, Tracer};
 
-/// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. The first provider is the
-/// [`Telemetry`](crate::Telemetry) itself; [`Telemetry::application`](crate::Telemetry::application) returns the second.
+/// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. The first provider
+/// is the [`Telemetry`](crate::Telemetry) itself; [`Telemetry::application`](crate::Telemetry::application) returns the
+/// second.
 ///
-/// The two providers share only the thread's current span, and end together with the [`Telemetry`](crate::Telemetry). A clone
-/// refers to the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its records use no
-/// memory, and its spans are left out of the trace without breaking it.
+/// The two providers share only the thread's current span, and end together with the [`Telemetry`](crate::Telemetry). A
+/// clone refers to the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its
+/// records use no memory, and its spans are left out of the trace without breaking it.
 ///
 /// ```
 /// use standpipe::Provider;
@@ -86,8 +87,8 @@ impl Provider {
         Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone())
     }
 
-    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes longer than
-    /// emitting a record.
+    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
+    /// longer than emitting a record.
     pub fn logger(&self, scope: &str) -> Logger {
         self.logger_with_version(scope, "")
     }
@@ -107,12 +108,12 @@ impl Provider {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
     }
 
-    /// Sends all records that this provider accepted before the call, without waiting for throttle or linger, and collects and
-    /// sends its metrics. The other provider is not affected. Pauses after failed attempts are shortened to 100 ms, unless the
-    /// server requested them.
+    /// Sends all records that this provider accepted before the call, without waiting for throttle or linger, and
+    /// collects and sends its metrics. The other provider is not affected. Pauses after failed attempts are shortened
+    /// to 100 ms, unless the server requested them.
     ///
-    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the thread
-    /// would wait for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
+    /// thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
     }

@@ -1,7 +1,7 @@
 //! Append-only maps that are read without a lock, even in a forked child.
 //!
-//! [`AppendMap`] is a hash trie. [`ScopeCache`] is a bounded map on top of it, which stores one value, such as a logger, per
-//! scope. A lookup takes one atomic load (acquire) for each of about log₄ n levels.
+//! [`AppendMap`] is a hash trie. [`ScopeCache`] is a bounded map on top of it, which stores one value, such as a
+//! logger, per scope. A lookup takes one atomic load (acquire) for each of about log₄ n levels.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -22,8 +22,8 @@ pub(crate) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
 }
 
 impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
-    /// Returns the value of `key`; `is_it` distinguishes the key from others with the same hash. For a new key, returns the
-    /// result of `make` and stores it if there is room.
+    /// Returns the value of `key`; `is_it` distinguishes the key from others with the same hash. For a new key, returns
+    /// the result of `make` and stores it if there is room.
     #[inline]
     pub(crate) fn get_or_make(
         &self,
@@ -94,10 +94,11 @@ impl<T> AppendMap<T> {
         self.search(hash, is_it).ok()
     }
 
-    /// Inserts an item unless the map contains one for which `is_it` holds. Returns the item in the map, and whether it is the
-    /// new one.
+    /// Inserts an item unless the map contains one for which `is_it` holds. Returns the item in the map, and whether it
+    /// is the new one.
     pub(crate) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
-        // Allocated before and freed after the lock is held: the program's allocator may log, and so call this function.
+        // Allocated before and freed after the lock is held: the program's allocator may log, and so call this
+        // function.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
         // The fork lock serializes insertions, and keeps a child from inheriting a half-initialized slot.

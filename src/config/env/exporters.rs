@@ -1,5 +1,5 @@
-//! Makes exporters from environment variables, one for all signals with equal settings, and fills unset settings of exporters
-//! that a file or the program describes.
+//! Makes exporters from environment variables, one for all signals with equal settings, and fills unset settings of
+//! exporters that a file or the program describes.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
 use crate::record::Signal;
 
-/// Returns the exporters that the variables describe: one exporter `otlp` for signals with equal settings, and one such as
-/// `otlp.logs` for a signal whose settings differ.
+/// Returns the exporters that the variables describe: one exporter `otlp` for signals with equal settings, and one such
+/// as `otlp.logs` for a signal whose settings differ.
 pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let (mut sent, mut printed) = (Vec::new(), Vec::new());
     for signal in Signal::ALL {
@@ -60,7 +60,8 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     for signal in signals {
         let member = Member { signal, values: reader.values(signal) };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // Of several matching groups, join the one with the fewest values: further values there were set for other signals.
+        // Of several matching groups, join the one with the fewest values: further values there were set for other
+        // signals.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -214,7 +215,8 @@ impl Reader<'_> {
             Kind::Text { .. } => {
                 SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
             }
-            // Invalid values of these must not be ignored: telemetry could be sent to the wrong place, or without encryption.
+            // Invalid values of these must not be ignored: telemetry could be sent to the wrong place, or without
+            // encryption.
             Kind::File { .. } | Kind::Endpoint | Kind::Headers => {
                 let value = self.given(&variable)?.and_then(|text| match row.kind {
                     Kind::Headers => header::read_pairs(text).map(SettingValue::Headers),
@@ -238,7 +240,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals is set.
+    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals
+    /// is set.
     fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
         if endpoint.contains("://") {
             return None;
@@ -259,7 +262,8 @@ pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Re
     warn_of_missing_path(exporter, reader);
 }
 
-/// Warns about the endpoint of one signal without a path: no path is appended to it, and hardly any collector listens at `/`.
+/// Warns about the endpoint of one signal without a path: no path is appended to it, and hardly any collector listens
+/// at `/`.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
     else {
@@ -295,8 +299,8 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     }
 }
 
-/// Returns the value on which the variables of all signals of the exporter agree. If they differ, warns and returns the value
-/// of the variable for all signals.
+/// Returns the value on which the variables of all signals of the exporter agree. If they differ, warns and returns the
+/// value of the variable for all signals.
 fn common_value(row: &SettingRow, exporter: &Exporter, reader: &mut Reader<'_>) -> Option<EnvValue> {
     let has_say = |signal: &Signal| row.signals.contains(signal) && own_variable(*signal, row).is_some();
     let signals: Vec<Signal> = exporter.signals.iter().filter(has_say).collect();

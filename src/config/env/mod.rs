@@ -27,11 +27,12 @@ use super::text::quoted;
 use super::{Config, SettingSource, demand, header, validate};
 
 impl Config {
-    /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their defaults.
+    /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their
+    /// defaults.
     ///
-    /// Signals with equal settings share one exporter, `otlp`. A signal whose settings differ from those of the others has its
-    /// own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. An invalid value is reported
-    /// in [`diagnostics`](Self::diagnostics) and ignored, as the specification demands.
+    /// Signals with equal settings share one exporter, `otlp`. A signal whose settings differ from those of the others
+    /// has its own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. An invalid
+    /// value is reported in [`diagnostics`](Self::diagnostics) and ignored, as the specification demands.
     ///
     /// ```
     /// use standpipe::Config;
@@ -52,12 +53,13 @@ impl Config {
         read(&Variables::of_process())
     }
 
-    /// Reads the environment as [`from_env`](Self::from_env) does if at least one of the variables is set, even if it is only
-    /// `OTEL_SERVICE_NAME`. Otherwise returns a [disabled](Self::disabled) configuration without exporters: no thread is
-    /// started, and nothing is sent.
+    /// Reads the environment as [`from_env`](Self::from_env) does if at least one of the variables is set, even if it
+    /// is only `OTEL_SERVICE_NAME`. Otherwise returns a [disabled](Self::disabled) configuration without exporters: no
+    /// thread is started, and nothing is sent.
     ///
-    /// For commands and libraries that export telemetry only at the request of their user. Empty variables and variables of
-    /// other programs do not count. A misspelled name is reported in [`diagnostics`](Self::diagnostics) in either case.
+    /// For commands and libraries that export telemetry only at the request of their user. Empty variables and
+    /// variables of other programs do not count. A misspelled name is reported in [`diagnostics`](Self::diagnostics) in
+    /// either case.
     ///
     /// ```
     /// use standpipe::{Config, Telemetry};
@@ -98,8 +100,8 @@ impl Config {
         read_if_set(&variables.into_iter().collect())
     }
 
-    /// Reads the given variables as [`from_env`](Self::from_env) reads the environment, for tests and for programs that store
-    /// their variables elsewhere.
+    /// Reads the given variables as [`from_env`](Self::from_env) reads the environment, for tests and for programs that
+    /// store their variables elsewhere.
     ///
     /// # Errors
     ///
@@ -112,11 +114,11 @@ impl Config {
         read(&variables.into_iter().collect())
     }
 
-    /// Fills settings that neither the program nor a file has set from OpenTelemetry's environment variables: the settings of
-    /// each exporter, the resource, the sampler, the limits and `OTEL_SDK_DISABLED`. No exporter is added.
+    /// Fills settings that neither the program nor a file has set from OpenTelemetry's environment variables: the
+    /// settings of each exporter, the resource, the sampler, the limits and `OTEL_SDK_DISABLED`. No exporter is added.
     ///
-    /// A variable of one signal applies to an exporter of several signals only if the variables of its other signals have the
-    /// same value. Otherwise the variable for all signals applies.
+    /// A variable of one signal applies to an exporter of several signals only if the variables of its other signals
+    /// have the same value. Otherwise the variable for all signals applies.
     ///
     /// ```
     /// use standpipe::{Config, Exporter};
@@ -238,8 +240,8 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Reads the resource attributes. One malformed pair discards all of them, because an incomplete resource would identify
-/// another program.
+/// Reads the resource attributes. One malformed pair discards all of them, because an incomplete resource would
+/// identify another program.
 fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else {
         return Vec::new();
@@ -250,7 +252,8 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     })
 }
 
-/// Warns about propagators other than W3C. The variable changes nothing: the program decides where a context is propagated.
+/// Warns about propagators other than W3C. The variable changes nothing: the program decides where a context is
+/// propagated.
 fn check_propagators(reader: &mut Reader<'_>) {
     const KNOWN: [&str; 3] = ["tracecontext", "baggage", "none"];
     let text = reader.text(OTEL_PROPAGATORS).unwrap_or_default();

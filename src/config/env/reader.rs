@@ -27,8 +27,8 @@ impl<'v> Reader<'v> {
         self.diagnostics.into_diagnostics()
     }
 
-    /// Returns the value of a variable that must not be ignored: the caller reports the fault. A blank value counts as unset.
-    /// Line breaks are kept, so that the caller can refuse them.
+    /// Returns the value of a variable that must not be ignored: the caller reports the fault. A blank value counts as
+    /// unset. Line breaks are kept, so that the caller can refuse them.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
@@ -162,7 +162,8 @@ const PROVIDER_VARIABLES: [&str; 5] = [
 
 /// Prefix of all variables.
 const PREFIX: &str = "OTEL_";
-/// Level of an SDK's internal log, which this crate does not write. It is easily confused with the level of log records.
+/// Level of an SDK's internal log, which this crate does not write. It is easily confused with the level of log
+/// records.
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// Variables of the specification that this crate does not support. A name that ends in `_` is a prefix.
 const UNSUPPORTED: [&str; 6] = [

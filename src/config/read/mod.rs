@@ -27,20 +27,20 @@ use super::{Config, Exporter, toml, validate};
 impl Config {
     /// Reads a file. It is YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, and else TOML.
     ///
-    /// Three kinds of sections become exporters: every `[tracer.<id>]` of type `open-telemetry` or `otel` (spans and logs),
-    /// `[metrics.open-telemetry]`, and each `telemetry.exporters.<name>` that `server.telemetry` selects. `[telemetry]`
-    /// describes the program. Other sections are ignored. The [guide](crate::guide::configuration) lists every key with its
-    /// default. Settings that are not in the file are filled from the environment, as
+    /// Three kinds of sections become exporters: every `[tracer.<id>]` of type `open-telemetry` or `otel` (spans and
+    /// logs), `[metrics.open-telemetry]`, and each `telemetry.exporters.<name>` that `server.telemetry` selects.
+    /// `[telemetry]` describes the program. Other sections are ignored. The [guide](crate::guide::configuration) lists
+    /// every key with its default. Settings that are not in the file are filled from the environment, as
     /// [`with_environment`](Self::with_environment) does. Relative paths in the file start at its directory.
     ///
-    /// [`diagnostics`](Self::diagnostics) lists warnings and notes, such as an unknown key or a file without any of these
-    /// sections.
+    /// [`diagnostics`](Self::diagnostics) lists warnings and notes, such as an unknown key or a file without any of
+    /// these sections.
     ///
     /// # Errors
     ///
     /// If the file contains an error. The [`ConfigError`] contains all diagnostics and the usable exporters. It is
-    /// [unreadable](ConfigError::is_unreadable) if the file cannot be read, is not UTF-8, is larger than 1 MiB, or is YAML in
-    /// a build without the `yaml` feature.
+    /// [unreadable](ConfigError::is_unreadable) if the file cannot be read, is not UTF-8, is larger than 1 MiB, or is
+    /// YAML in a build without the `yaml` feature.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -48,8 +48,8 @@ impl Config {
         read_bytes(&name, bytes, Some(Format::of(path)), path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads a configuration from a stream, such as standard input, as [`from_file`](Self::from_file) does. The format is
-    /// detected. Locations are shown as `name:line:column`, and relative paths start at the working directory.
+    /// Reads a configuration from a stream, such as standard input, as [`from_file`](Self::from_file) does. The format
+    /// is detected. Locations are shown as `name:line:column`, and relative paths start at the working directory.
     ///
     /// ```
     /// use standpipe::Config;
@@ -68,8 +68,8 @@ impl Config {
         read_bytes(name, bytes, None, Path::new(""))
     }
 
-    /// Reads TOML text, as [`from_file`](Self::from_file) does. Locations are shown as `<toml>:line:column`, and relative paths
-    /// start at the working directory. Only references such as `%{env:NAME}%` read the environment.
+    /// Reads TOML text, as [`from_file`](Self::from_file) does. Locations are shown as `<toml>:line:column`, and
+    /// relative paths start at the working directory. Only references such as `%{env:NAME}%` read the environment.
     ///
     /// ```
     /// use standpipe::Config;
@@ -94,7 +94,8 @@ impl Config {
         read_text(text, Format::Toml)
     }
 
-    /// Reads YAML text, as [`from_toml_str`](Self::from_toml_str) reads TOML. Locations are shown as `<yaml>:line:column`.
+    /// Reads YAML text, as [`from_toml_str`](Self::from_toml_str) reads TOML. Locations are shown as
+    /// `<yaml>:line:column`.
     ///
     /// ```
     /// use standpipe::Config;
@@ -241,8 +242,8 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
     lines.find(|(_, line)| !is_blank(line))
 }
 
-/// Returns the number of the first significant line if it is a shell assignment. Read as TOML, every line of such a file would
-/// be an error.
+/// Returns the number of the first significant line if it is a shell assignment. Read as TOML, every line of such a
+/// file would be an error.
 fn line_of_a_shell(text: &str) -> Option<usize> {
     let (line, first) = first_line(text)?;
     let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');

@@ -31,8 +31,8 @@ impl Found<'_> {
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
     }
 
-    /// Reads attributes; `count` is the number of attributes so far. TOML parses an unquoted name with dots as nested tables, so
-    /// the names of nested tables are joined again.
+    /// Reads attributes; `count` is the number of attributes so far. TOML parses an unquoted name with dots as nested
+    /// tables, so the names of nested tables are joined again.
     fn attributes(&mut self, fields: &[Field], path: &[&str], count: &mut usize) {
         for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
             let path = [path, &[&field.name]].concat();
@@ -89,8 +89,8 @@ impl Found<'_> {
     }
 }
 
-/// Reads service name and sampling, which have these keys in the section, or in `telemetry` if `section` is `None`. An error
-/// disables the section.
+/// Reads service name and sampling, which have these keys in the section, or in `telemetry` if `section` is `None`. An
+/// error disables the section.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],

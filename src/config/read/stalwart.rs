@@ -1,5 +1,5 @@
-//! Reads sections in Stalwart's layout: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]` one of
-//! metrics. Sections with similar names are reported.
+//! Reads sections in Stalwart's layout: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]`
+//! one of metrics. Sections with similar names are reported.
 
 use super::Found;
 use super::table::{Report, SectionReader, Switch};
@@ -91,8 +91,8 @@ impl SectionReader<'_, '_, '_> {
         exporter
     }
 
-    /// Reports switches that are set twice in different forms, such as `enable.log-exporter` and a table `enable`. To the
-    /// parser, these are different keys.
+    /// Reports switches that are set twice in different forms, such as `enable.log-exporter` and a table `enable`. To
+    /// the parser, these are different keys.
     fn refuse_duplicate_switches(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
             let twins: Vec<_> = self.entries.all(name).cloned().collect();
@@ -193,8 +193,8 @@ impl SectionReader<'_, '_, '_> {
     }
 }
 
-/// Warns about every section that was probably meant as one of ours, and returns whether there is one. A section is compared
-/// only if it has keys of ours, so that sections of other programs are not reported.
+/// Warns about every section that was probably meant as one of ours, and returns whether there is one. A section is
+/// compared only if it has keys of ours, so that sections of other programs are not reported.
 pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>) -> bool {
     let known = report.count();
     for section in root.as_table().unwrap_or_default() {

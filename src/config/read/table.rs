@@ -33,8 +33,8 @@ pub(super) struct Report<'d> {
 }
 
 impl<'d> Report<'d> {
-    /// Makes a report with the syntax errors. Errors in sections of other programs become warnings, unless the document has no
-    /// known section (`is_foreign`).
+    /// Makes a report with the syntax errors. Errors in sections of other programs become warnings, unless the document
+    /// has no known section (`is_foreign`).
     pub(super) fn new(
         resolver: &'d Resolver,
         places: &'d Places<'d>,
@@ -229,7 +229,8 @@ pub(super) enum Switch {
 }
 
 impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
-    /// Begins to read a section. Keys in nested tables get their path as name. Returns `None` if the value is not a table.
+    /// Begins to read a section. Keys in nested tables get their path as name. Returns `None` if the value is not a
+    /// table.
     pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
         let Some(fields) = field.node.as_table() else {
             report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
@@ -241,8 +242,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         Some(Self { section, declared_at: field.at, report, entries })
     }
 
-    /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is reported with
-    /// all other errors.
+    /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is
+    /// reported with all other errors.
     pub(super) fn transport(&self) -> Switch {
         let Some(transport) = self.entries.find(TRANSPORT.key) else {
             return Switch::Missing;
@@ -298,8 +299,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             }),
         };
         if let Err(unusable) = taken {
-            // The setting stays unset, so that mistakes in the environment are reported as well. Its partner must not be
-            // reported as missing, though.
+            // The setting stays unset, so that mistakes in the environment are reported as well. Its partner must not
+            // be reported as missing, though.
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }

@@ -1,5 +1,6 @@
-//! Reads sections in the layout of Tracetest and Qualitytrace: `telemetry.exporters.<name>` describes an exporter and its
-//! provider, and `server.telemetry` selects exporters. Variables that begin with `TRACETEST_` replace values of such files.
+//! Reads sections in the layout of Tracetest and Qualitytrace: `telemetry.exporters.<name>` describes an exporter and
+//! its provider, and `server.telemetry` selects exporters. Variables that begin with `TRACETEST_` replace values of
+//! such files.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,8 +35,8 @@ struct Choice<'t> {
 }
 
 impl Found<'_> {
-    /// Reads the providers of a document. Exporters that are not selected are not checked. The program's provider starts with
-    /// the keys of the program, the application's with defaults.
+    /// Reads the providers of a document. Exporters that are not selected are not checked. The program's provider
+    /// starts with the keys of the program, the application's with defaults.
     pub(super) fn read_providers(&mut self, root: &Node) {
         let described = self.described(root);
         let choices = self.choices(root);

@@ -157,7 +157,8 @@ fn whole(number: &Integer) -> Result<u64, Fault> {
 
 /// The size limit of the configuration and of each file that it names.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Limit for all files and variables that one configuration reads, because a short text can name a large file many times.
+/// Limit for all files and variables that one configuration reads, because a short text can name a large file many
+/// times.
 const MAX_EXPANDED_BYTES: usize = 16 << 20;
 /// Minimum number of bytes that each lookup counts, because opening a file takes time as well.
 const MIN_CHARGE: usize = 4 << 10;
@@ -249,7 +250,8 @@ impl Resolver {
     }
 }
 
-/// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded path.
+/// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded
+/// path.
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
     match unshown(path).or_else(|| unshown(written)) {
         Some(text) => {

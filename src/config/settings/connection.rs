@@ -1,4 +1,5 @@
-//! Connection and retry settings: defaults, a row for each setting, the builder's methods, and the URLs derived from them.
+//! Connection and retry settings: defaults, a row for each setting, the builder's methods, and the URLs derived from
+//! them.
 
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ macro_rules! unlimited {
 
 // The transport is read before the endpoint, because the default port and scheme depend on it.
 table! { ADDRESS from PLAIN:
-    /// how requests travel; `disable` for off
+    /// protocol of requests; `disable` switches the exporter off
     TRANSPORT "transport" {
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
@@ -100,7 +101,7 @@ table! { ADDRESS from PLAIN:
             (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
         },
     }
-    /// a URL, `host` or `host:port`; without a path, that of each signal is appended, but not for gRPC
+    /// a URL, `host` or `host:port`; over HTTP, the path of each signal is appended if the endpoint has no path
     ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
@@ -123,16 +124,16 @@ table! { ADDRESS from PLAIN:
 }
 
 table! { CONNECTION from CONNECTED:
-    /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
-    /// than that; `none`: the time of its batch bounds it
+    /// time limit of one attempt, from name resolution to the end of the response, which also limits how long other
+    /// signals wait for it; with `none`, the limit is that of the batch
     TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::OfExporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
     }
-    /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
-    /// budget counts
+    /// time after which an undelivered batch is dropped and counted, or `none` for no limit; during a shutdown, its
+    /// budget applies
     GIVE_UP_AFTER "give-up-after" {
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
@@ -142,7 +143,7 @@ table! { CONNECTION from CONNECTED:
             "OTEL_METRIC_EXPORT_TIMEOUT",
         ]),
     }
-    /// first step of the back-off, which doubles from there; the pause is random below the step
+    /// first step of the exponential back-off; each step doubles, and the pause is a random time below the step
     RETRY_FIRST_DELAY "retry-first-delay" {
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
@@ -153,32 +154,31 @@ table! { CONNECTION from CONNECTED:
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
     }
-    /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
+    /// longest pause that a server can request with `Retry-After`; after it, the batch is sent again
     MAX_RETRY_AFTER "max-retry-after" {
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
-    /// of request bodies
+    /// compression of request bodies
     COMPRESSION "compression" {
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::OfExporter("COMPRESSION"),
         rule: rules::compression,
     }
-    /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
-    /// directly
+    /// `env`: uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; loopback is always reached directly
     PROXY "proxy" {
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
     }
-    /// certificate authorities to trust instead, PEM
+    /// certificate authorities that replace the bundled roots, PEM
     CA_FILE "ca-file" {
         kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CERTIFICATE"),
         rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
-    /// certificate to present, PEM, with its key below
+    /// client certificate, PEM; requires `client-key-file`
     CLIENT_CERTIFICATE_FILE "client-certificate-file" {
         kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
@@ -189,7 +189,7 @@ table! { CONNECTION from CONNECTED:
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
     }
-    /// private key of the certificate above, PEM
+    /// private key of the client certificate, PEM
     CLIENT_KEY_FILE "client-key-file" {
         kind: file!(connection.tls.client_key, "none"),
         advice: "write the path of a PEM file",
@@ -200,7 +200,7 @@ table! { CONNECTION from CONNECTED:
             rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
         },
     }
-    /// a product of yours goes in front
+    /// product that precedes `standpipe/<version>` in the `User-Agent`
     USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
@@ -215,14 +215,14 @@ table! { CONNECTION from CONNECTED:
 }
 
 setters! {
-    /// Sets the time limit of one attempt, from name resolution to the last byte of the response; 10 s unless set. An attempt
-    /// that hangs delays the other signals of the exporter by at most this time.
+    /// Sets the time limit of one attempt, from name resolution to the last byte of the response; 10 s unless set. An
+    /// attempt that hangs delays the other signals of the exporter by at most this time.
     timeout(timeout: Duration) sets connection.timeout of TIMEOUT;
-    /// Sets the time after which an undelivered batch is dropped and counted; 5 minutes unless set. During a shutdown, the
-    /// budget of the shutdown applies instead.
+    /// Sets the time after which an undelivered batch is dropped and counted; 5 minutes unless set. During a shutdown,
+    /// the budget of the shutdown applies instead.
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
-    /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch is sent
-    /// again.
+    /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
+    /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
     /// Sets whether proxies from the environment are used; they are unless set.
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
@@ -272,14 +272,16 @@ impl Exporter {
     }
 }
 
-/// Longest part of a request's head that a configuration may determine. No server accepts more. Over HTTP, the head must fit
-/// into one write of 64 KiB, into which secrets are inserted; the other half is for the host's name and a proxy's credentials.
+/// Longest part of a request's head that a configuration may determine. No server accepts more. Over HTTP, the head
+/// must fit into one write of 64 KiB, into which secrets are inserted; the other half is for the host's name and a
+/// proxy's credentials.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;
 
 impl ConnectionSettings {
-    /// Returns the destination of a signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the console.
+    /// Returns the destination of a signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the
+    /// console.
     ///
     /// A malformed endpoint is returned unchanged, because validation reports it before anything is sent.
     pub(crate) fn url(&self, signal: Signal) -> String {
@@ -291,8 +293,8 @@ impl ConnectionSettings {
         self.meaning(&self.shown_endpoint, signal)
     }
 
-    /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because hundreds of exporters may
-    /// each contain a large file.
+    /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because hundreds of
+    /// exporters may each contain a large file.
     ///
     /// # Errors
     /// If they exceed the limit for the head of a request.

@@ -1,4 +1,5 @@
-//! Settings of queue, batch, throttle, metrics reader and spool: defaults, a row for each setting, and the builder's methods.
+//! Settings of queue, batch, throttle, metrics reader and spool: defaults, a row for each setting, and the builder's
+//! methods.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -46,8 +47,8 @@ settings! {
         pub(crate) linger: Duration = Duration::ZERO,
     }
 
-    /// Bounds of the queue of each signal, and the behavior when it is full. Stalwart's files and environment variables have
-    /// other defaults for the latter: see `Exporter::of_table` and `Exporter::of_environment`.
+    /// Bounds of the queue of each signal, and the behavior when it is full. Stalwart's files and environment variables
+    /// have other defaults for the latter: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     QueueSettings {
         pub(crate) when_full: WhenFull = WhenFull::Block,
@@ -61,8 +62,8 @@ settings! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     BatchSettings {
         pub(crate) records: usize = 8_192,
-        /// Size of the uncompressed request body. Collectors refuse more than 4 MiB by default. The margin of 64 KiB allows for
-        /// collectors that count differently.
+        /// Size of the uncompressed request body. Collectors refuse more than 4 MiB by default. The margin of 64 KiB
+        /// allows for collectors that count differently.
         pub(crate) bytes: usize = (4 << 20) - (64 << 10),
     }
 }
@@ -78,14 +79,14 @@ const QUEUE_BYTES_LIMIT: &str =
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY from PLAIN:
-    /// what is sent
+    /// signals that are sent
     SIGNALS "signals" {
         kind: Kind::Signals,
         advice: "name at least one of traces, logs and metrics",
         is_in_tables: false,
         rule: rules::signals,
     }
-    /// least severity of logs; spans are not touched by it
+    /// lowest severity of log records that are sent; spans are not affected
     LEVEL "level" {
         kind: Kind::Word {
             names: || Level::NAMES.iter().map(|(name, _)| *name).collect(),
@@ -98,7 +99,7 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
-    /// time between two exports of metrics; the first comes after one interval, the last at shutdown
+    /// time between two exports of metrics; the first export happens after one interval, the last one at shutdown
     INTERVAL "interval" {
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
@@ -107,15 +108,16 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
-    /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
-    /// stays cumulative
+    /// `cumulative`: sums since the start; `delta`: since the last export; `lowmemory`: like `delta`, but values from
+    /// callbacks are cumulative
     TEMPORALITY "temporality" {
         kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"]),
         signals: &[Signal::Metrics],
     }
-    /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
+    /// `explicit`: fixed bounds; `exponential`: bounds that grow exponentially; bounds set by an instrument take
+    /// precedence
     HISTOGRAMS "histograms" {
         kind: word!(Histograms, reader.histograms, &[
             ("explicit_bucket_histogram", "explicit"),
@@ -125,22 +127,22 @@ table! { DELIVERY from PLAIN:
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"]),
         signals: &[Signal::Metrics],
     }
-    /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
-    /// full and a record that finds no room cut it short
+    /// shortest time between the starts of two sending rounds of a signal; a flush, a shutdown, a queue that is three
+    /// quarters full and a caller that waits for room end it early
     THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
         in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
         signals: RECORDS,
     }
-    /// how long an incomplete batch may wait for more
+    /// longest time that an incomplete batch waits for more records
     LINGER "linger" {
         kind: Kind::Duration { field: field!(pace.linger), range: ANY },
         advice: "write a duration like \"200ms\"",
         variables: VariableNames::OfSignals(["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", ""]),
         signals: RECORDS,
     }
-    /// full queue: `true` drops the new record, `false` makes the caller wait
+    /// when the queue is full, `true` drops the new record, and `false` makes the caller wait
     LOSSY "lossy" {
         kind: Kind::Bool {
             field: Field {
@@ -156,8 +158,8 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
-    /// how long a caller waits at most, or `none` for as long as it takes; once a wait has timed out, no caller waits again
-    /// until something was delivered
+    /// longest wait of a caller, or `none` for no limit; after one timeout, no caller waits again until something is
+    /// delivered
     BLOCK_TIMEOUT "block-timeout" {
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
         advice: "write a duration like \"5s\", or \"none\"",
@@ -165,13 +167,13 @@ table! { DELIVERY from PLAIN:
         signals: RECORDS,
         rule: rules::block_timeout,
     }
-    /// most records in the queue of each signal
+    /// maximum number of records in the queue of each signal
     QUEUE_RECORDS "queue-records" {
         kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
-    /// most bytes in the queue of each signal
+    /// maximum number of bytes in the queue of each signal
     QUEUE_BYTES "queue-bytes" {
         kind: Kind::Number {
             field: field!(queue.bytes),
@@ -181,14 +183,14 @@ table! { DELIVERY from PLAIN:
         },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
-    /// most records in a request
+    /// maximum number of records in a request
     BATCH_RECORDS "batch-records" {
         // A batch cannot contain more records than the queue.
         kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
-    /// most bytes in a request, before compression
+    /// maximum number of bytes in a request, before compression
     BATCH_BYTES "batch-bytes" {
         kind: Kind::Number {
             field: field!(batch.bytes),
@@ -201,14 +203,15 @@ table! { DELIVERY from PLAIN:
 }
 
 setters! {
-    /// Sets the time between two exports of metrics; 1 minute unless set, 1 ms to 365 days. The first export happens after one
-    /// interval, the last one at shutdown.
+    /// Sets the time between two exports of metrics; 1 minute unless set, 1 ms to 365 days. The first export happens
+    /// after one interval, the last one at shutdown.
     interval(interval: Duration) sets reader.interval of INTERVAL;
     /// Sets the temporality of metrics; [`Cumulative`](Temporality::Cumulative) unless set.
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
     /// Sets the buckets of histograms that do not define bounds; [`Explicit`](Histograms::Explicit) unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
-    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for no throttle.
+    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for no
+    /// throttle.
     throttle(throttle: Duration) sets pace.throttle of THROTTLE;
     /// Sets the longest time that an incomplete batch waits for more records; zero unless set.
     linger(linger: Duration) sets pace.linger of LINGER;
@@ -216,13 +219,14 @@ setters! {
     when_full(when_full: WhenFull) sets queue.when_full of LOSSY;
     /// Limits the queue of each signal in records; 32,768 unless set, at most 16,777,215.
     queue_records(records: usize) sets queue.records of QUEUE_RECORDS;
-    /// Limits the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An exporter
-    /// of all three signals may use three times as much if no signal can be delivered.
+    /// Limits the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An
+    /// exporter of all three signals may use three times as much if no signal can be delivered.
     queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
     /// Limits one request in records; 8,192 unless set. A request never contains more records than the queue.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
-    /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. Because compression makes a second copy
-    /// of the records, a request of several records is also limited to an eighth of the queue's bytes, but not below 32 KiB.
+    /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. Because compression makes a
+    /// second copy of the records, a request of several records is also limited to an eighth of the queue's bytes, but
+    /// not below 32 KiB.
     batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
 }
 
@@ -240,8 +244,8 @@ impl Exporter {
         self.set_in_code(&SIGNALS)
     }
 
-    /// Sets the lowest severity of log records that are sent. All are sent unless set; with `None`, no log record is sent.
-    /// Spans are not filtered.
+    /// Sets the lowest severity of log records that are sent. All are sent unless set; with `None`, no log record is
+    /// sent. Spans are not filtered.
     ///
     /// ```
     /// use standpipe::{Exporter, Severity};
@@ -256,11 +260,11 @@ impl Exporter {
         self.set_in_code(&LEVEL)
     }
 
-    /// Limits how long a caller waits for room in the queue. After this time, the record is dropped and counted. 5 s unless
-    /// set, 1 ms to 365 days; with `None`, there is no limit. Has no effect with [`WhenFull::DropNewest`].
+    /// Limits how long a caller waits for room in the queue. After this time, the record is dropped and counted. 5 s
+    /// unless set, 1 ms to 365 days; with `None`, there is no limit. Has no effect with [`WhenFull::DropNewest`].
     ///
-    /// After one timeout, no caller waits again until something is delivered. So an outage delays a program once, not once per
-    /// record. Without a limit, an unavailable collector stops the program as soon as the queue is full, so
+    /// After one timeout, no caller waits again until something is delivered. So an outage delays a program once, not
+    /// once per record. Without a limit, an unavailable collector stops the program as soon as the queue is full, so
     /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses `None`.
     ///
     /// ```
@@ -293,8 +297,8 @@ settings! {
 }
 
 table! { SPOOLING from CONNECTED:
-    /// a directory of this user alone, on Linux: records that were accepted survive the death of the process, and requests
-    /// that cannot be delivered wait there; needs the feature `spool`
+    /// directory that belongs to this user alone, on Linux: accepted records survive the death of the process, and
+    /// requests that cannot be delivered wait there; needs the feature `spool`
     SPOOL "spool" {
         kind: Kind::Text {
             set: |exporter, directory, _| exporter.spool.directory = Some(directory.into()),
@@ -306,7 +310,7 @@ table! { SPOOLING from CONNECTED:
         advice: "write the path of a directory",
         rule: rules::spool,
     }
-    /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
+    /// maximum number of bytes of requests on disk, in equal parts for the signals; further requests wait in the queue
     SPOOL_BYTES "spool-bytes" {
         kind: Kind::Number {
             field: field!(spool.bytes),
@@ -317,20 +321,20 @@ table! { SPOOLING from CONNECTED:
         advice: "write a size like \"256 MiB\" or a number of bytes",
         partner: Some(&SPOOL),
     }
-    /// how long a request waits on disk at most, or `none` for as long as it takes
+    /// longest time that a request waits on disk, or `none` for no limit
     SPOOL_AGE "spool-age" {
         kind: Kind::Limit { field: field!(spool.age), range: POSITIVE },
         advice: "write a duration like \"3d\", or \"none\"",
         partner: Some(&SPOOL),
     }
-    /// when requests on disk are safe from power loss: `batch` once they are written, `1s` a second later, `none` when the
-    /// system gets to it
+    /// when requests on disk are synchronized and so survive a power failure: `batch` immediately, `1s` within a
+    /// second, `none` when the operating system writes them back
     SPOOL_SYNC "spool-sync" {
         kind: word!(SpoolSync, spool.sync, &[]),
         advice: "write \"batch\", \"1s\" or \"none\"",
         partner: Some(&SPOOL),
     }
-    /// whether spans that are open when the process dies are delivered as well, marked as interrupted
+    /// whether spans that are open when the process dies are delivered by the next process, marked as interrupted
     SPOOL_OPEN_SPANS "spool-open-spans" {
         kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
         advice: "write true or false, without quotes",
@@ -342,16 +346,16 @@ table! { SPOOLING from CONNECTED:
 const MAX_SPOOL_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 2 << 30 };
 
 setters! {
-    /// Limits the requests on disk in bytes; 256 MiB unless set, at least 1 MiB. When the limit is reached, further requests
-    /// wait in the queue, as without a spool.
+    /// Limits the requests on disk in bytes; 256 MiB unless set, at least 1 MiB. When the limit is reached, further
+    /// requests wait in the queue, as without a spool.
     spool_bytes(bytes: usize) sets spool.bytes of SPOOL_BYTES;
-    /// Sets when requests on disk are synchronized, after which they survive a power failure; within a second unless set. They
-    /// survive the death of the process in any case.
+    /// Sets when requests on disk are synchronized, after which they survive a power failure; within a second unless
+    /// set. They survive the death of the process in any case.
     spool_sync(sync: SpoolSync) sets spool.sync of SPOOL_SYNC;
-    /// Sets whether spans that are open when the process dies are delivered by the next process; off unless set. Such a span
-    /// has the status `Error` and the attribute `standpipe.interrupted`, and ends at the last known time of the process. At
-    /// most 512 open spans are kept, each with its first kilobyte. Each call that changes a span takes about 70 more
-    /// instructions.
+    /// Sets whether spans that are open when the process dies are delivered by the next process; off unless set. Such a
+    /// span has the status `Error` and the attribute `standpipe.interrupted`, and ends at the last known time of the
+    /// process. At most 512 open spans are kept, each with its first kilobyte. Each call that changes a span takes
+    /// about 70 more instructions.
     spool_open_spans(on: bool) sets spool.open_spans of SPOOL_OPEN_SPANS;
 }
 
@@ -364,16 +368,16 @@ impl Exporter {
     /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The same
     ///   happens to requests that remain at the end of a shutdown.
     ///
-    /// The next start with the same directory, exporter name and user delivers these records, and so does `standpipe drain`.
-    /// The [guide](crate::guide::spool) explains the details.
+    /// The next start with the same directory, exporter name and user delivers these records, and so does `standpipe
+    /// drain`. The [guide](crate::guide::spool) explains the details.
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
     }
 
-    /// Delivers the records that exporters of any name have left in this directory, which must exist, and keeps no records of
-    /// this process there. For tools that empty spools, such as `standpipe drain`. A [flush](crate::Telemetry::flush) waits
-    /// until all records are delivered. Needs the `spool` feature, and Linux.
+    /// Delivers the records that exporters of any name have left in this directory, which must exist, and keeps no
+    /// records of this process there. For tools that empty spools, such as `standpipe drain`. A
+    /// [flush](crate::Telemetry::flush) waits until all records are delivered. Needs the `spool` feature, and Linux.
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool = SpoolSettings {
             directory: Some(directory.into()),
@@ -384,8 +388,8 @@ impl Exporter {
         self
     }
 
-    /// Limits how long a request waits on disk. After this time, it is dropped and counted. 3 days unless set; with `None`,
-    /// there is no limit.
+    /// Limits how long a request waits on disk. After this time, it is dropped and counted. 3 days unless set; with
+    /// `None`, there is no limit.
     pub fn spool_age(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.spool.age = longest.into();
         self.set_in_code(&SPOOL_AGE)

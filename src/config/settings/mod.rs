@@ -79,8 +79,8 @@ pub(crate) struct TracetestSpelling {
 pub(crate) struct SummaryField {
     /// Name of the field; for durations it ends in `_ms`.
     pub(crate) name: &'static str,
-    /// The field is null for exporters that send none of these signals. May differ from the signals of the row, because the
-    /// format of the summary is fixed.
+    /// The field is null for exporters that send none of these signals. May differ from the signals of the row, because
+    /// the format of the summary is fixed.
     pub(crate) signals: &'static [Signal],
 }
 
@@ -146,8 +146,8 @@ macro_rules! settings {
 }
 use settings;
 
-/// Defines rows by name and key, and a list of them. The base provides the fields that a row omits. The doc comment of a row is
-/// its sentence in the tables of the documentation.
+/// Defines rows by name and key, and a list of them. The base provides the fields that a row omits. The doc comment of
+/// a row is its sentence in the tables of the documentation.
 macro_rules! table {
     ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident $key:literal { $($field:ident: $value:expr,)* })*) => {
         $(

@@ -5,9 +5,9 @@
 //!                                             └ the first error ──────────┴─→ at most one mistake, at its place
 //! ```
 //!
-//! The text is parsed statement by statement: a statement is a table header, or a key with its value. A statement ends with
-//! its line unless its value continues in the next one; only then is the parser given more lines. [`table`] detects statements
-//! that contradict each other.
+//! The text is parsed statement by statement: a statement is a table header, or a key with its value. A statement ends
+//! with its line unless its value continues in the next one; only then is the parser given more lines. [`table`]
+//! detects statements that contradict each other.
 
 mod statement;
 mod table;
@@ -56,8 +56,8 @@ const MAX_MISTAKES: usize = 100;
 /// Maximum number of bytes that are parsed again because a broken statement extended over lines of other statements.
 const MAX_REREAD: usize = 1 << 18;
 
-/// Replaces lone carriage returns, which the parser would treat as line ends. This control character is an error everywhere in
-/// TOML and does not end a line.
+/// Replaces lone carriage returns, which the parser would treat as line ends. This control character is an error
+/// everywhere in TOML and does not end a line.
 const LONE_RETURN_MARK: u8 = 1;
 
 const NEVER_CLOSED: Flaw = ("never closed, nothing is read from here on", "close it");
@@ -113,8 +113,8 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// Returns the statement that begins with the line at a place. A broken statement that extends over other statements is cut
-    /// off before them.
+    /// Returns the statement that begins with the line at a place. A broken statement that extends over other
+    /// statements is cut off before them.
     fn next(&mut self, at: usize) -> Statement<'t> {
         let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
@@ -254,8 +254,8 @@ fn parts(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// Returns the number of parts of a malformed statement's key that are shown. The rest may belong to an unclosed string and
-/// contain a secret.
+/// Returns the number of parts of a malformed statement's key that are shown. The rest may belong to an unclosed string
+/// and contain a secret.
 fn shown_parts(key: &[String], is_header: bool) -> usize {
     let is_first_name = |part: &String| FIRST_NAMES.contains(&part.as_str());
     if !is_header {

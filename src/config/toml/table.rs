@@ -103,8 +103,8 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// Opens the table of a header at `at`, or adds a table to its array. An existing table keeps its keys, and new keys are
-    /// added to it.
+    /// Opens the table of a header at `at`, or adds a table to its array. An existing table keeps its keys, and new
+    /// keys are added to it.
     pub(super) fn open(&mut self, header: &[Part<'d>], at: usize, is_element: bool) -> Result<(), Conflict> {
         let Some((Part { name, at: key_at }, path)) = header.split_last() else { return Ok(()) };
         let made = || match is_element {
@@ -155,8 +155,8 @@ impl<'d> Table<'d> {
     }
 }
 
-/// Returns the name under which a table is stored. Stalwart's files may set both `enable` and `enable.<signal>`, which TOML does
-/// not allow. Therefore a table `enable` is stored separately from a value of that name.
+/// Returns the name under which a table is stored. Stalwart's files may set both `enable` and `enable.<signal>`, which
+/// TOML does not allow. Therefore a table `enable` is stored separately from a value of that name.
 fn name_of_table<'d>(name: &Cow<'d, str>) -> Cow<'d, str> {
     if name == ENABLE { ENABLE_TABLE.into() } else { name.clone() }
 }

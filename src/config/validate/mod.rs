@@ -1,5 +1,5 @@
-//! Validates a configuration from code, file or environment: the rule of each row, rules between settings, and warnings about
-//! values that work but are probably mistakes.
+//! Validates a configuration from code, file or environment: the rule of each row, rules between settings, and warnings
+//! about values that work but are probably mistakes.
 
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ pub(crate) fn validate(
     Err(ConfigError::new(diagnostics, config))
 }
 
-/// Sorts by place; equal places keep their order. An insertion sort needs much less code than the standard library's sort, and
-/// there are at most a few hundred diagnostics.
+/// Sorts by place; equal places keep their order. An insertion sort needs much less code than the standard library's
+/// sort, and there are at most a few hundred diagnostics.
 fn sort_by_place(diagnostics: &mut Vec<Diagnostic>) {
     let place = |diagnostic: &Diagnostic| {
         diagnostic.location.as_ref().map_or((0, 0), |location| (location.line, location.column))
@@ -310,8 +310,8 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns about paths that no collector has: two paths of signals in a row, the path of another signal, or one path for
-    /// several signals.
+    /// Warns about paths that no collector has: two paths of signals in a row, the path of another signal, or one path
+    /// for several signals.
     fn http_path(&mut self, endpoint: &Endpoint) {
         let exporter = self.exporter;
         let names_two = |(_, url): (Signal, String)| {

@@ -189,7 +189,7 @@ fn warns_of_credentials_in_clear_text_to_another_machine() {
         ] {
             assert_eq!(told(safe, name, value), [""; 0], "{name}: {value}");
         }
-        // a resolver may send it to another machine
+        // A resolver may map this name to another machine.
         assert_eq!(told(Exporter::http("http://otel.localhost"), name, value), [warning], "{name}: {value}");
     }
     assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);

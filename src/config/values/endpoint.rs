@@ -24,8 +24,8 @@ pub(crate) struct Endpoint {
     pub(in crate::config) query: String,
 }
 
-/// Longest endpoint. Servers accept no longer one. A longer text is not parsed, because hundreds of exporters may each contain
-/// a large file.
+/// Longest endpoint. Servers accept no longer one. A longer text is not parsed, because hundreds of exporters may each
+/// contain a large file.
 const MAX_BYTES: usize = 8 << 10;
 
 /// How the path of a signal's URL is derived from the path of the endpoint.
@@ -52,7 +52,8 @@ impl PathRule {
 impl Endpoint {
     /// Parses a URL, `host:port` or `host`.
     ///
-    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, only a loopback address is.
+    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, only a loopback address
+    /// is.
     pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
@@ -144,7 +145,8 @@ impl Endpoint {
         })
     }
 
-    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on loopback.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on
+    /// loopback.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
@@ -180,7 +182,8 @@ pub(crate) fn shown_malformed(text: &str) -> String {
     format!("{}{MASK}", split_scheme(&shortened(text)).0)
 }
 
-/// Returns a [`shown`] endpoint for `Debug`. Of the path, which may contain a token, only the standard path of a signal is kept.
+/// Returns a [`shown`] endpoint for `Debug`. Of the path, which may contain a token, only the standard path of a signal
+/// is kept.
 pub(crate) fn without_path(shown: &str) -> String {
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -1,5 +1,5 @@
-//! Headers, and lists such as `name=value,other=value` with percent-encoded values. Messages contain no value, and no name that
-//! may be part of a value.
+//! Headers, and lists such as `name=value,other=value` with percent-encoded values. Messages contain no value, and no
+//! name that may be part of a value.
 
 use crate::config::Secret;
 use crate::config::error::Fault;

@@ -95,8 +95,8 @@ pub enum Temporality {
     Cumulative,
     /// Since the last export, for counters and histograms. Up-down counters are cumulative.
     Delta,
-    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are cumulative,
-    /// so that no value must be stored between two exports.
+    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are
+    /// cumulative, so that no value must be stored between two exports.
     LowMemory,
 }
 
@@ -193,8 +193,9 @@ impl Named for Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Proxy {
-    /// Uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Under CGI, where `REQUEST_METHOD` is set, `HTTP_PROXY` is
-    /// ignored. Plain HTTP requests are sent to the proxy with an absolute URL; `https` and gRPC use a `CONNECT` tunnel.
+    /// Uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Under CGI, where `REQUEST_METHOD` is set,
+    /// `HTTP_PROXY` is ignored. Plain HTTP requests are sent to the proxy with an absolute URL; `https` and gRPC use a
+    /// `CONNECT` tunnel.
     ///
     /// `NO_PROXY` has the semantics of curl and Go: a list, separated by commas or spaces, of names (including their
     /// subdomains), addresses, `host:port`, networks such as `10.0.0.0/8`, or `*`. Loopback is always reached directly.
@@ -208,7 +209,8 @@ impl Named for Proxy {
     const NAMES: &'static [(&'static str, Self)] = &[("env", Self::FromEnvironment), ("off", Self::Off)];
 }
 
-/// When requests in the [spool](crate::Exporter::spool) are synchronized to disk, after which they survive a power failure.
+/// When requests in the [spool](crate::Exporter::spool) are synchronized to disk, after which they survive a power
+/// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SpoolSync {

@@ -36,15 +36,15 @@ pub(crate) enum Host {
     Name(String),
 }
 
-/// Returns whether a host is reached without a proxy: an entry matches, or the host is loopback, which would be another machine
-/// for the proxy. Entries are separated by commas or white space; malformed ones are ignored.
+/// Returns whether a host is reached without a proxy: an entry matches, or the host is loopback, which would be another
+/// machine for the proxy. Entries are separated by commas or white space; malformed ones are ignored.
 fn is_excepted(text: &str, host: &str, port: u16) -> bool {
     let host = Host::parse(host);
     host.is_loopback() || words(text).filter_map(Entry::parse).any(|entry| entry.covers(&host, port))
 }
 
-/// Returns the proxy for a host and its variable; `None` if the host is reached directly. `HTTP_PROXY` is ignored under CGI,
-/// where a client can set it by the header `Proxy` (httpoxy).
+/// Returns the proxy for a host and its variable; `None` if the host is reached directly. `HTTP_PROXY` is ignored under
+/// CGI, where a client can set it by the header `Proxy` (httpoxy).
 pub(crate) fn proxy_for(
     is_https: bool,
     (host, port): (&str, u16),

@@ -10,7 +10,8 @@ const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), lik
 /// Shortest duration that is plausible without a unit. For smaller numbers, seconds were probably meant.
 pub(crate) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
 
-/// Parses `5s`, `5 S`, `100ms` or `250`, which is milliseconds. The message of a fault continues the sentence "the value …".
+/// Parses `5s`, `5 S`, `100ms` or `250`, which is milliseconds. The message of a fault continues the sentence "the
+/// value …".
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();
     let (number, unit) = split_number(text);
@@ -67,7 +68,8 @@ fn show_in(units: &[(&str, u64)], number: u64) -> String {
     fitting.map_or_else(|| number.to_string(), |(unit, size)| format!("{}{unit}", number / size))
 }
 
-/// Formats a duration in the syntax of [`parse_duration`], or in that of `Debug` if it is not a whole number of milliseconds.
+/// Formats a duration in the syntax of [`parse_duration`], or in that of `Debug` if it is not a whole number of
+/// milliseconds.
 pub(crate) fn show_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     match millis {
@@ -82,7 +84,8 @@ pub(crate) fn show_size(bytes: u64) -> String {
     if bytes == 0 { "0".to_owned() } else { show_in(&BYTES, bytes) }
 }
 
-/// Parses a duration in Go's syntax: `1m30s`, `1.5h`, `300ms`. The message of a fault continues the sentence "the value …".
+/// Parses a duration in Go's syntax: `1m30s`, `1.5h`, `300ms`. The message of a fault continues the sentence "the value
+/// …".
 pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);

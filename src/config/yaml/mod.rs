@@ -6,8 +6,8 @@
 //!          └ fault ──────────────────→ diagnostics, each with its location
 //! ```
 //!
-//! After a syntax error the document is empty, and the error is its only diagnostic. Unlike in TOML, one wrong line can change
-//! the structure of all following lines.
+//! After a syntax error the document is empty, and the error is its only diagnostic. Unlike in TOML, one wrong line can
+//! change the structure of all following lines.
 
 mod fault;
 #[cfg(test)]
@@ -30,8 +30,8 @@ const MAX_DEPTH: usize = 64;
 /// The parser's number for values without an anchor.
 const NO_ANCHOR: usize = 0;
 
-/// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is exceeded, the
-/// document is empty.
+/// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is
+/// exceeded, the document is empty.
 ///
 /// The text should be at most 1 MiB. Time and memory are proportional to it, up to a bound on the number of values.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
@@ -55,8 +55,8 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     }
 }
 
-/// Builds the tree from the parser's events. A fault of its methods means that a limit is exceeded, after which no further event
-/// may be handled.
+/// Builds the tree from the parser's events. A fault of its methods means that a limit is exceeded, after which no
+/// further event may be handled.
 struct Builder<'d> {
     places: Places<'d>,
     budget: Weight,
@@ -258,8 +258,8 @@ impl Builder<'_> {
         self.places.spoil(at..at + 1);
     }
 
-    /// Reports a mistake. `name` is its key in the innermost table, if that is not the key being read; `anchor` is the anchor of
-    /// the value.
+    /// Reports a mistake. `name` is its key in the innermost table, if that is not the key being read; `anchor` is the
+    /// anchor of the value.
     fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
         let names = self.frames.iter().filter_map(|frame| match &frame.contents {
             Contents::Table(table) => table.current_name(),

@@ -1,4 +1,4 @@
-//! What texts become, how their mistakes are reported, and what no text can do.
+//! Parsed texts, messages about mistakes, and bounds for hostile texts.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::*;
 use crate::config::DiagnosticSeverity;
 use crate::config::node::{Field, Integer, Tree};
 
-/// The document, or why nothing can be read.
+/// Returns the document, or the error if nothing can be read.
 fn content_of<'d>(text: &'d str, file: &'d str) -> Result<Document<'d>, Diagnostic> {
     let mut document = parse(file, text);
     match &document.mistakes[..] {
@@ -22,7 +22,7 @@ fn content_of<'d>(text: &'d str, file: &'d str) -> Result<Document<'d>, Diagnost
     }
 }
 
-/// A text without mistakes.
+/// Parses a text without mistakes.
 fn read(text: &str) -> Document<'_> {
     let document = content_of(text, "f").expect(text);
     assert_eq!(document.mistakes, [], "{text}");
@@ -33,7 +33,7 @@ fn text(value: &str) -> Tree {
     Tree::Text(value.to_owned())
 }
 
-/// Only what it says, without places.
+/// Returns the values of a tree without places.
 fn shown(node: &Node) -> String {
     let field = |field: &Field| format!("{}: {}", field.name, shown(&field.node));
     match &node.value {
@@ -229,7 +229,7 @@ fn reports_a_syntax_error_with_its_place_and_reads_nothing() {
     }
 }
 
-// What plain text means.
+// The types of plain scalars.
 
 fn any(text: &str) -> Tree {
     scalar(text.into(), ScalarStyle::Plain, false)
@@ -328,14 +328,14 @@ fn what_is_quoted_or_a_block_is_text() {
     }
 }
 
-// Every mistake is reported in words, at its place.
+// Every mistake has a message and a location.
 
-/// Why nothing can be read.
+/// Returns the error of a text of which nothing can be read.
 fn refused(text: &str) -> String {
     content_of(text, "f").err().expect(text).to_string()
 }
 
-/// What is wrong in a text that can be read.
+/// Returns the mistakes of a text that can be read.
 fn mistakes(text: &str) -> Vec<String> {
     content_of(text, "f").expect(text).mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
 }
@@ -452,7 +452,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
     }
 }
 
-/// One kind of error for each message, those included that are hard to provoke by a text.
+/// One kind of error for each message, including kinds that are hard to cause by a text.
 #[test]
 fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
     use granit_parser::ErrorKind as Kind;
@@ -609,24 +609,24 @@ fn endless_names_and_names_of_several_lines_are_masked() {
     assert!(said[0].starts_with("f:3:3: ***.***: duplicate key"), "{}", said[0]);
 }
 
-// No text may take long, grow without bound, or end the program.
+// No text may take long, use unbounded memory, or end the program.
 
 const MIB: usize = 1 << 20;
-/// The promise is a tenth of a second, in optimised code on a quiet machine; the true figures are printed.
+/// The promise is a tenth of a second, in optimized code on an idle machine; the measured times are printed.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// One mebibyte of something, the most that a file may have.
+/// One mebibyte of repeated text, the maximum size of a file.
 fn full_of(part: &str) -> String {
     part.repeat(MIB / part.len())
 }
 
-/// Less without optimisation, where there are many to try: the deadline still catches what grows with the square.
+/// Less without optimization, because there are many texts. The deadline still detects quadratic growth.
 fn filled_with(part: &str) -> String {
     const SIZE: usize = if cfg!(debug_assertions) { MIB / 32 } else { MIB };
     part.repeat(SIZE / part.len())
 }
 
-/// How it ends; it must do so in time.
+/// Returns the outcome of a text, and asserts that it is reached in time.
 fn outcome<'d>(name: &str, text: &'d str) -> Result<Document<'d>, String> {
     let (before, start) = (on_processor(), Instant::now());
     let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());
@@ -641,7 +641,7 @@ fn outcome<'d>(name: &str, text: &'d str) -> Result<Document<'d>, String> {
     read
 }
 
-/// How long this thread has been on a processor, where the system tells: a busy machine does not count.
+/// Returns the processor time of this thread, if the system reports it, so that a busy machine does not matter.
 fn on_processor() -> Option<Duration> {
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(spent.split_whitespace().next()?.parse().ok()?))
@@ -693,7 +693,7 @@ fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
         text
     };
     assert!(outcome("three levels", &bomb(3)).is_ok());
-    // at the first alias that is too much, not at the end of what it would have become
+    // Refused at the first alias that exceeds the budget, before the expansion.
     assert_refused(
         "billion laughs",
         &bomb(9),
@@ -858,7 +858,7 @@ fn whatever_else_fills_a_file_ends_in_time() {
             _ = outcome(&format!("{part:?}"), &text);
         }
     }
-    // fewer without optimisation: what grows with the square is still caught
+    // Fewer cases without optimization; they still detect quadratic growth.
     let count = if cfg!(debug_assertions) { 15_000 } else { 60_000 };
     let directives: String = (0..count).map(|number| format!("%TAG !a{number}! b\n")).collect();
     _ = outcome("directives", &(directives + "--- x"));
@@ -883,7 +883,7 @@ proptest! {
     }
 }
 
-/// What YAML is made of.
+/// The building blocks of YAML.
 fn part() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "a: ",

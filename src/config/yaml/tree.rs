@@ -1,5 +1,5 @@
-//! Parts of a YAML document: scalars of the YAML 1.2 core schema, open tables with merge keys, and the budget that bounds the
-//! expansion of aliases (the "billion laughs" attack).
+//! Parts of a YAML document: scalars of the YAML 1.2 core schema, open tables with merge keys, and the budget that
+//! bounds the expansion of aliases (the "billion laughs" attack).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,8 +10,8 @@ use granit_parser::{ScalarStyle, Tag};
 use crate::config::error::Fault;
 use crate::config::node::{Field, Integer, Node, Places, Tree};
 
-/// Maximum number of values and keys of a document, including copies for aliases. A hundred times as many as any configuration
-/// needs; they are read in a few hundredths of a second.
+/// Maximum number of values and keys of a document, including copies for aliases. A hundred times as many as any
+/// configuration needs; they are read in a few hundredths of a second.
 pub(super) const MAX_VALUES: usize = 20_000;
 /// Maximum number of bytes of their text, because aliases could also repeat one long text.
 pub(super) const MAX_TEXT: usize = 4 << 20;
@@ -136,8 +136,8 @@ impl OpenTable {
         }
     }
 
-    /// Returns the fields. Merged fields take the place of `<<`; explicit keys take precedence over merged ones, and earlier
-    /// tables over later ones.
+    /// Returns the fields. Merged fields take the place of `<<`; explicit keys take precedence over merged ones, and
+    /// earlier tables over later ones.
     ///
     /// If the value of `<<` is invalid, it is ignored, and a fault with its place is returned.
     pub(super) fn close(self) -> (Vec<Field>, Option<(usize, Fault)>) {

@@ -1,4 +1,4 @@
-//! Who speaks and which traces are kept, and names that are a slip of the hand.
+//! Resource and sampler, and misspelled names.
 
 use crate::acceptance::table::{Row, row};
 
