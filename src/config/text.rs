@@ -33,31 +33,17 @@ const MAX_SEARCHED: usize = 4 << 10;
 const MIN_TOKEN_LENGTH: usize = 24;
 /// Longest number with its unit, such as `16 MiB`, in bytes.
 const MAX_MEASURE: usize = 12;
-/// Parts of words that announce a credential.
-const CREDENTIALS: [&str; 10] = [
-    "passw",
-    "pwd",
-    "secret",
-    "token",
-    "credential",
-    "bearer",
-    "authorization",
-    "apikey",
-    "api-key",
-    "api_key",
-];
+/// Parts of words that announce a credential, separated by spaces.
+const CREDENTIALS: &str = "passw pwd secret token credential bearer authorization apikey api-key api_key";
+/// Further parts of words under which an unknown key may hold a credential.
+const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 
 /// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
 pub(super) fn is_showable(text: &str) -> bool {
-    let is_of_word = |c: char| c.is_alphanumeric() || "-_./:%+[]~<".contains(c);
-    let is_reference = || {
-        text.starts_with("%{")
-            && text.ends_with("}%")
-            && text.chars().all(|c| is_of_word(c) || "{}".contains(c))
-    };
-    text.chars().nth(MAX_SHOWN).is_none()
-        && unshown(text).is_none()
-        && (text.chars().all(is_of_word) && !has_token(text) || is_measure(text) || is_reference())
+    // A reference such as `%{env:NAME}%` only names a secret.
+    let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
+    let is_word = || text.chars().all(|c| c.is_alphanumeric() || signs.contains(c)) && !has_token(text);
+    text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
 }
 
 /// Returns whether a text is a number with or without a unit, such as `5`, `16 MiB` or `1h 30m`.
@@ -76,22 +62,18 @@ fn is_measure(text: &str) -> bool {
 /// Returns whether a value is harmless whatever its key means: a number, a size, a time, a short word in lower case or
 /// an address without a path, under a name that does not announce a credential.
 pub(super) fn is_plain(key: &str, value: &str) -> bool {
-    const SUSPECT: [&str; 8] = ["auth", "key", "pass", "cred", "cookie", "head", "dsn", "x-"];
     let host = value.trim_start_matches("https://").trim_start_matches("http://");
     let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
     let is_word = host.len() <= 20 && host.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '-' | '.'));
-    let key = key.to_ascii_lowercase();
-    !value.is_empty()
-        && (is_measure(value) || is_word)
-        && !is_credential_name(&key)
-        && !SUSPECT.iter().any(|word| key.contains(word))
+    let is_suspect = has_any(key, CREDENTIALS) || has_any(key, SUSPECT);
+    !value.is_empty() && !is_suspect && (is_measure(value) || is_word)
 }
 
 /// Returns whether a word is a token, or a path or an address in which a token is one of the parts.
 fn has_token(word: &str) -> bool {
     // Base 64 has slashes, too, but neither a dot nor a slash at its start.
-    let is_path = word.starts_with('/') || word.contains('.') || word.contains("://");
-    if is_path { word.split(['/', '.', ':']).any(is_token) } else { is_token(word) }
+    let is_path = word.starts_with(['/', '%']) || word.contains('.') || word.contains("://");
+    if is_path { word.split(['/', '.', ':', '}']).any(is_token) } else { is_token(word) }
 }
 
 /// Returns a path of keys as a file would spell it. Parts that may not be shown, and all below the name of a header,
@@ -103,10 +85,7 @@ pub(super) fn dotted(path: &[&str]) -> String {
         None | Some(0) => is_showable(part),
         Some(below) => below == 1 && header::is_like_a_name(part),
     };
-    let shown = |(index, part): (usize, &&str)| match is_shown(index, part) {
-        true => encode(part),
-        false => MASK.to_owned(),
-    };
+    let shown = |(at, part): (usize, &&str)| if is_shown(at, part) { encode(part) } else { MASK.to_owned() };
     let parts: Vec<String> = path.iter().enumerate().map(shown).collect();
     parts.join(".")
 }
@@ -142,19 +121,21 @@ fn has_user_info(text: &str) -> bool {
 /// Returns whether a text has the name of a credential with a separator behind it: `password=…`, `Bearer …`.
 fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
-    let is_followed = |end: usize| {
-        let rest = beginning[end..].trim_start_matches(char::is_alphanumeric);
-        rest.starts_with(['=', ':', ' '])
-    };
-    let mut ends =
-        CREDENTIALS.iter().flat_map(|word| beginning.match_indices(word).map(|(at, _)| at + word.len()));
-    ends.any(is_followed)
+    CREDENTIALS.split(' ').any(|word| {
+        let mut rests = beginning.split(word).skip(1);
+        rests.any(|rest| rest.trim_start_matches(char::is_alphanumeric).starts_with(['=', ':', ' ']))
+    })
 }
 
 /// Returns whether a name announces a credential, such as `db.password`.
 pub(super) fn is_credential_name(name: &str) -> bool {
+    has_any(name, CREDENTIALS)
+}
+
+/// Returns whether a name contains one of these words, in any case.
+fn has_any(name: &str, words: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    CREDENTIALS.iter().any(|word| name.contains(word))
+    words.split(' ').any(|word| name.contains(word))
 }
 
 /// Returns a description of a text that is recognized as one that must not be shown: people put keys and certificates
@@ -343,6 +324,7 @@ mod tests {
             "1h 30m",
             "%{env:TOKEN}%",
             "Größe",
+            "%{env:OTEL_TOKEN_2024}%",
         ] {
             assert_eq!(quoted(text), format!("{text:?}"));
         }
@@ -353,6 +335,8 @@ mod tests {
             "0s hunt",
             "5 hunter2",
             "*hunter2",
+            "%{env:c2VjcmV0LXRva2VuLWh1bnRlcjI}%",
+            "{hunter2}",
             "me:hunter2@host",
             "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
             "/in/c2VjcmV0LXRva2VuLWh1bnRlcjI",
