@@ -258,6 +258,7 @@ impl DiagnosticList {
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        // Duplicates beyond the maximum are counted as well: comparing them would be the cost that the maximum bounds.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

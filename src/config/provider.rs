@@ -174,6 +174,7 @@ impl ProviderSettings {
     /// origin.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
+        // The fallback name can only be set in code.
         let source = if has_default { SettingSource::Code } else { self.resource_source(SERVICE_NAME) };
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();

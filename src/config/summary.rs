@@ -145,6 +145,7 @@ impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { id, signals, transport, endpoints, tls, headers, settings, service_name, sampling, route } =
             self;
+        // A map, because the number of settings varies.
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", id)?;
         map.serialize_entry("signals", signals)?;

@@ -37,6 +37,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
         };
         let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
         let mut exporter = with_defaults(&name, &signals);
+        // Several variables together select the signals; the first one is shown as the origin.
         let mut variables = Signal::ALL.map(exporter_variable).into_iter();
         if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
             exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
@@ -294,6 +295,7 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     if exporter.connection.insecure.is_none() {
         let endpoint = exporter.connection.endpoint.clone();
         let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
+        // The signals share one connection: if their variables differ, the default decides.
         let first = said.next().flatten();
         exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
     }

@@ -91,6 +91,7 @@ impl<'v> Reader<'v> {
         kind: &str,
         fix: String,
     ) -> Option<u64> {
+        // A number with too many digits does not parse, but is "too large" and not "not a number".
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match text.parse::<u64>() {
             Ok(number) if range.contains(&number) => return Some(number),

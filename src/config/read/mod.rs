@@ -138,6 +138,7 @@ fn read_bytes(
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(name, ReadError::NotUtf8 { line })
     })?;
+    // A guess may be wrong. Then the text is parsed again; a wrong extension is reported instead.
     let assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
@@ -281,6 +282,7 @@ pub(super) fn read(
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
+    // Applied first, so that a diagnostic about a replaced value names the variable.
     tracetest::apply_overrides(&mut root, variables, &mut report);
     let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
@@ -288,6 +290,7 @@ pub(super) fn read(
     found.read_program(&root);
     found.read_providers(&root);
     let has_misnamed_sections = stalwart::warn_about_misnamed_sections(&root, &mut found.report);
+    // The functions above read one kind of section each. Restore the order of the file.
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters } = found;

@@ -45,6 +45,7 @@ impl Found<'_> {
     /// Returns the exporter that a tracer describes. Returns `None` if it is disabled, without checking its other keys.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
+        // The only check of a disabled tracer, because the switches decide whether it is disabled.
         tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;
@@ -134,6 +135,7 @@ impl SectionReader<'_, '_, '_> {
         let (at, report) = (kind.node.at, &mut self.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
+        // A similar type is a mistake, any other belongs to another program's tracer.
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
             true => report.lone_error(at, path, Fault::new(what, "did you mean \"open-telemetry\"?")),
             false => report.note(at, path, what),

@@ -140,6 +140,7 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
+        // A value with a syntax error is already reported.
         if !self.places.is_spoilt(at) {
             self.diagnostics.push(match self.replaced.get(&at) {
                 Some(variable) => fault.found(severity, None, variable.as_str()),
@@ -238,6 +239,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         };
         let mut entries = Entries(Vec::with_capacity(fields.len()));
         entries.add(fields, &[], &section.names());
+        // A nested table may follow later in the file, but diagnostics must be in its order.
         entries.0.sort_by_cached_key(|entry| entry.key_at);
         Some(Self { section, declared_at: field.at, report, entries })
     }
@@ -291,6 +293,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                 exporter.record(row, source.clone(), None);
                 Ok(())
             }),
+            // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
             Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
                 .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
             kind => kind.read(entry.node, resolver, advice).map(|value| {
@@ -328,6 +331,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
             _ => return Err(Unusable::WrongType),
         };
+        // Before any text is expanded: each line may name a large file.
         header::check_count(lines.len())?;
         for (name, node) in lines {
             let added = value::text(node, self.report.resolver).and_then(|text| {

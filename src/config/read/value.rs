@@ -202,6 +202,7 @@ impl Resolver {
 
     /// Reads a file that the configuration names.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        // Charged before and after, so that a used-up budget does not even open the file.
         self.charge(0)?;
         let bytes = read_bounded(&self.directory.join(path))?;
         self.charge(bytes.len())?;
@@ -330,6 +331,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
 /// Reads a stream to its end within the limit.
 pub(crate) fn read_at_most(reader: &mut dyn Read) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
+    // One byte more than allowed tells a file of exactly the limit from a larger one.
     reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(bytes) }
 }

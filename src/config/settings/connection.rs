@@ -231,6 +231,7 @@ setters! {
 impl Exporter {
     /// Sets the compression of request bodies; none unless set.
     pub fn compression(mut self, compression: Compression) -> Self {
+        // Only this call and the readers link the compressor.
         if compression == Compression::Gzip {
             demand::GZIP.raise();
         }

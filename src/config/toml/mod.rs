@@ -109,6 +109,7 @@ impl<'t> Reader<'t, '_> {
                 return self.stop(start, TOO_MANY_MISTAKES);
             }
             self.report(fault_at, owner, &path, fault);
+            // Values of the broken statement must not cause further diagnostics.
             self.places.spoil(start..at);
         }
     }
@@ -118,6 +119,7 @@ impl<'t> Reader<'t, '_> {
     fn next(&mut self, at: usize) -> Statement<'t> {
         let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
+            // The open quote hides all brackets after it, so the statement is cut off after its line.
             Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
             _ if statement.is_unclosed => None,
             _ => self.swallowed_section(&statement),
@@ -149,6 +151,7 @@ impl<'t> Reader<'t, '_> {
         let table_len = path.len();
         path.extend(statement.key.iter().map(|part| part.name.to_string()));
         if is_header {
+            // Lost until `put` has opened the table.
             self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
         } else if self.current.is_lost {
             // The error of the header covers its keys, but not an unclosed value, which hides the rest of the text.

@@ -46,6 +46,7 @@ pub(crate) fn validate(
         diagnostics.append(&mut found);
     }
     diagnostics.extend(idle_self_observation(&config));
+    // The transport reads the proxy variables of the process, wherever the configuration comes from.
     diagnostics.extend(no_proxy::diagnostics(&config, |name| std::env::var(name).ok()));
     if config.disabled {
         // Nothing will be started, so no error may keep the program from starting.
@@ -97,6 +98,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     let connects = exporter.connection.transport.connects();
     for row in rows() {
         let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
+        // At most one error per setting: the rule explains more than the range.
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }

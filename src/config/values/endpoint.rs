@@ -58,6 +58,7 @@ impl Endpoint {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
+        // Checked before the text is searched.
         if Self::is_too_long(text) {
             return Fault::err("is longer than 8 KiB", "write a shorter one");
         }

@@ -185,6 +185,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
                 Err(fault) => fault,
             }
         })?;
+        // Names of headers are not case-sensitive.
         headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         headers.push((name.to_owned(), Secret::new(value)));
     }

@@ -99,6 +99,7 @@ impl Builder<'_> {
                 self.mistakes.push(Mistake { owner: Owner::Other, diagnostic });
                 break;
             }
+            // Computed before `take`, which borrows `self` mutably.
             let location = self.places.location(at);
             self.take(event, span).map_err(|fault| fault.error(Some(location), ""))?;
         }
@@ -197,6 +198,7 @@ impl Builder<'_> {
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
             return Err(fault::too_deep());
         }
+        // Charged before the copy, so that a bomb of aliases is never expanded.
         self.budget.charge(part.weight)?;
         let part = part.clone();
         self.put(part);
