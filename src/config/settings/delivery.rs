@@ -128,7 +128,7 @@ table! { DELIVERY from PLAIN:
         signals: &[Signal::Metrics],
     }
     /// shortest time between the starts of two sending rounds of a signal; a flush, a shutdown, a queue that is three
-    /// quarters full and a caller that waits for room end it early
+    /// quarters full and a record that does not fit into the queue end it early
     THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
