@@ -1,15 +1,16 @@
-//! Escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the text beside it.
+//! Escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder the text around
+//! it.
 //!
-//! Public for the command alone, which also shows text that the library did not write.
+//! Public only for the command, which also shows text that the library did not produce.
 
 use std::borrow::Cow;
 
-/// Returns whether a character does no more than show itself.
+/// Returns whether a character is printed as itself, without any other effect.
 pub fn shows_itself(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
 }
 
-/// Returns the text with every character escaped, as in Rust, that is not one of `these`.
+/// Escapes every character for which `these` is false, in the syntax of Rust.
 pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
     if text.chars().all(&these) {
         return Cow::Borrowed(text);
@@ -25,7 +26,7 @@ pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> 
     Cow::Owned(escaped)
 }
 
-/// Formatting characters without a shape of their own: joiners, direction marks, separators of lines, tags.
+/// Returns whether a character is an invisible formatting character: joiner, direction mark, line separator or tag.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -1,4 +1,4 @@
-//! Problems of a running exporter, as the hook of the program receives them. `pipeline::problems` decides when.
+//! Problems at run time, as the program's hook receives them. `pipeline::problems` limits how often they are reported.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,20 +6,23 @@ use std::sync::Arc;
 use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
-/// What went wrong, and for which exporter. Received by [`Config::on_problem`](crate::Config::on_problem).
+/// A problem at run time. Passed to the hook of [`Config::on_problem`](crate::Config::on_problem). The guide explains
+/// [every message](crate::guide::messages).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The exporter's [name](crate::Exporter::name); empty if it is about none, as the configuration's.
+    /// The [name](crate::Exporter::name) of the exporter; empty if the problem concerns no exporter, such as one of the
+    /// configuration.
     pub exporter: String,
-    /// The kind of trouble; each kind is reported once per period and signal, or less often if it says so.
+    /// The kind of problem. A recurring problem is reported at most once per minute and signal.
     pub kind: ProblemKind,
-    /// The signal that it is about, if it is about one: trouble with one signal does not hide that of another.
+    /// The signal; `None` if the problem does not concern a single signal, such as a damaged file of a spool. Problems
+    /// of one signal do not suppress those of another.
     pub signal: Option<Signal>,
-    /// In words, lower case, the cause after a colon; never a secret. What a terminal would obey, such as escape
-    /// sequences and characters that reorder text, is escaped.
+    /// The description: lower case, with the cause after a colon. It contains no secret, and control characters, escape
+    /// sequences and characters that reorder text are escaped.
     pub message: String,
-    /// How often this kind occurred for this signal since it was last reported, this time included.
+    /// Number of occurrences of this kind for this signal since the last report, including this one.
     pub occurrences: u64,
 }
 
@@ -36,45 +39,48 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The kinds of trouble an exporter can have.
-// The C header numbers them from 1 in this order: a new kind comes last.
+/// The kind of a [`Problem`].
+// The C header numbers the kinds from 1 in this order, so a new kind must be added at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// The collector cannot be reached or asks for patience; the batch is kept and tried again.
+    /// The collector cannot be reached or is overloaded. The batch is kept and sent again.
     Unavailable,
-    /// The collector refused a batch for good; its records are lost and counted.
+    /// The collector refused a batch permanently. Its records are lost and counted.
     Refused,
-    /// The collector has no place for a signal, such as logs; they are lost and counted, the other signals are not
-    /// touched. Reported once for each signal, and again only after the signal had been taken in between.
+    /// The collector does not accept a signal, such as logs. Its records are lost and counted; other signals are not
+    /// affected. Reported once per signal, and again only after the collector has accepted the signal in the meantime.
     NotTaken,
-    /// The collector took a batch but rejected some of its records, or had something to say about it.
+    /// The collector accepted a batch but rejected some of its records, or returned a warning.
     PartialSuccess,
-    /// A batch could not be delivered in its time, or was on disk for longer than `spool-age`; its records are lost and counted.
+    /// A batch could not be delivered within `give-up-after`, or was on disk for longer than `spool-age`. Its records
+    /// are lost and counted.
     GaveUp,
-    /// Callers wait for room in the queue, for half a second by now; the message says how full it is and what to set.
+    /// Callers have been waiting for room in the queue for half a second or longer. The message contains the fill level
+    /// and the settings that help.
     CallersWaiting,
-    /// The queue was full; records are lost and counted.
+    /// The queue was full. Records are lost and counted.
     QueueFull,
-    /// A single record was larger than a request may be; it is lost and counted.
+    /// A single record was larger than a request may be. It is lost and counted.
     TooLarge,
-    /// The worker panicked; the batch in its hands is lost and counted, and it goes on.
+    /// The worker panicked. The current batch is lost and counted, and the worker continues.
     WorkerPanicked,
-    /// A callback of a metric panicked; what it had observed before is sent, and so is everything else.
+    /// A callback of a metric panicked. Values that it had observed before are sent, and so are all other metrics.
     CallbackPanicked,
-    /// A metric is called, divided or used in a way that it should not be; the message says which and why.
+    /// An instrument has an invalid name, invalid bounds or an invalid measurement. The message contains the metric and
+    /// the reason.
     Instrument,
-    /// A metric has more sets of attributes than it may have; the rest is put together.
+    /// A metric has more sets of attributes than its limit. Further sets are combined in one series.
     CardinalityLimit,
-    /// Something in the configuration is probably not what was meant, such as an unknown key or variable: each warning of
+    /// A warning about the configuration, such as an unknown key or variable: one of
     /// [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     Configuration,
-    /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
+    /// No `service.name` is set, so the name is derived from the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
-    /// The [spool](crate::Exporter::spool) could not do its part: it has no room, cannot be read, or found something that is
-    /// not its own. What it cannot take stays in memory, as if there were none.
+    /// The [spool](crate::Exporter::spool) is full, cannot be read or written, or contains damaged files or files of
+    /// another service. Records that it cannot store stay in memory, as without a spool.
     Spool,
 }
 

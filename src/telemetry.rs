@@ -1,4 +1,4 @@
-//! Starts, flushes and shuts down telemetry. The one place where configuration becomes providers, exporters and transports.
+//! Starts, flushes and shuts down telemetry. Assembles providers, exporters and transports from a configuration.
 
 pub(crate) mod global;
 pub(crate) mod provider;
@@ -48,42 +48,42 @@ use crate::transport::{self, HttpSpec, Opener};
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// Dropped without [`shutdown`](Self::shutdown) it shuts itself down, with two seconds of time unless
-/// [`Config::drop_budget`] says otherwise; dropped on an exporter's own thread it waits for nothing, and the exporters have
-/// that time.
+/// If it is dropped without [`shutdown`](Self::shutdown), it shuts down with a budget of two seconds, or of
+/// [`Config::drop_budget`]. If it is dropped on an exporter's own thread, the drop returns at once, and the exporters
+/// use the budget.
 ///
 /// # In a forked child
 ///
-/// A child starts exporters of its own at its first record or measurement; what it inherited is the parent's to send. A child
-/// of a program that had shut down starts nothing. Its exporter's thread may never get to its work, as it may wait for a
-/// lock that a thread of the parent held: callers, and a shutdown, wait for five seconds at most for one that has not begun
-/// to run. From then on a record that finds no room is counted, and the caller goes on.
+/// A child process starts its own exporters at its first record or measurement. Inherited records are sent by the
+/// parent. A child of a program that has shut down starts nothing. The new worker thread may block forever on a lock
+/// that a thread of the parent held at the fork. Therefore callers, and a shutdown, wait at most five seconds for a
+/// worker that has not begun to run. After that time, records that do not fit into the queue are dropped and counted.
 ///
-/// glibc's `_Fork` is not supported: it runs no handlers, so that its child does not know that it is one. Such a child must
-/// not use the telemetry, whose locks may be held by threads of the parent.
+/// glibc's `_Fork` is not supported: it runs no fork handlers, so the library cannot detect the child. Such a child
+/// must not use the telemetry, whose locks may be held by threads of the parent.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
     main: Provider,
     application: Provider,
     drop_budget: Duration,
-    /// How often it was pumped.
+    /// Number of calls of [`pump`](Self::pump) with a budget. Selects the exporter that is driven first.
     pumps: AtomicUsize,
 }
 
 impl Telemetry {
-    /// Starts one background thread for each exporter, or none if the configuration is
-    /// [disabled](Config::disabled). No connection is made before there is something to send. All signals are blocked
-    /// on these threads: a program's handlers run on the program's own.
+    /// Starts one background thread for each exporter, or none if the configuration is [disabled](Config::disabled). A
+    /// connection is made when the first records are sent. All Unix signals are blocked on these threads, so that
+    /// signal handlers run on the program's own threads.
     ///
-    /// Before this returns, the [hook](Config::on_problem) is called with each warning of the
-    /// [configuration](ProblemKind::Configuration), such as an unknown variable, and if
-    /// [no service name](ProblemKind::NoServiceName) is set.
+    /// Before this function returns, the [hook](Config::on_problem) receives each warning about the
+    /// [configuration](ProblemKind::Configuration), such as an unknown variable, and a missing
+    /// [service name](ProblemKind::NoServiceName).
     ///
     /// # Errors
-    /// Every problem of the configuration at once. [`ConfigError::into_usable`] gives what can be
-    /// started nevertheless. Without a thread, as on targets that have none, such as `wasm32-wasip1`, that is nothing:
-    /// [`start_manual`](Self::start_manual) is for them.
+    /// If the configuration is invalid, with all diagnostics at once. [`ConfigError::into_usable`] returns the
+    /// configuration without its broken exporters. On targets without threads, such as `wasm32-wasip1`, every exporter
+    /// is an error; use [`start_manual`](Self::start_manual) there.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::OwnThread, config)
     }
@@ -112,9 +112,9 @@ impl Telemetry {
         }
     }
 
-    /// As [`start`](Self::start), but without any thread: records are sent when the program calls [`pump`](Self::pump),
-    /// [`flush`](Self::flush) or [`shutdown`](Self::shutdown), on the thread that calls. For programs of one thread, and for
-    /// places where none may be started.
+    /// Starts the telemetry without threads: records are sent when the program calls [`pump`](Self::pump),
+    /// [`flush`](Self::flush) or [`shutdown`](Self::shutdown), on the calling thread. For single-threaded programs, and
+    /// for environments in which no thread may be started.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ impl Telemetry {
     /// let config = Config::new().service_name("shop").exporter(Exporter::http(endpoint));
     /// let telemetry = Telemetry::start_manual(config)?;
     /// let tracer = telemetry.tracer("shop");
-    /// // as poll, epoll or a select of the program's own does it
+    /// // a loop around poll, epoll or select
     /// while let Some(job) = wait_for_work_until(telemetry.pump(Duration::from_millis(5))) {
     ///     tracer.span_builder("job").set("job.id", job).start().end();
     /// }
@@ -138,23 +138,22 @@ impl Telemetry {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Queue, batches, throttle, retries and the ledger are as they are with threads. These are different:
+    /// Queue, batches, throttle, retries and the ledger work as with threads. The differences are:
     ///
-    /// - Nothing happens between two calls. What finds no room in the queue is dropped, or has its caller send until there is
-    ///   room, within [`block_timeout`](Exporter::block_timeout). While it does, it collects no metrics, and problems are kept
-    ///   for the next call: the caller may hold a lock that the program's own code needs.
-    /// - The [hook](Config::on_problem) and the callbacks of metrics are called on the thread that calls `pump`, `flush` or
-    ///   `shutdown`. What they record there for the same telemetry is not enqueued and counted, as on an exporter's own thread.
-    /// - The system looks up names on the calling thread, and that has no timeout. An address needs no look-up.
-    /// - Libraries that send, ureq and rustls, may log on the calling thread: a logger must not hold a lock while it makes a
-    ///   record.
+    /// - Nothing happens between two calls. If the queue is full, a new record is dropped, or its caller sends until there is
+    ///   room, within [`block_timeout`](Exporter::block_timeout). Such a caller may hold a lock of the program, so it runs no
+    ///   callbacks of metrics, and problems are reported by the next call of `pump`, `flush` or `shutdown`.
+    /// - The [hook](Config::on_problem) and the callbacks of metrics run on the thread that calls `pump`, `flush` or
+    ///   `shutdown`. Records that they emit to the same telemetry are not enqueued but counted, as on an exporter's own thread.
+    /// - Names are resolved on the calling thread, without a timeout. An IP address needs no resolution.
+    /// - The libraries ureq and rustls may log on the calling thread, so a logger must not hold a lock while it emits a record.
     ///
-    /// It may be used from several threads. One at a time drives an exporter, and the others wait for it within their
-    /// budgets.
+    /// The telemetry may be used by several threads. One thread at a time drives an exporter; the others wait within
+    /// their budgets.
     ///
     /// # Errors
-    /// As [`start`](Self::start); and where callers would [wait without limit](Exporter::block_timeout) for room, as they do
-    /// in Stalwart's files unless they say otherwise.
+    /// As [`start`](Self::start). Also if callers would [wait without limit](Exporter::block_timeout) for room, which
+    /// is the default of Stalwart's files.
     pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::Caller, config)
     }
@@ -168,25 +167,25 @@ impl Telemetry {
 
     fn start_self_observation(&self, config: &Config) {
         if config.self_observation && demand::SELF_OBSERVATION.is_raised() {
-            // the health of the exporters is the program's own telemetry, whichever provider they belong to
+            // The program's own provider exports the health of all exporters, including the application's.
             let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
             let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
             self_observation::observe(&exporter_sets, &own, &config.exporters);
         }
     }
 
-    /// The tracer of a named part of the program, by convention the name of the crate.
+    /// Returns the tracer of a part of the program, by convention named after the crate.
     pub fn tracer(&self, scope: &str) -> Tracer {
         self.main.tracer(scope)
     }
 
-    /// The tracer of a part of the program that has a version.
+    /// Returns the tracer of a part of the program, with its version.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         self.main.tracer_with_version(scope, version)
     }
 
-    /// The logger of a named part of the program, by convention the name of the crate. Keep it: getting it for
-    /// each record costs more than the record.
+    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
+    /// longer than emitting a record.
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -196,26 +195,27 @@ impl Telemetry {
         self.main.logger(scope)
     }
 
-    /// The logger of a part of the program that has a version.
+    /// Returns the logger of a part of the program, with its version.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
         self.main.logger_with_version(scope, version)
     }
 
-    /// The meter of a named part of the program, by convention the name of the crate.
+    /// Returns the meter of a part of the program, by convention named after the crate.
     pub fn meter(&self, scope: &str) -> Meter {
         self.main.meter(scope)
     }
 
-    /// The meter of a part of the program that has a version.
+    /// Returns the meter of a part of the program, with its version.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
         self.main.meter_with_version(scope, version)
     }
 
-    /// The second provider: telemetry of the application that the program runs, apart from its own.
+    /// Returns the second provider, which keeps the telemetry of an application that the program runs separate from the
+    /// program's own.
     ///
-    /// It is set up by [`Config::application`] or by a file, and has its own resource, sampler, exporters and queues,
-    /// even where both go to the same collector. What is not configured is a no-op. Flush, shutdown and ledger are for both
-    /// providers; there the names of its exporters begin with `application/`.
+    /// [`Config::application`] or a file configures it. It has its own resource, sampler, exporters and queues, even if
+    /// both providers send to the same collector. Without a configuration, it is a no-op. Flush, shutdown and ledger
+    /// cover both providers; the names of the application's exporters begin with `application/`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,61 +237,61 @@ impl Telemetry {
     ///
     /// # Spans of both providers
     ///
-    /// A thread has one current span, whichever provider it belongs to: a span of one provider inside a span of the other is
-    /// its child and of the same trace, and log records of either provider carry its ids. A
-    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other decides for its own provider
-    /// alone. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a trace that stands apart.
+    /// A thread has one current span, which may belong to either provider. A span of one provider inside a span of the
+    /// other is its child in the same trace, and log records of both providers contain the ids of the current span. A
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other sampler decides only about
+    /// its own provider. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a separate trace.
     pub fn application(&self) -> &Provider {
         &self.application
     }
 
-    /// What became of all records until now, and which spans are open.
+    /// Returns the current counts of all records by outcome, and the open spans.
     pub fn ledger(&self) -> Ledger {
         let exporters = self.exporter_sets().flat_map(ExporterSet::ledger).collect();
         Ledger { exporters, open_spans: self.main.open_marks().read() }
     }
 
-    /// Does what is due on this thread: collects metrics, sends and retries what throttle, linger and back-off allow. Gives
-    /// when more will be due: then, or after it has made records, the program should call it again. `None` if nothing
-    /// is queued and no metrics are to be collected; always, if the exporters have [threads](Self::start), as there is
-    /// nothing to do.
+    /// Drives the exporters on this thread: collects metrics, and sends and retries batches as throttle, linger and
+    /// back-off allow. Returns the time at which the program should call it again; the program should also call it
+    /// after emitting records. Returns `None` if nothing is queued and no metrics are to be collected, and always if
+    /// the exporters have [threads](Self::start).
     ///
-    /// It begins nothing once the budget is used up, and returns at once if nothing is due. An attempt that has begun is not
-    /// cut short, as the collector might have its records already: a call may last as long as one
-    /// [`timeout`](Exporter::timeout) of an exporter more. Set that to what the program can bear. With a budget of zero it
-    /// only gives the time.
+    /// The call returns at once if nothing is due, and begins no attempt after the budget is used up. It does not
+    /// interrupt an attempt, because the collector might already have the records. So a call may exceed its budget by
+    /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only
+    /// returns the time.
     ///
-    /// Nothing is done in a [hook](Config::on_problem) or in the callback of a metric.
+    /// In a [hook](Config::on_problem) or in the callback of a metric, it does nothing.
     pub fn pump(&self, budget: Duration) -> Option<Instant> {
-        // a call that only asks for the time takes no turn from the exporters
+        // A call without a budget does not advance the order of the exporters.
         let first = self.pumps.fetch_add(usize::from(!budget.is_zero()), Ordering::Relaxed);
         exporter_set::pump(self.exporter_sets(), first, deadline(budget))
     }
 
-    /// Sends all that was accepted before the call, without waiting for throttle or linger, and collects and sends the
-    /// metrics. If it was started [without threads](Self::start_manual), this thread sends, and ends an attempt when the
-    /// budget is used up; its records stay in the queue, and may be sent twice. A pause after a failed attempt is cut to
-    /// 100 ms, unless the server asked for it.
+    /// Sends all records that were accepted before the call, without waiting for throttle or linger, and collects and
+    /// sends the metrics. [Without threads](Self::start_manual), this thread sends, and interrupts an attempt when the
+    /// budget is used up; its records stay in the queue and may be sent twice. Pauses after failed attempts are
+    /// shortened to 100 ms, unless the server requested them.
     ///
-    /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
-    /// for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
+    /// thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush(self.exporter_sets(), deadline(budget))
     }
 
-    /// Sends what there is, ends the threads and gives the final ledger, within the budget plus 50 ms
-    /// whatever the network does. What could not be sent is in the ledger as lost to the shutdown. A thread that waits
-    /// for a name server or a connection cannot be woken: it ends by itself, at its time-out.
+    /// Sends all queued records, ends the threads and returns the final ledger. Returns within the budget plus 50 ms,
+    /// whatever the network does. The ledger counts records that could not be sent as dropped by the shutdown. A thread
+    /// that waits for a name server or a connection cannot be interrupted; it ends later, at its timeout.
     ///
-    /// The budget is not used up where no attempt has ever found a server, as each was refused or the host is not known:
-    /// then it makes two attempts of each signal, within 300 ms.
+    /// If no attempt has ever reached a server, because connections were refused or the host is unknown, the shutdown
+    /// makes two attempts for each signal within 300 ms and does not use the rest of the budget.
     ///
-    /// Spans that are still open are named in the ledger, and will not be sent.
-    /// Later records are not enqueued and counted; a second shutdown only gives the ledger again. One that comes
-    /// while the first is under way waits for it within its own budget; then some may still be in flight.
+    /// Open spans are listed in the ledger and will not be sent. Later records are not enqueued but counted. A second
+    /// shutdown returns the ledger again. If the first one is still running, the second waits for it within its own
+    /// budget; records may then still be in flight.
     ///
-    /// On an exporter's own thread, as in a [hook](crate::Config::on_problem) or in the callback of a metric, it only
-    /// begins: it returns at once with what is still in flight, and the exporters send that within the budget.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem) or in the callback of a metric,
+    /// a shutdown only begins: it returns at once, and the exporters send the remaining records within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
         exporter_set::stop(self.exporter_sets(), deadline(budget));
         self.ledger()
@@ -306,7 +306,8 @@ impl Telemetry {
     }
 }
 
-/// The main provider: what takes either, such as a bridge, takes the telemetry for it.
+/// Returns the main provider, so that functions with a provider as argument, such as bridges, also accept the
+/// telemetry.
 impl AsRef<Provider> for Telemetry {
     fn as_ref(&self) -> &Provider {
         &self.main
@@ -319,7 +320,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// Calls the hook with what is probably not meant: warnings of the configuration, and a name that is made up.
+/// Reports warnings about the configuration, and a missing service name, to the hook.
 fn report_configuration(config: &Config) {
     let is_warning = |diagnostic: &&Diagnostic| diagnostic.severity == DiagnosticSeverity::Warning;
     let of_diagnostic =
@@ -330,7 +331,7 @@ fn report_configuration(config: &Config) {
     }
 }
 
-/// The problem of records that would be sent under a name that is made up: its exporter, kind and message.
+/// Returns the problem of a missing service name, if any: exporter, kind and message.
 fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
     let exporter = config.exporters.iter().find(|exporter| !config.provider(exporter).is_named())?;
     let fix = match exporter.provider() {
@@ -342,7 +343,7 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
     Some((exporter.name().to_owned(), ProblemKind::NoServiceName, message))
 }
 
-/// The name of an exporter, and why it cannot be started.
+/// The name of an exporter, and the reason for which it cannot be started.
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
@@ -355,10 +356,10 @@ fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {
     config.exporters.iter().map(fault).collect()
 }
 
-/// What a provider is built from: its exporters, and the instruments that they read.
+/// The parts of a provider: its exporters, and the instruments that they read.
 type Parts = (ProviderSpec, Arc<Registry>);
 
-/// Returns the parts of the main provider and of the application's, and which exporters cannot be started.
+/// Returns the parts of the main provider and of the application's, and the exporters that cannot be started.
 fn provider_specs(config: &Config, driver: Driver) -> ([Parts; 2], Vec<Fault>) {
     let is_of_application = |exporter: &&Exporter| exporter.provider() == Some(ProviderName::Application);
     let (application, main): (Vec<_>, Vec<_>) = config.exporters.iter().partition(is_of_application);
@@ -416,7 +417,7 @@ fn provider_spec(
     (spec, registry)
 }
 
-/// The settings of all exporters that send metrics.
+/// Returns the reader settings of all exporters that send metrics.
 fn readers(exporters: &[&Exporter]) -> Vec<PeriodicReaderSettings> {
     let sends_metrics = |exporter: &&&Exporter| exporter.signals.contain(Signal::Metrics);
     exporters.iter().filter(sends_metrics).map(|exporter| exporter.reader).collect()
@@ -432,13 +433,13 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error +
             Ok(Box::new(move || Box::new(http.open(driver))))
         }
         Transport::Grpc if demand::GRPC.is_raised() => Ok(transport::grpc(&exporter.connection, driver)?),
-        // not met: what sets gRPC raises the demand
+        // Unreachable: every function that selects gRPC sets the flag. The branch lets the linker remove gRPC.
         Transport::Grpc => Err("nothing in this program asks for gRPC".into()),
         Transport::Console => Ok(transport::console(exporter.spool.drains)?),
     }
 }
 
-/// Refuses callers that wait without limit where no thread sends: the whole program would wait with them.
+/// Refuses unlimited waits of callers if no thread sends, because they would stop the program.
 fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
     let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
     let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));
@@ -446,8 +447,8 @@ fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
         return Ok(());
     }
     Err(
-        "without a thread that sends, callers may not wait for room without limit: set block-timeout, or lossy = true \
-         to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)",
+        "without threads, callers must not wait without limit for room in the queue: set block-timeout, or lossy = true to \
+         drop records when it is full (Exporter::block_timeout, WhenFull::DropNewest)",
     )
 }
 

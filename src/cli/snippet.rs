@@ -5,8 +5,6 @@ use std::path::Path;
 use standpipe::config::Setting;
 
 const MASK: &str = "***";
-/// A longer value is no path and no address, but perhaps a key.
-const MAX_VALUE: usize = 60;
 /// Headers have no longer names, and tokens no shorter ones.
 const MAX_NAME: usize = 40;
 const MIN_TOKEN: usize = 24;
@@ -65,10 +63,8 @@ impl Syntax {
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
-        // `[tracer.otel]`
-        Syntax::Toml => {
-            (code.trim().starts_with('[') && !code.contains(['"', '\'', '=', ',']), toml_entry(code))
-        }
+        // `[tracer.otel]`; below `headers`, a name may be a value.
+        Syntax::Toml => (!is_among_headers && is_header_of_table(code), toml_entry(code)),
         // `exporters:`, with its entries below it
         Syntax::Yaml => (code.ends_with(':') && is_key(code), yaml_entry(code)),
     };
@@ -77,7 +73,7 @@ fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String
     }
     let shows = |key: &str, value: &str| {
         let name = name_of(key);
-        !is_among_headers && (Setting::is_harmless(name) || is_plain(name, value)) && is_one_value(value)
+        !is_among_headers && is_key(key) && Setting::is_harmless(name, unquoted(value))
     };
     let is_name = if is_among_headers { is_header } else { is_key };
     match entry {
@@ -87,24 +83,6 @@ fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String
         _ if line.trim().is_empty() => String::new(),
         _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
     }
-}
-
-/// Whether the value of an unknown key is no secret: a number, a size, a time, a short word or an address without a path,
-/// under a name that does not speak of secrets.
-fn is_plain(key: &str, value: &str) -> bool {
-    const SECRET: [&str; 11] =
-        ["auth", "token", "key", "secret", "pass", "pwd", "cred", "cookie", "head", "dsn", "x-"];
-    const UNITS: [&str; 9] = ["", "%", "d", "h", "m", "s", "ms", "KiB", "MiB"];
-    let (lower_key, value) = (key.to_ascii_lowercase(), unquoted(value));
-    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let is_measure = value.len() < 12 && UNITS.contains(&unit.trim_start());
-    let host = value.trim_start_matches("https://").trim_start_matches("http://");
-    let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
-    let is_word = host.len() <= 20 && host.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '-' | '.'));
-    !value.is_empty()
-        && (is_measure || is_word)
-        && is_key(key)
-        && !SECRET.iter().any(|word| lower_key.contains(word))
 }
 
 /// Whether a text that takes several lines has begun above this line and not ended.
@@ -119,6 +97,12 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
         }
     }
     false
+}
+
+/// Returns whether this is `[table]` or `[[table]]`, of names that may be shown, and not in the table of headers.
+fn is_header_of_table(line: &str) -> bool {
+    let name = line.trim().trim_start_matches('[').trim_end_matches(']');
+    line.trim().starts_with('[') && is_key(name) && !name.contains(".headers.")
 }
 
 /// Returns the two halves of a line around the separator of its value, which belongs to the first.
@@ -168,16 +152,6 @@ fn unquoted(key: &str) -> &str {
 fn is_begun(value: &str) -> bool {
     let value = value.trim_start();
     !value.is_empty() && !value.starts_with('=')
-}
-
-/// Whether nothing else hides behind the value: no second key, no password in a URL, no comment, no expansion, no
-/// second line, no block of PEM.
-fn is_one_value(value: &str) -> bool {
-    const OF_SEVERAL_LINES: [&str; 6] = ["-----", "\"\"\"", "'''", "\\n", "\\r", "\\u"];
-    value.len() <= MAX_VALUE
-        && !value.contains(['=', '@', '#', '?', '{', ',', '\r'])
-        && !value.contains(": ")
-        && !OF_SEVERAL_LINES.iter().any(|sign| value.contains(sign))
 }
 
 #[cfg(test)]

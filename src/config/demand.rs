@@ -1,12 +1,13 @@
-//! Flags that let the linker leave out parts of the library that a program cannot ask for.
+//! Flags that let the linker remove parts of the library that a program cannot request.
 //!
-//! What a configuration asks for is known at run time, so a program that never calls `Exporter::grpc` would carry gRPC all
-//! the same. Each part that is worth leaving out has a flag, which only code sets that can ask for the part. Where none of
-//! that code is linked, link-time optimization finds that the flag is never set, and drops the part.
+//! The configuration is known only at run time, so without these flags a program that never calls `Exporter::grpc`
+//! would still contain gRPC. Each large optional part has a flag. Only functions that can request the part set its
+//! flag. If none of these functions is linked, link-time optimization proves that the flag is never set and removes the
+//! part.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a part of the library was ever asked for in this process.
+/// Flag that is set once this process has requested a part of the library.
 pub(crate) struct Demand(AtomicBool);
 
 /// OTLP over gRPC.
@@ -16,7 +17,7 @@ pub(crate) static GZIP: Demand = Demand::none();
 /// The ledger as metrics.
 pub(crate) static SELF_OBSERVATION: Demand = Demand::none();
 
-/// What is read from a file or from the environment can ask for any part.
+/// Sets all flags, because a file or the environment can request any part.
 pub(super) fn raise_all() {
     [&GRPC, &GZIP, &SELF_OBSERVATION].into_iter().for_each(Demand::raise);
 }

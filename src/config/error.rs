@@ -1,4 +1,4 @@
-//! The errors of a configuration: all mistakes at once, each with its place, its key and what to write instead.
+//! Errors of a configuration: all diagnostics at once, each with its location, its key and a fix.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::Config;
 use crate::escape::{escape_all_but, shows_itself};
 
-/// Words for people. Most are known when a program is built, and borrowed: so they cost it no code that copies them.
+/// Text of a message. Most texts are constants, which are borrowed, so that no code has to copy them.
 pub(super) type Words = Cow<'static, str>;
 
-/// A configuration that cannot be used as it is, with everything that was found in it.
+/// An invalid configuration, with all diagnostics.
 ///
-/// From [`Config::from_file`], [`Config::from_env`] and their like, or from `Telemetry::start`. It displays as one
-/// line per diagnostic; warnings and notes among them say so at the start of their line.
+/// Returned by [`Config::from_file`], [`Config::from_env`] and similar functions, and by `Telemetry::start`. It
+/// displays as one line per diagnostic. The lines of warnings and notes begin with `warning: ` or `note: `. The guide
+/// explains [every message](crate::guide::messages).
 ///
 /// ```
 /// use standpipe::Config;
@@ -27,7 +28,7 @@ pub(super) type Words = Cow<'static, str>;
 /// ```
 #[derive(Clone)]
 pub struct ConfigError {
-    // boxed, so that a `Result` of it stays small
+    // Boxed to keep `Result<_, ConfigError>` small.
     details: Box<Details>,
 }
 
@@ -35,12 +36,12 @@ pub struct ConfigError {
 struct Details {
     diagnostics: Vec<Diagnostic>,
     usable: Config,
-    /// Why the file could not be read.
+    /// The reason for which the file could not be read.
     unreadable: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl ConfigError {
-    /// `usable` is what remains when everything that is broken has been taken out.
+    /// Makes an error; `usable` is the configuration without its broken exporters.
     pub(super) fn new(diagnostics: Vec<Diagnostic>, usable: Config) -> Self {
         Self { details: Box::new(Details { diagnostics, usable, unreadable: None }) }
     }
@@ -53,14 +54,14 @@ impl ConfigError {
         }
     }
 
-    /// For what only shows when exporters are put together: their names, and why not.
+    /// Makes the error for exporters that could not be assembled: `faults` contains their names and the reasons.
     pub(crate) fn at_start(faults: Vec<(String, String)>, mut usable: Config) -> Self {
         let mut diagnostics = Vec::new();
         for (name, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
                 let diagnostic = fault.error(exporter.location().cloned(), exporter.path());
-                // an exporter that both providers use is described in one place
+                // Both providers may use one section of the file, which yields two exporters of one name.
                 if !diagnostics.contains(&diagnostic) {
                     diagnostics.push(diagnostic);
                 }
@@ -70,19 +71,19 @@ impl ConfigError {
         Self::new(diagnostics, usable)
     }
 
-    /// Everything that was found, warnings and notes included, in the order of the file.
+    /// Returns all diagnostics, including warnings and notes, in the order of the file.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.details.diagnostics
     }
 
-    /// The configuration without its broken exporters: one that is broken never disables another one.
+    /// Returns the configuration without its broken exporters, so that a broken exporter does not disable the others.
     ///
-    /// It may hold no exporter at all; then everything is a no-op, as with [`Config::new`].
+    /// It may contain no exporter at all. Then all telemetry is a no-op, as with [`Config::new`].
     pub fn into_usable(self) -> Config {
         self.details.usable
     }
 
-    /// Whether the file itself could not be read: missing, a directory, no permission, not UTF-8, too large.
+    /// Returns whether the file itself could not be read: missing, a directory, no permission, not UTF-8, too large.
     pub fn is_unreadable(&self) -> bool {
         self.details.unreadable.is_some()
     }
@@ -100,37 +101,37 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// As it is displayed: a `main` that returns it shows it to people.
+/// Formats as `Display` does, because a `main` that returns the error prints its `Debug` form.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The source is the reason for which a file could not be read, such as an [`io::Error`](std::io::Error).
+/// The source is the reason for which the file could not be read, such as an [`io::Error`](std::io::Error).
 impl Error for ConfigError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.details.unreadable.as_ref().map(|source| &**source as &(dyn Error + 'static))
     }
 }
 
-/// One thing that was found in a configuration.
+/// An error, a warning or a note about a configuration.
 ///
-/// It displays as `file:line:column: key: what is wrong; what to write instead`, without the parts that are
-/// not known, and with `warning: ` or `note: ` in front if it is no error. It never shows a secret.
+/// It displays as `file:line:column: key: what is wrong; what to write instead`. Unknown parts are left out, and a
+/// warning or a note begins with `warning: ` or `note: `. It never shows a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: DiagnosticSeverity,
-    /// Where it is; `None` for values set in code or by an environment variable.
+    /// The place in the file; `None` for values set in code or by an environment variable.
     pub location: Option<Location>,
-    /// The key in full, as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or a variable's name; empty if it is
-    /// not about one key.
+    /// The full key, such as `tracer.otel.endpoint` or `exporter "otlp".endpoint`, or the name of a variable; empty if
+    /// the diagnostic is not about one key. Parts that may be secrets are `***`.
     pub key: String,
     /// What is wrong.
     pub what: String,
-    /// What to do instead; empty if there is nothing to do.
+    /// What to write or to do instead; empty if nothing needs to be done.
     pub fix: String,
 }
 
@@ -155,15 +156,15 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// How bad a [`Diagnostic`] is; the worst comes last in the order.
+/// The severity of a [`Diagnostic`], in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DiagnosticSeverity {
-    /// Worth knowing, nothing to do.
+    /// Information that requires no action.
     Note,
-    /// Probably not what was meant, but it works.
+    /// Works, but is probably a mistake.
     Warning,
-    /// The exporter it belongs to cannot be started.
+    /// The exporter to which the setting belongs cannot be started.
     Error,
 }
 
@@ -171,11 +172,11 @@ pub enum DiagnosticSeverity {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Location {
-    /// The file as it was named by the program; `<toml>` or `<yaml>` for text.
+    /// The name of the file as the program gave it; `<toml>` or `<yaml>` for text.
     pub file: String,
-    /// The line.
+    /// The number of the line.
     pub line: usize,
-    /// The character in the line.
+    /// The number of the character in the line.
     pub column: usize,
 }
 
@@ -197,17 +198,17 @@ impl Fault {
         Self { what: what.into(), fix: fix.into() }
     }
 
-    /// Returns a fault as the error of a check.
+    /// Returns a fault as the `Err` of a check.
     pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Result<T, Self> {
         Err(Self::new(what, fix))
     }
 
-    /// Puts the name of the value in front of what is wrong with it.
+    /// Prepends a subject, such as the quoted value, to the message.
     pub(super) fn of(self, subject: impl fmt::Display) -> Self {
         Self { what: format!("{subject} {}", self.what).into(), ..self }
     }
 
-    /// Reports a key that stands in this line already.
+    /// Makes the fault of a key that an earlier line has already set.
     pub(super) fn duplicate_key(first_line: usize) -> Self {
         Self::new("duplicate key", format!("it is already set in line {first_line}; remove one of the two"))
     }
@@ -226,7 +227,7 @@ impl Fault {
         location: Option<Location>,
         key: impl Into<String>,
     ) -> Diagnostic {
-        // text of a file or a variable may end up on a terminal
+        // Text from a file or a variable may be printed on a terminal, which must not obey its control characters.
         let safe = |text: Words| match escape_all_but(shows_itself, &text) {
             Cow::Borrowed(_) => text.into_owned(),
             Cow::Owned(escaped) => escaped,
@@ -242,19 +243,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Collects diagnostics: each once, and no more than anyone reads, so that hostile input cannot cost more than it weighs.
+/// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search
+/// for duplicates is linear.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct DiagnosticList {
     shown: Vec<Diagnostic>,
+    /// Number of diagnostics beyond the maximum, and the highest severity among them.
     left_out: usize,
     worst_left_out: Option<DiagnosticSeverity>,
 }
 
-impl Findings {
-    /// More diagnostics are only counted.
+impl DiagnosticList {
+    /// Further diagnostics are only counted.
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        // Duplicates beyond the maximum are counted as well: comparing them would be the cost that the maximum bounds.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

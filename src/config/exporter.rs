@@ -1,4 +1,4 @@
-//! An exporter: one destination with its settings, and the source of each setting.
+//! An exporter: one destination with its settings, and the origin of each setting.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::error::{Diagnostic, DiagnosticSeverity, Fault};
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
-use super::settings::{ENDPOINT, LONGEST, SettingRow, TRANSPORT, rows};
+use super::settings::{ENDPOINT, MAX_DURATION, SettingRow, TRANSPORT, rows};
 use super::summary::Origins;
 use super::text::quoted;
 use super::{
@@ -19,10 +19,11 @@ use super::{
 };
 use crate::record::{Severity, Signal};
 
-/// Where telemetry goes, and at what pace: a collector's address with its queue, batches, retries and secrets.
+/// One destination of telemetry: the address of a collector, with settings for queue, batches, retries and credentials.
 ///
-/// Start with [`Exporter::http`] or [`Exporter::console`]; every other method overrides one default. Nothing is checked
-/// here: `Telemetry::start` reports whatever is out of range, with the key that files use for the setting.
+/// Start with [`Exporter::http`], [`Exporter::grpc`] or [`Exporter::console`]; every other method overrides one
+/// default. The methods check nothing: `Telemetry::start` reports values that are out of range, by the key that files
+/// use for the setting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,9 +38,9 @@ use crate::record::{Severity, Signal};
 #[derive(Clone)]
 #[must_use]
 pub struct Exporter {
-    /// With the provider's prefix: see [`in_provider`].
+    /// Name with the prefix of the provider: see [`in_provider`].
     name: String,
-    /// What describes it in a file or in the environment; `None` for one made in code.
+    /// The section of the file or the variables that describe the exporter; `None` for one made in code.
     table: Option<Table>,
     provider: Option<ProviderName>,
     pub(crate) queue: QueueSettings,
@@ -52,14 +53,14 @@ pub struct Exporter {
     pub(crate) reader: PeriodicReaderSettings,
     pub(crate) spool: SpoolSettings,
     origins: Origins<&'static SettingRow>,
-    /// Beside `http.headers`, one for each.
+    /// Origin of each header, in the order of `connection.headers`.
     header_sources: Vec<SettingSource>,
-    /// What was asked for and cannot be done: it is not started without.
+    /// Settings that cannot be used although they were requested. They keep the exporter from being started.
     pub(super) refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
 }
 
 impl Exporter {
-    /// An exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a base URL,
+    /// Returns an exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a base URL,
     /// `host:port` or `host`.
     ///
     /// | given | posted to |
@@ -67,10 +68,10 @@ impl Exporter {
     /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
     /// | `https://host` | port 443, or 80 with `http://`; path as above |
     /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
-    /// | `https://host/otlp/v1/traces` | the same: the path of a signal at the end is replaced |
+    /// | `https://host/otlp/v1/traces` | as in the line above: the path of a signal at the end is replaced |
     ///
-    /// [`http_verbatim`](Self::http_verbatim) posts to a URL as it is. Headers with credentials that are sent to another
-    /// machine over `http://` are reported as a warning.
+    /// [`http_verbatim`](Self::http_verbatim) posts to an unchanged URL. A warning reports headers with credentials
+    /// that would be sent to another machine over `http://`.
     ///
     /// ```
     /// use standpipe::{Exporter, Signal};
@@ -82,9 +83,10 @@ impl Exporter {
         Self::at(endpoint.into(), Transport::Http, PathRule::BaseOrSignal)
     }
 
-    /// An exporter that posts to exactly this URL, whatever the signal: nothing is appended to its path.
+    /// Returns an exporter that posts every signal to exactly this URL, without appending a path.
     ///
-    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so that is a warning.
+    /// Choose one signal with [`signals`](Self::signals): few servers accept several at one path, so several signals
+    /// cause a warning.
     ///
     /// ```
     /// use standpipe::{Exporter, Signal};
@@ -96,16 +98,16 @@ impl Exporter {
         Self::at(url.into(), Transport::Http, PathRule::Verbatim)
     }
 
-    /// An exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL, `host:port` or
-    /// `host`; needs the `grpc` feature, which is on by default.
+    /// Returns an exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL,
+    /// `host:port` or `host`. Needs the `grpc` feature, which is on by default.
     ///
     /// | given | called at |
     /// |---|---|
     /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
-    /// | `http://…`, `https://…` | without or with TLS; its port, or that of its scheme; a path means nothing |
+    /// | `http://…`, `https://…` | without or with TLS; port 80 or 443 if absent; a path is ignored with a warning |
     ///
-    /// [Headers](Self::header) are sent as metadata; those that gRPC writes itself, like `te` and `grpc-timeout`, are an
-    /// error at start. All else is as over HTTP: queue, batches, deadlines, retries and the ledger.
+    /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself, such as `te` and `grpc-timeout`,
+    /// are an error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
     ///
     /// ```
     /// use standpipe::{Compression, Config, Exporter, Telemetry};
@@ -130,12 +132,12 @@ impl Exporter {
         Self::at(endpoint.into(), Transport::Grpc, PathRule::default())
     }
 
-    /// An exporter that prints all [signals](Self::signals) on standard output, as OTLP JSON: each request is one line.
-    /// Needs the `console` feature; what is said about endpoints, connections and retries means nothing to it.
+    /// Returns an exporter that prints all [signals](Self::signals) on standard output as OTLP JSON, one line per
+    /// request. Needs the `console` feature. Settings of endpoints, connections and retries have no effect on it.
     ///
-    /// Output that cannot be written, because its reader is gone, is counted as refused. A pipe that is not read holds
-    /// the exporter up, and with a full queue its callers, too, unless [`when_full`](Self::when_full) says otherwise;
-    /// a shutdown still ends in time.
+    /// Records that cannot be written because the reader of the output is gone are counted as refused. A pipe that
+    /// nobody reads blocks the exporter, and once the queue is full also its callers, unless
+    /// [`when_full`](Self::when_full) is [`WhenFull::DropNewest`]. A shutdown still ends in time.
     ///
     /// ```no_run
     /// use standpipe::{Config, Exporter, Telemetry};
@@ -179,41 +181,41 @@ impl Exporter {
         }
     }
 
-    /// Names the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. No two exporters of
-    /// a provider may share a name.
+    /// Sets the name of the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. The names
+    /// of a provider's exporters must be distinct.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = in_provider(self.provider, name.into());
         self
     }
 
-    /// The name that [`Exporter::named`] or the file gave it, with `application/` in front on the application's provider:
-    /// problems and the ledger are of both.
+    /// Returns the name that [`Exporter::named`] or the file set. The names of the application's exporters begin with
+    /// `application/`, because problems and the ledger cover both providers.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The provider it belongs to; `None` unless a file or [`Application`](crate::Application) tells two apart.
+    /// Returns the provider to which the exporter belongs; `None` if there is only one provider.
     pub fn provider(&self) -> Option<ProviderName> {
         self.provider
     }
 
-    /// Where each signal that is sent goes: the full URL that is posted to, or scheme, host and port for gRPC. A query,
-    /// where people put keys, is `***`. What is printed goes to `stdout`.
+    /// Returns the destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the
+    /// console. The query of a URL is `***`, because it often contains a key.
     pub fn endpoints(&self) -> Vec<(Signal, String)> {
         self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
     }
 
-    /// Every setting that makes a difference to what is sent, with its value and where that came from, always in
-    /// the same order. Secrets are `***`; of headers the names are shown.
+    /// Returns every setting that affects this exporter, with its value and origin, in a fixed order. Secrets are
+    /// `***`; of headers, only the names are shown.
     pub fn effective(&self) -> Vec<Setting> {
         let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
     }
 
-    /// Returns the time limit of one attempt: that of its batch, if it has none of its own.
+    /// Returns the time limit of one attempt: `timeout`, or that of the batch if `timeout` is `none`.
     pub(crate) fn attempt_timeout(&self) -> Duration {
         let timeout = self.connection.timeout;
-        if timeout == LONGEST { self.retry.give_up_after } else { timeout }
+        if timeout == MAX_DURATION { self.retry.give_up_after } else { timeout }
     }
 
     pub(super) fn shown(&self, row: &'static SettingRow) -> String {
@@ -221,7 +223,7 @@ impl Exporter {
     }
 }
 
-/// As [`effective`](Exporter::effective), but without the path of the endpoint: no secret is in it.
+/// Shows the [effective](Exporter::effective) settings, without the path of the endpoint, which may contain a token.
 impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Exporter");
@@ -239,14 +241,14 @@ impl fmt::Debug for Exporter {
 /// A table of a file, or a group of environment variables.
 #[derive(Debug, Clone)]
 struct Table {
-    /// As diagnostics name it.
+    /// Key of the section, or name of the group of variables, in diagnostics.
     path: String,
     location: Option<Location>,
-    /// Whether the file is one of Tracetest, which spells some keys in its own way.
+    /// True if the file has Tracetest's layout, in which some keys have other names.
     is_of_tracetest: bool,
 }
 
-/// The prefix of the application's exporters, whose names need only differ from each other.
+/// Prefix of the application's exporters, so that both providers may use the same name.
 const APPLICATION: &str = "application/";
 
 fn in_provider(provider: Option<ProviderName>, name: String) -> String {
@@ -256,10 +258,10 @@ fn in_provider(provider: Option<ProviderName>, name: String) -> String {
     }
 }
 
-/// What the readers of files and variables do with it.
+/// Functions for the readers of files and variables.
 impl Exporter {
-    /// All defaults of Stalwart's files, where `lossy` alone decides whether records are lost: callers wait without limit.
-    /// Log records below `info` are not sent. `path` is the name of the table in diagnostics.
+    /// Returns an exporter with the defaults of Stalwart's files: callers wait without limit unless `lossy` is set, and
+    /// log records below `info` are not sent. `path` is the name of the table in diagnostics.
     pub(super) fn of_table(name: String, path: String, location: Location) -> Self {
         let mut exporter =
             Self::new(name, Some(Table { path, location: Some(location), is_of_tracetest: false }));
@@ -268,26 +270,27 @@ impl Exporter {
         exporter
     }
 
-    /// All defaults; for Tracetest's files, which spell some keys in their own way.
+    /// Returns an exporter with all defaults for Tracetest's files, in which some keys have other names.
     pub(super) fn of_tracetest(name: String, path: String, location: Location) -> Self {
         let table = Table { path, location: Some(location), is_of_tracetest: true };
         Self { level: Level(Some(Severity::Info)), ..Self::new(name, Some(table)) }
     }
 
-    /// All defaults for what environment variables describe: OpenTelemetry's processors drop what finds no room.
+    /// Returns an exporter with the defaults for environment variables: a full queue drops records, as OpenTelemetry's
+    /// processors do.
     pub(super) fn of_environment(name: String, path: String) -> Self {
         let mut exporter = Self::new(name, Some(Table { path, location: None, is_of_tracetest: false }));
         exporter.queue.when_full = WhenFull::DropNewest;
         exporter
     }
 
-    /// Makes it one of a provider's.
+    /// Assigns the exporter to a provider.
     pub(super) fn assign(&mut self, provider: ProviderName) {
         self.name = in_provider(Some(provider), self.own_name().to_owned());
         self.provider = Some(provider);
     }
 
-    /// The name among the exporters of its provider.
+    /// Returns the name without the prefix of the provider.
     pub(super) fn own_name(&self) -> &str {
         match self.provider {
             Some(ProviderName::Application) => self.name.strip_prefix(APPLICATION).unwrap_or(&self.name),
@@ -295,18 +298,18 @@ impl Exporter {
         }
     }
 
-    /// Takes over what a file or a variable says.
+    /// Sets a value from a file or a variable.
     pub(super) fn apply(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
         let shown = row.kind.set(self, value, &source);
         self.record(row, source, shown);
     }
 
-    /// Remembers where a value came from, and what to show for it if not the value.
+    /// Records the origin of a value, and the text to show instead of the value, if any.
     pub(super) fn record(&mut self, row: &'static SettingRow, source: SettingSource, shown: Option<String>) {
         self.origins.insert(row, (source, shown));
     }
 
-    /// Keeps the exporter from being started: a setting was asked for, but cannot be used.
+    /// Keeps the exporter from being started, because a requested setting cannot be used.
     pub(super) fn refuse(&mut self, row: &'static SettingRow, source: SettingSource, fault: Fault) {
         self.record(row, source.clone(), None);
         self.refused.push((row, source, fault));
@@ -320,7 +323,7 @@ impl Exporter {
         self.source(row) != SettingSource::Default
     }
 
-    /// Drops what finds no room, unless a file or the environment says otherwise.
+    /// Drops records when the queue is full, unless a file or the environment sets something else.
     #[cfg(feature = "ffi")]
     pub(crate) fn lossy_unless_set(self) -> Self {
         if self.is_set(&LOSSY) { self } else { self.when_full(WhenFull::DropNewest) }
@@ -330,7 +333,7 @@ impl Exporter {
         self.header_sources.get(index).unwrap_or(&SettingSource::Default)
     }
 
-    /// What is wrong with a setting, at the place the value came from or else where the exporter is declared.
+    /// Makes a diagnostic about a setting, at the place of the value, or else at that of the exporter.
     pub(super) fn diagnostic(
         &self,
         severity: DiagnosticSeverity,
@@ -353,19 +356,19 @@ impl Exporter {
         row.in_tracetest.as_ref().filter(|_| is_of_tracetest).map_or(row.key, |spelling| spelling.key)
     }
 
-    /// The exporter in diagnostics: as its file or its program knows it.
+    /// Returns the key of the exporter in diagnostics: its section, or its quoted name.
     pub(super) fn path(&self) -> String {
         self.table
             .as_ref()
             .map_or_else(|| format!("exporter {}", quoted(&self.name)), |table| table.path.clone())
     }
 
-    /// Where the exporter as a whole is described, if that is in a file.
+    /// Returns the place of the exporter's section, if a file describes it.
     pub(super) fn location(&self) -> Option<&Location> {
         self.table.as_ref().and_then(|table| table.location.as_ref())
     }
 
-    /// Chooses how requests travel; the default endpoint goes with it.
+    /// Sets the transport. An endpoint that is not set becomes the default endpoint of the transport.
     pub(super) fn set_transport(&mut self, transport: Transport) {
         if !self.is_set(&ENDPOINT) {
             self.set_endpoint(transport.default_endpoint().to_owned(), None);
@@ -373,7 +376,7 @@ impl Exporter {
         self.connection.transport = transport;
     }
 
-    /// `text` has its secrets put in; `written` is what the file says, if that is something else.
+    /// Sets the endpoint to `text`, in which secrets are expanded; `written` is the text of the file, if it differs.
     pub(super) fn set_endpoint(&mut self, text: String, written: Option<&str>) {
         self.connection.endpoint = text;
         let written = written.unwrap_or(&self.connection.endpoint);

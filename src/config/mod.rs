@@ -1,16 +1,18 @@
-//! Configuration in code, in a file of TOML or YAML, or in environment variables.
+//! Configuration in code, in a TOML or YAML file, or in environment variables.
 //!
-//! [`Config`] with its [`Exporter`]s and a second provider's [`Application`] is what `Telemetry::start` takes; [`Sampler`],
-//! [`SpanLimits`], [`LogLimits`] and the choices of an exporter, from [`Compression`] to [`WhenFull`], are their values. A
-//! configuration that is wrong is a [`ConfigError`] with every [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`]
-//! say what a configuration comes to and who set it. The guide lists
-//! [every setting](crate::guide::configuration) and [every variable](crate::guide::environment).
+//! `Telemetry::start` takes a [`Config`], which contains [`Exporter`]s and optionally a second provider, the
+//! [`Application`]. [`Sampler`], [`SpanLimits`], [`LogLimits`] and the enums from [`Compression`] to [`WhenFull`] are
+//! values of its settings. An invalid configuration is reported as a [`ConfigError`], which contains every
+//! [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`] describe the effective configuration: each value and its
+//! origin. The guide lists [every setting](crate::guide::configuration) and [every
+//! variable](crate::guide::environment).
 //!
-//! In the source, a setting of an exporter is one row beside its default and the builder's method, in
-//! `config/settings/delivery.rs` or `config/settings/connection.rs`; `config/settings/mod.rs` says what remains to be done.
+//! In the source, each setting of an exporter is one row in `config/settings/delivery.rs` or
+//! `config/settings/connection.rs`, next to its default and the builder's method. `config/settings/mod.rs` explains how
+//! to add one.
 
 // code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
-// file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and what is usable without
+// file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and the configuration without
 // variables → env ─────────────────┘                              the broken exporters
 
 pub(crate) mod demand;
@@ -46,7 +48,7 @@ pub use provider::{Application, ProviderName};
 pub use sampler::Sampler;
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
-    BatchSettings, ConnectionSettings, MOST_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
+    BatchSettings, ConnectionSettings, MAX_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
     QueueSettings, RetrySettings, SpoolSettings,
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
@@ -57,18 +59,18 @@ pub(crate) use values::{Level, Signals};
 use self::settings::general::{
     DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
 };
-use self::summary::Few;
+use self::summary::SmallMap;
 use self::values::{endpoint, header, no_proxy, units};
 #[cfg(doc)]
 use crate::ProblemKind;
 use crate::problem::{Problem, ProblemHook};
 use crate::record::IntoValue;
 
-/// Everything that `Telemetry::start` needs to know: who is speaking, and where it goes.
+/// Everything that `Telemetry::start` needs: the description of the program, and its exporters.
 ///
-/// Built in code, read from a file with [`Config::from_file`], or from the environment with [`Config::from_env`]; what
-/// is set in code wins over the file, and the file over the environment. Nothing is checked while it is built: what is
-/// wrong comes out of `Telemetry::start`, all at once. Without an exporter everything is a no-op.
+/// Built in code, read from a file with [`Config::from_file`], or from the environment with [`Config::from_env`]. A
+/// value set in code takes precedence over the file, and the file over the environment. The methods check nothing:
+/// `Telemetry::start` reports all errors at once. Without an exporter, all telemetry is a no-op.
 ///
 /// ```
 /// use standpipe::{Config, Exporter};
@@ -82,26 +84,26 @@ use crate::record::IntoValue;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Config {
-    /// Of all exporters that are not the application's.
+    /// Resource and sampler of all exporters that are not the application's.
     pub(crate) main: ProviderSettings,
     pub(crate) application: ProviderSettings,
-    /// Of both providers.
+    /// Exporters of both providers.
     pub(crate) exporters: Vec<Exporter>,
     pub(crate) span_limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
-    /// The keys of baggage that become attributes.
+    /// Keys of baggage entries that become attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     pub(crate) end: EndSettings,
-    /// Who set what is not of one provider or exporter.
-    sources: Few<&'static GeneralRow, SettingSource>,
+    /// Origins of the settings that do not belong to one provider or exporter.
+    sources: SmallMap<&'static GeneralRow, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
     diagnostics: Vec<Diagnostic>,
 }
 
 impl Config {
-    /// A configuration that exports nothing yet.
+    /// Returns a configuration without exporters.
     pub fn new() -> Self {
         Self::default()
     }
@@ -111,8 +113,8 @@ impl Config {
         self.resource("service.name", name)
     }
 
-    /// Sets the resource attribute `service.name` that is sent if no other is set: not by
-    /// [`service_name`](Self::service_name), whichever is called first, nor by the file or the environment.
+    /// Sets the fallback for the resource attribute `service.name`: it is used if neither
+    /// [`service_name`](Self::service_name), in any order of calls, nor the file or the environment sets a name.
     ///
     /// ```
     /// use standpipe::Config;
@@ -127,19 +129,21 @@ impl Config {
         self
     }
 
-    /// Sets an attribute of the program itself, sent with every request; of a key set twice the last value counts.
+    /// Sets a resource attribute, which describes the program and is sent with every request. A second value for the
+    /// same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.main.set_resource(key, value, SettingSource::Code));
         self
     }
 
-    /// Adds an exporter; each has its own worker, with a queue for each of its signals, and gets every record of its signals and its level.
+    /// Adds an exporter. Each exporter has its own worker and one queue per signal, and receives every record of its
+    /// signals and its level.
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
     }
 
-    /// Changes the exporters that are there: what is set here wins over file and environment.
+    /// Changes each exporter that is already configured. Values set here take precedence over file and environment.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,8 +158,8 @@ impl Config {
         self
     }
 
-    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) gives; the last one
-    /// set counts.
+    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) returns. A second call
+    /// replaces the first provider and its exporters.
     pub fn application(mut self, application: Application) -> Self {
         self.exporters.retain(|exporter| exporter.provider() != Some(ProviderName::Application));
         self.application = application.settings;
@@ -166,15 +170,15 @@ impl Config {
         self
     }
 
-    /// Starts nothing at all, whatever is configured; trace context is still handed on, just as it came.
+    /// Disables the telemetry: no exporter is started. Incoming trace context is still propagated unchanged.
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
         self.set_in_code([&DISABLED]);
         self
     }
 
-    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set. With
-    /// zero nothing is waited for: what is queued is lost and counted.
+    /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set.
+    /// With zero, the drop does not wait: queued records are lost and counted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -197,15 +201,16 @@ impl Config {
         self
     }
 
-    /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through those of the program's
-    /// own provider that send metrics; not unless set.
+    /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through the exporters of the
+    /// program's own provider that send metrics; off unless set.
     pub fn self_observation(mut self, on: bool) -> Self {
         demand::SELF_OBSERVATION.raise();
         self.set_self_observation(on, SettingSource::Code);
         self
     }
 
-    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
+    /// if its parent is recorded.
     ///
     /// ```
     /// use standpipe::{Config, Sampler};
@@ -226,11 +231,12 @@ impl Config {
         self
     }
 
-    /// Gives every span and log record that begins while the current [`Baggage`](crate::Baggage) has one of these keys an
-    /// attribute of that key and value; what the program sets itself replaces it. None unless set.
+    /// Copies baggage to attributes: a span or log record that begins while the current [`Baggage`](crate::Baggage)
+    /// contains one of these keys gets an attribute with that key and value. An attribute set by the program takes
+    /// precedence. No key is copied unless set.
     ///
-    /// Baggage comes from callers: name the keys that are safe to keep. Spans then start on a slower path, as each looks at
-    /// the thread's baggage.
+    /// Other programs send baggage, so list only keys that are safe to keep. With at least one key, spans start on a
+    /// slower path, because each reads the thread's baggage.
     ///
     /// ```
     /// use standpipe::{Baggage, Config};
@@ -246,19 +252,22 @@ impl Config {
         self
     }
 
-    /// Is called with trouble at run time, once per kind, signal and period; the library itself never prints.
+    /// Sets the hook that receives problems at run time, each kind once per signal and minute. The library itself never
+    /// prints. The guide explains [every message](crate::guide::messages).
     ///
-    /// It is called on a thread of the exporter, so it should return soon; with
-    /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) on the thread that
-    /// starts the telemetry. [Without threads](crate::Telemetry::start_manual) it is called on the one that gives the exporter
-    /// time, never while a record is made. The last one set counts.
+    /// The hook runs on a thread of the exporter, so it should return soon. Problems of the kinds
+    /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on
+    /// the thread that starts the telemetry. [Without threads](crate::Telemetry::start_manual), the hook runs in the
+    /// calls that drive the exporter, never while a record is emitted. A second call replaces the hook.
     ///
-    /// What it records for the same telemetry, by a bridge or not, is not enqueued and counted as
-    /// [suppressed](crate::ledger::NotEnqueued::suppressed): one report would lead to the next. It may record for another
-    /// telemetry, where it never waits for room. A [flush](crate::Telemetry::flush) there waits for nothing, and a
-    /// [shutdown](crate::Telemetry::shutdown) only begins. All signals are blocked on this thread, and in a process that the
-    /// hook starts. A hook that owns a handle of the same telemetry is never dropped, nor is the memory of the telemetry, as
-    /// each owns the other. The same holds for the callbacks of metrics.
+    /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted as
+    ///   [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
+    /// - The hook may emit records to another telemetry. It never waits there for room in the queue, its
+    ///   [flush](crate::Telemetry::flush) returns at once, and its [shutdown](crate::Telemetry::shutdown) only begins.
+    /// - All Unix signals are blocked on this thread, and in a process that the hook starts.
+    /// - A hook that owns a handle of the same telemetry forms a reference cycle: neither is ever freed.
+    ///
+    /// The same rules apply to the callbacks of metrics.
     ///
     /// ```
     /// use standpipe::Config;
@@ -271,12 +280,12 @@ impl Config {
         self
     }
 
-    /// The exporters, in the order in which they were added or stand in the file.
+    /// Returns the exporters, in the order in which they were added or appear in the file.
     pub fn exporters(&self) -> &[Exporter] {
         &self.exporters
     }
 
-    /// The settings that are not of one exporter, with their values and where these came from.
+    /// Returns the settings that do not belong to one exporter, with their values and origins.
     pub fn effective(&self) -> Vec<Setting> {
         let mut settings = self.main.effective(["service-name", "resource", "sampler"]);
         if self.exporters.iter().any(|exporter| exporter.provider() == Some(ProviderName::Application)) {
@@ -293,7 +302,7 @@ impl Config {
         settings
     }
 
-    /// Warnings and notes: what was noticed in the file or in the environment and did not stop it.
+    /// Returns the warnings and notes about the file or the environment. Errors are in a [`ConfigError`] instead.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
@@ -313,7 +322,7 @@ impl Config {
         self.sources.get(&row).cloned().unwrap_or_default()
     }
 
-    /// What the exporter shares with all others of its provider.
+    /// Returns the settings that the exporter shares with all others of its provider.
     pub(crate) fn provider(&self, exporter: &Exporter) -> &ProviderSettings {
         match exporter.provider() {
             Some(ProviderName::Application) => &self.application,
@@ -321,7 +330,7 @@ impl Config {
         }
     }
 
-    /// The last word before anything is started: every rule, for values of any source.
+    /// Applies every rule to the values of all origins, before anything is started.
     ///
     /// # Errors
     ///
@@ -331,7 +340,7 @@ impl Config {
     }
 }
 
-/// As [`effective`](Config::effective): no secret is in it.
+/// Shows the [effective](Config::effective) settings, which contain no secret.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Config");

@@ -1,4 +1,5 @@
-//! The document that the readers of TOML and YAML return: a tree of values, syntax errors, and the location of each.
+//! The document that the TOML and YAML parsers return: a tree of values and a list of syntax errors, each with its
+//! place.
 
 use std::ops::Range;
 
@@ -6,21 +7,21 @@ use super::Location;
 use super::error::Diagnostic;
 use super::section::Owner;
 
-/// A document, as far as it could be read.
+/// A parsed document. If it has syntax errors, the tree contains the rest of the text.
 pub(super) struct Document<'d> {
     pub(super) root: Node,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) places: Places<'d>,
 }
 
-/// A mistake in the syntax.
+/// A syntax error, and the section that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) owner: Owner,
     pub(super) diagnostic: Diagnostic,
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     /// Offset of the value in bytes; [`Places`] turns it into line and column.
@@ -30,29 +31,29 @@ pub(super) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Tree {
-    /// Nothing: only YAML can say so.
+    /// Null, which only YAML has.
     Null,
     Bool(bool),
     Integer(Integer),
-    /// As it was written, and what it means.
+    /// A floating-point number, with its text for messages.
     Float {
         written: String,
         value: f64,
     },
     Text(String),
-    /// A date or a time: only TOML knows them.
+    /// A date or a time, which only TOML has. No setting has this type, so the value is not kept.
     Date,
     List(Vec<Node>),
-    /// In the order of the document; no name twice.
+    /// Fields in the order of the document, with distinct names.
     Table(Vec<Field>),
 }
 
 /// A whole number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Integer {
-    /// For messages.
+    /// The text of the number, for messages.
     pub(super) written: String,
-    /// Kept at the ends of its scale if it is beyond them.
+    /// The value, saturated at the bounds of `i128`.
     pub(super) value: i128,
 }
 
@@ -60,18 +61,18 @@ pub(super) struct Integer {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
     pub(super) name: String,
-    /// Where the name stands.
+    /// Offset of the name in bytes.
     pub(super) at: usize,
     pub(super) node: Node,
 }
 
-/// Finds lines and columns in the text of a document. A place is an offset in bytes.
+/// Converts places, which are byte offsets, to lines and columns.
 pub(super) struct Places<'d> {
     file: &'d str,
     text: &'d str,
-    /// In the order of the text; the first is at its start.
+    /// Known positions in ascending order; the first is the start of the text.
     marks: Vec<Mark>,
-    /// Parts of the text with a reported syntax error.
+    /// Ranges of the text in which a syntax error has been reported.
     spoilt: Vec<Range<usize>>,
 }
 
@@ -84,8 +85,8 @@ struct Mark {
 }
 
 impl<'d> Places<'d> {
-    /// Marks every start of a line, and places within long lines, so that no search for a column is long. In YAML, also a
-    /// carriage return alone ends a line.
+    /// Indexes the start of every line, and every 1,024th character of a long line, so that counting a column is cheap.
+    /// In YAML, a lone carriage return ends a line, too.
     pub(super) fn new(file: &'d str, text: &'d str, is_yaml: bool) -> Self {
         const STRIDE: usize = 1_024;
         let mut here = Mark { offset: 0, line: 1, column: 1 };
@@ -112,7 +113,7 @@ impl<'d> Places<'d> {
         Location { file: self.file.to_owned(), line: mark.line, column }
     }
 
-    /// Marks a part whose syntax error has been reported.
+    /// Notes that a syntax error in this range has been reported.
     pub(super) fn spoil(&mut self, part: Range<usize>) {
         self.spoilt.push(part);
     }
@@ -138,12 +139,12 @@ impl Node {
         }
     }
 
-    /// The field of a table; `None` also if this is no table.
+    /// Returns the field of a table; `None` if it is absent or the node is not a table.
     pub(super) fn get(&self, name: &str) -> Option<&Field> {
         self.as_table()?.iter().find(|field| field.name == name)
     }
 
-    /// What it is, for messages.
+    /// Returns the type of the value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match &self.value {
             Tree::Null => "nothing",

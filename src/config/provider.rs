@@ -1,19 +1,21 @@
-//! Settings that all exporters of a provider share: its resource and its sampler.
+//! Settings that all exporters of a provider share: the resource and the sampler.
 
 use std::fmt;
 
 use super::summary::Origins;
-use super::text::shown;
+use super::text::{MASK, is_credential_name, shown};
 use super::{Exporter, Setting, SettingSource};
 use crate::config::sampler::Sampler;
 use crate::record::{IntoValue, Resource, Value};
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 
-/// The second provider of a program: telemetry of the application it runs, apart from its own.
+/// The second provider of a program that runs an application: it keeps the application's telemetry separate from the
+/// program's own.
 ///
-/// It has its own resource, sampler, exporters and queues. Handed to
-/// [`Config::application`](crate::Config::application); files describe it as `server.telemetry.applicationExporter`.
+/// It has its own resource, sampler, exporters and queues. Pass it to
+/// [`Config::application`](crate::Config::application). In files, `server.telemetry.applicationExporter` selects its
+/// exporter.
 ///
 /// ```
 /// use standpipe::{Application, Config, Exporter, Sampler};
@@ -33,7 +35,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// A provider that exports nothing yet.
+    /// Returns a provider without exporters.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,37 +45,40 @@ impl Application {
         self.resource(SERVICE_NAME, name)
     }
 
-    /// Sets an attribute of the application, sent with every request; of a key set twice the last value counts.
+    /// Sets a resource attribute, which describes the application and is sent with every request. A second value for
+    /// the same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
         self
     }
 
-    /// Sets which traces are recorded; by default those that the parent's process records, and all that begin here.
+    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
+    /// if its parent is recorded.
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
     }
 
-    /// Adds an exporter; names need only differ within the provider.
+    /// Adds an exporter. Its name must be distinct within the provider.
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
     }
 }
 
-/// One of the ways out of a program that has two: see [`Exporter::provider`].
+/// One of the two providers of a program: see [`Exporter::provider`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProviderName {
     /// The program's own telemetry.
     Internal,
-    /// That of the application it runs: [`Telemetry::application`](crate::Telemetry::application).
+    /// The telemetry of the application that the program runs:
+    /// [`Telemetry::application`](crate::Telemetry::application).
     Application,
 }
 
 impl ProviderName {
-    /// `internal` or `application`.
+    /// Returns `internal` or `application`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Internal => "internal",
@@ -82,16 +87,16 @@ impl ProviderName {
     }
 }
 
-/// The settings of a provider: what all of its exporters share.
+/// The settings that all exporters of a provider share.
 #[derive(Clone, Default)]
 pub(crate) struct ProviderSettings {
     resource: Resource,
     pub(crate) sampler: Sampler,
-    /// The share of traces in percent as it was given, if it was given so.
+    /// Percentage of traces, if the sampler was set as a percentage.
     sampling: Option<f64>,
-    /// The name of the service if no other is set, in code, in a file or in the environment.
+    /// Service name that is used if code, file and environment set none.
     pub(super) default_name: Option<String>,
-    /// How each attribute of the resource got its value.
+    /// Origin of each attribute of the resource.
     origins: Origins<String>,
     pub(super) sampler_source: SettingSource,
 }
@@ -102,20 +107,20 @@ impl ProviderSettings {
         self.origins.insert(key.to_owned(), (source, None));
     }
 
-    /// For an attribute that is set, with something in it that is not to be shown: `written` is.
+    /// Shows `written` instead of the value of an attribute, because the value contains an expanded secret.
     pub(super) fn show_as_written(&mut self, key: &str, written: &str) {
         let source = self.resource_source(key);
         self.origins.insert(key.to_owned(), (source, Some(written.to_owned())));
     }
 
-    /// Sets an attribute that is not set yet.
+    /// Sets an attribute unless it is already set.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
         if self.resource_source(key) == SettingSource::Default {
             self.set_resource(key, Value::Str(value), source);
         }
     }
 
-    /// `written` is what to show, if something was put into the name that is not to be shown.
+    /// Sets the service name; `written` is the text to show if the name contains an expanded secret.
     pub(super) fn set_service_name(&mut self, name: &str, written: Option<&str>, source: SettingSource) {
         self.set_resource(SERVICE_NAME, Value::Str(name), source);
         if let Some(written) = written {
@@ -123,7 +128,7 @@ impl ProviderSettings {
         }
     }
 
-    /// Whether the service has a name that is not made up.
+    /// Returns whether a service name is configured, so that none has to be derived from the program's file.
     pub(crate) fn is_named(&self) -> bool {
         self.has_own_name() || self.default_name.as_ref().is_some_and(|name| !name.is_empty())
     }
@@ -132,7 +137,7 @@ impl ProviderSettings {
         self.resource.get_str(SERVICE_NAME).is_some_and(|name| !name.is_empty())
     }
 
-    /// As it is sent.
+    /// Returns the resource that is sent, including defaults.
     pub(crate) fn complete_resource(&self) -> Resource {
         let mut resource = self.resource.clone();
         if let Some(name) = self.default_name.as_ref().filter(|_| !self.has_own_name()) {
@@ -141,7 +146,7 @@ impl ProviderSettings {
         resource.with_defaults()
     }
 
-    /// `sampling` is the share in percent, if that is how it was said.
+    /// Sets the sampler; `sampling` is the percentage of traces, if it was set as one.
     pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: SettingSource) {
         self.sampler = sampler;
         self.sampling = sampling;
@@ -152,7 +157,7 @@ impl ProviderSettings {
         self.origins.source(&key.to_owned())
     }
 
-    /// As it will be sent, or as it is written if something was put in.
+    /// Returns the service name for display: the text of the file if the name contains an expanded secret.
     pub(crate) fn shown_service_name(&self) -> String {
         if let Some(written) = self.origins.shown(&SERVICE_NAME.to_owned()) {
             return shown(written).into_owned();
@@ -160,20 +165,23 @@ impl ProviderSettings {
         shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
     }
 
-    /// The share of traces that begin here and are kept, in percent.
+    /// Returns the percentage of traces that begin here and are recorded.
     pub(super) fn sampling(&self) -> f64 {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Name, other attributes and sampler, under these keys. Attributes of different sources are apart.
+    /// Returns service name, other attributes and sampler under these keys, with one entry for the attributes of each
+    /// origin.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
+        // The fallback name can only be set in code.
         let source = if has_default { SettingSource::Code } else { self.resource_source(SERVICE_NAME) };
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
             let value = self.origins.shown(&key.to_owned()).unwrap_or(&value);
-            let (source, attribute) = (self.resource_source(key), format!("{}={}", shown(key), shown(value)));
+            let value = if is_credential_name(key) { MASK.into() } else { shown(value) };
+            let (source, attribute) = (self.resource_source(key), format!("{}={value}", shown(key)));
             match others.iter_mut().find(|(known, _)| *known == source) {
                 Some((_, attributes)) => attributes.push(attribute),
                 None => others.push((source, vec![attribute])),
@@ -187,7 +195,7 @@ impl ProviderSettings {
     }
 }
 
-/// As [`effective`](ProviderSettings::effective): no secret is in it.
+/// Shows the [effective](ProviderSettings::effective) settings, which contain no secret.
 impl fmt::Debug for ProviderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ProviderSettings");

@@ -1,17 +1,17 @@
-//! Pure: whether a trace is kept.
+//! Samplers: decide which traces are recorded. Pure functions of the trace id and the parent.
 
 use std::fmt;
 
 use crate::record::TraceId;
 
-/// Every trace: one more than what is left of an id that is asked for its share.
+/// Upper bound of [`share`], which yields 63 bits of a trace id: a ratio of 1.
 const ALL: u64 = 1 << 63;
 
-/// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler); by default a span is
-/// recorded if its parent is, and so is every span without a parent.
+/// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler). By default, a span is
+/// recorded if its parent is recorded or if it has no parent.
 ///
-/// A span that is not recorded is not sent and not counted, but it still hands on its context, which says so to
-/// other threads and processes.
+/// A span that is not recorded is neither sent nor counted. It still propagates its context, which tells other threads
+/// and processes that the trace is not recorded.
 ///
 /// ```
 /// use standpipe::{Config, Sampler};
@@ -32,7 +32,7 @@ pub struct Sampler {
 enum Rule {
     AlwaysOn,
     AlwaysOff,
-    /// `below` is the ratio as a share of [`ALL`].
+    /// Records traces whose position is below this share of [`ALL`].
     TraceIdRatio {
         ratio: f64,
         below: u64,
@@ -50,25 +50,26 @@ impl Sampler {
         Self { rule: Rule::AlwaysOff, asks_parent: false }
     }
 
-    /// Records this share of all traces: 0.01 is one in a hundred; 1 and more all, 0, less and NaN none.
+    /// Records this share of all traces: 0.01 is one in a hundred. A ratio of 1 or more records all traces; 0, a
+    /// negative ratio and NaN record none.
     ///
-    /// The trace id decides, by the same sum as in OpenTelemetry's SDK for Go: all programs with the same ratio
-    /// keep the same traces.
+    /// The decision depends only on the trace id, by the same formula as in OpenTelemetry's SDK for Go, so all programs
+    /// with the same ratio record the same traces.
     pub fn trace_id_ratio(ratio: f64) -> Self {
-        // NaN is not above 0
+        // The comparison is false for NaN, which therefore records nothing.
         let ratio = if ratio > 0.0 { ratio.min(1.0) } else { 0.0 };
         let below = (ratio * ALL as f64) as u64;
         Self { rule: Rule::TraceIdRatio { ratio, below }, asks_parent: false }
     }
 
-    /// Records a span if its parent is recorded, in this process or another; asked itself only for spans without
-    /// a parent.
+    /// Returns a sampler that records a span if its parent is recorded, in this process or another. `self` decides
+    /// about spans without a parent.
     #[must_use]
     pub const fn parent_based(self) -> Self {
         Self { asks_parent: true, ..self }
     }
 
-    /// Whether a span is recorded: one of this trace, below a parent that is or is not, or without one.
+    /// Returns whether a span of this trace is recorded; `parent_sampled` is `None` for a span without a parent.
     #[inline]
     pub(crate) fn keeps(&self, trace_id: TraceId, parent_sampled: Option<bool>) -> bool {
         match (parent_sampled, self.rule) {
@@ -79,12 +80,12 @@ impl Sampler {
         }
     }
 
-    /// Whether no span is ever recorded, whatever its parent.
+    /// Returns whether no span is ever recorded, independent of its parent.
     pub(crate) fn keeps_nothing(&self) -> bool {
         !self.asks_parent && self.rule == Rule::AlwaysOff
     }
 
-    /// The share of traces without a parent that are recorded, in percent.
+    /// Returns the percentage of traces without a parent that are recorded.
     pub(crate) fn percent(&self) -> f64 {
         match self.rule {
             Rule::AlwaysOn => 100.0,
@@ -93,12 +94,12 @@ impl Sampler {
         }
     }
 
-    /// Whether nothing below an unsampled parent is recorded, whatever its trace.
+    /// Returns whether no child of an unrecorded parent is recorded, independent of its trace id.
     pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOff
     }
 
-    /// Whether everything below a sampled parent is recorded, whatever its trace.
+    /// Returns whether every child of a recorded parent is recorded, independent of its trace id.
     pub(crate) fn keeps_all_below_sampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOn
     }
@@ -110,7 +111,7 @@ impl Default for Sampler {
     }
 }
 
-/// OpenTelemetry's names, with the ratio behind them.
+/// Writes OpenTelemetry's name of the sampler, followed by the ratio.
 impl fmt::Display for Sampler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.asks_parent {
@@ -124,7 +125,7 @@ impl fmt::Display for Sampler {
     }
 }
 
-/// Where a trace stands among [`ALL`]: the 63 bits above the last one of its id.
+/// Returns the number, below [`ALL`], that decides about a trace: the last 64 bits of its id without the lowest one.
 fn share(TraceId(id): TraceId) -> u64 {
     let low = [id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15]];
     u64::from_be_bytes(low) >> 1
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_ratio_keeps_what_is_below_its_border_and_not_the_border() {
-        // borders as the SDK for Go has them: ratio · 2⁶³, cut off; the id's last bit has no say
+        // Bounds as in the SDK for Go: ratio · 2⁶³, rounded down. The lowest bit of the id is ignored.
         for (ratio, border) in [
             (0.5, 1 << 62),
             (0.25, 1 << 61),

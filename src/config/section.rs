@@ -8,35 +8,35 @@ use super::settings::rows;
 use super::text::dotted;
 use crate::record::Signal;
 
-/// The keys of a tracer that decide whether there is an exporter at all, and of what.
+/// Keys of a tracer that decide whether it becomes an exporter, and for which signals.
 pub(super) const TYPE: &str = "type";
 pub(super) const ENABLE: &str = "enable";
-/// The name under which a table `enable` is handed on that stands beside a key of that name.
+/// Name under which the parser stores a table `enable` if the section also has a key `enable`.
 pub(super) const ENABLE_TABLE: &str = "enable.";
 pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
 pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
 pub(super) const TELEMETRY: &str = "telemetry";
-/// Where exporters are described by their names, and where some of them are chosen.
+/// The section that describes exporters by name, and the one that selects among them.
 pub(super) const EXPORTERS: [&str; 2] = [TELEMETRY, "exporters"];
 pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 
-/// What the path of every section begins with.
+/// First parts of the paths of all sections.
 pub(super) const FIRST_NAMES: [&str; 4] = ["tracer", METRICS[0], EXPORTERS[0], SERVER[0]];
 
-/// The keys of `server.telemetry`, and the provider that each of them describes.
+/// Keys of `server.telemetry`, and the provider for which each of them selects an exporter.
 pub(super) const CHOICES: [(&str, ProviderName); 2] =
     [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
-/// The keys of `telemetry` that are about the program itself.
-pub(super) const OF_PROGRAM: [&str; 3] = ["service-name", "resource", "sampling"];
+/// Keys of `telemetry` that describe the program.
+pub(super) const PROGRAM_KEYS: [&str; 3] = ["service-name", "resource", "sampling"];
 
-/// The keys of `telemetry.exporters.<name>` that are its provider's.
-pub(super) const OF_PROVIDER: [&str; 2] = ["serviceName", "sampling"];
+/// Keys of `telemetry.exporters.<name>` that belong to the provider.
+pub(super) const PROVIDER_KEYS: [&str; 2] = ["serviceName", "sampling"];
 
-const OF_TRACERS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
+const TRACER_KEYS: [&str; 4] = [TYPE, ENABLE, ENABLE_LOGS, ENABLE_SPANS];
 
-/// Keys that people expect and no file has, and the advice on them.
+/// Keys that do not exist but are often expected, and the advice for them.
 const EXPECTED: [(&str, &str); 9] = [
     (
         "service-name service.name servicename service",
@@ -51,7 +51,7 @@ const EXPECTED: [(&str, &str); 9] = [
     ("ca certificate ca-cert", "did you mean \"ca-file\"?"),
     ("gzip", "write compression = \"gzip\""),
 ];
-const EXPECTED_OF_TRACERS: [(&str, &str); 3] = [
+const EXPECTED_IN_TRACERS: [(&str, &str); 3] = [
     ("enable.logs enable.log logs log-exporter", "did you mean \"enable.log-exporter\"?"),
     ("enable.spans enable.traces spans traces span-exporter", "did you mean \"enable.span-exporter\"?"),
     ("enabled", "did you mean \"enable\"?"),
@@ -66,27 +66,27 @@ pub(super) enum Section {
     Metrics,
     /// `telemetry.exporters.<name>`: an exporter of a provider, if one chooses it.
     Exporter(String),
-    /// `server.telemetry`, which chooses: all providers.
+    /// `server.telemetry`, which selects the exporters of all providers.
     Server,
 }
 
-/// Whose setting a place in a document belongs to.
+/// The section to which a place in a document belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Owner {
     Section(Section),
-    /// Nobody here.
+    /// A section of another program.
     Other,
-    /// It could be anybody's.
+    /// Possibly any section.
     Unknown,
 }
 
 impl Owner {
-    /// Whom a mistake concerns that stands at a path.
+    /// Returns the section that a syntax error at this path concerns.
     pub(super) fn of(path: &[&str]) -> Self {
         match (Section::at(path), path.first().copied()) {
             (Some(section), _) => Self::Section(section),
             (None, Some("tracer") | None) => Self::Unknown,
-            // all of `metrics`, of which only one table is ours
+            // The error concerns all of `metrics`, of which only `open-telemetry` is read.
             (None, Some("metrics")) if path.len() == 1 => Self::Section(Section::Metrics),
             (None, Some("telemetry")) => Self::Section(Section::Server),
             (None, Some("server")) if path.len() == 1 => Self::Section(Section::Server),
@@ -96,7 +96,7 @@ impl Owner {
 }
 
 impl Section {
-    /// The section that a path leads into.
+    /// Returns the section that contains a path.
     pub(super) fn at(path: &[&str]) -> Option<Self> {
         match *path {
             ["tracer", id, ..] => Some(Self::Tracer(id.to_owned())),
@@ -118,7 +118,7 @@ impl Section {
         }
     }
 
-    /// The exporter in problems and in the ledger.
+    /// Returns the name of the exporter in problems and in the ledger.
     pub(super) fn exporter_id(&self) -> String {
         match self {
             Self::Tracer(id) | Self::Exporter(id) => id.clone(),
@@ -126,7 +126,7 @@ impl Section {
         }
     }
 
-    /// What to write instead of something that is no table.
+    /// Returns the advice for a value that should be a table.
     pub(super) fn example(&self) -> &'static str {
         match self {
             Self::Tracer(_) => "write a table like [tracer.otel]",
@@ -161,7 +161,7 @@ impl Section {
         matches!(self, Self::Exporter(_))
     }
 
-    /// What to do about a key that only another section has.
+    /// Returns the advice for a key that exists only in another section.
     pub(super) fn advice_on_misplaced(&self, name: &str) -> &'static str {
         match (self, name) {
             (Self::Tracer(_), "signals") => "write enable.span-exporter and enable.log-exporter",
@@ -171,10 +171,10 @@ impl Section {
         }
     }
 
-    /// Returns the advice on a key that people expect and no file has, or has under another name.
+    /// Returns the advice for a key that does not exist but is often expected.
     pub(super) fn advice_on_expected(&self, name: &str) -> Option<&'static str> {
         let name = name.replace('_', "-").to_ascii_lowercase();
-        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_OF_TRACERS[..] } else { &[] };
+        let of_tracers = if matches!(self, Self::Tracer(_)) { &EXPECTED_IN_TRACERS[..] } else { &[] };
         let known = of_tracers.iter().chain(&EXPECTED);
         known
             .copied()
@@ -197,30 +197,30 @@ impl Section {
 
     fn switches(&self) -> &'static [&'static str] {
         match self {
-            Self::Tracer(_) => &OF_TRACERS,
+            Self::Tracer(_) => &TRACER_KEYS,
             Self::Metrics => std::slice::from_ref(&SELF_OBSERVATION.key),
-            Self::Exporter(_) => &OF_PROVIDER,
+            Self::Exporter(_) => &PROVIDER_KEYS,
             Self::Server => &[],
         }
     }
 }
 
-/// Whether some section has a key of this name, or code has.
+/// Returns whether any section, or code, has a setting of this name.
 pub(super) fn is_known_somewhere(name: &str) -> bool {
     let is_setting = rows().any(|row| row.key == name);
-    is_setting || OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key
+    is_setting || TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key
 }
 
-/// Whether the value of a key is no secret.
+/// Returns whether the values of a key are not secrets.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
         let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.key.rsplit('.').next());
         row.key == name || in_tracetest == Some(name)
     };
     let mut rows = rows().filter(|row| row.is_in_tables && !matches!(row.kind, Kind::Headers));
-    let is_switch = OF_TRACERS.contains(&name) || name == SELF_OBSERVATION.key;
-    let is_of_tracetest = OF_PROVIDER.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
-    is_switch || is_of_tracetest || OF_PROGRAM.contains(&name) || rows.any(is_of)
+    let is_switch = TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key;
+    let is_of_tracetest = PROVIDER_KEYS.contains(&name) || CHOICES.iter().any(|(choice, _)| *choice == name);
+    is_switch || is_of_tracetest || PROGRAM_KEYS.contains(&name) || rows.any(is_of)
 }
 
 #[cfg(test)]

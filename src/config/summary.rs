@@ -1,5 +1,5 @@
-//! The effective configuration: each setting with its value and its source, and each exporter in a form that programs can
-//! read.
+//! The effective configuration: each setting with its value and its origin, and a machine-readable summary of each
+//! exporter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,27 +9,27 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::settings::kind::SettingValue;
 use super::settings::{SettingRow, SummaryField, rows};
-use super::{Config, Exporter, Location, ProviderName, header, section};
+use super::{Config, Exporter, Location, ProviderName, header, section, text};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::record::Signal;
 
-/// Where the value of a [`Setting`] came from.
+/// The origin of the value of a [`Setting`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SettingSource {
-    /// It was not set.
+    /// The default: no value was set.
     #[default]
     Default,
     /// An environment variable of this name set it.
     Environment(String),
     /// The program set it with a method of [`Exporter`](crate::Exporter) or [`Config`](crate::Config).
     Code,
-    /// A configuration file set it; the place is that of the value.
+    /// A configuration file set it, at this place.
     File(Location),
 }
 
 impl SettingSource {
-    /// The place in a file, if it came from one.
+    /// Returns the place in the file, if a file set the value.
     pub fn location(&self) -> Option<&Location> {
         match self {
             SettingSource::File(location) => Some(location),
@@ -49,7 +49,7 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// One setting as it will be used; from [`Exporter::effective`](crate::Exporter::effective) or
+/// One effective setting. Returned by [`Exporter::effective`](crate::Exporter::effective) and
 /// [`Config::effective`](crate::Config::effective).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,17 +58,19 @@ pub struct Setting {
     pub key: &'static str,
     /// The value as a file would spell it; secrets are `***`.
     pub value: String,
-    /// Who set it.
+    /// The origin of the value.
     pub source: SettingSource,
 }
 
 impl Setting {
-    /// Whether a line of a file may be shown that sets this key: what is not known, and headers, may hold a secret.
-    pub fn is_harmless(key: &str) -> bool {
-        section::is_harmless(key)
+    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may
+    /// only be a number, a short word or an address without a path. Headers are not known here: their values are never
+    /// shown.
+    pub fn is_harmless(key: &str, value: &str) -> bool {
+        text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
 
-    /// `value` may hold no secret; what could disturb a terminal is escaped.
+    /// Makes a setting from a value without secrets, whose control characters are escaped.
     pub(super) fn new(key: &'static str, value: &str, source: SettingSource) -> Self {
         Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
     }
@@ -80,32 +82,31 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What one exporter will do, without its secrets; from [`Config::summaries`]. This is what
-/// `standpipe check --json` prints.
+/// The effective settings of one exporter, without secrets. Returned by [`Config::summaries`] and printed by
+/// `standpipe check --json`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ExporterSummary {
-    /// The exporter's name, without that of its provider.
+    /// The exporter's name, without the prefix of its provider.
     pub id: String,
-    /// What is sent: of `traces`, `logs` and `metrics`.
+    /// The signals that are sent: `traces`, `logs`, `metrics`.
     pub signals: Vec<&'static str>,
     /// `http`, `grpc` or `console`.
     pub transport: &'static str,
-    /// Where each signal goes: the full URL that is posted to, or scheme, host and port for gRPC. A query, where
-    /// people put keys, is `***`. What is printed goes to `stdout`.
+    /// The destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the console.
+    /// The query of a URL is `***`, because it often contains a key.
     pub endpoints: BTreeMap<&'static str, String>,
     /// Whether the connection is encrypted and the server's certificate verified.
     pub tls: bool,
     /// The names of the headers, in lower case; `***` for one that looks like a value.
     pub headers: Vec<String>,
-    /// The other settings that programs ask for, such as `timeout_ms`, in the order in which they are printed; see
-    /// [`setting`](Self::setting).
+    /// Further settings, such as `timeout_ms`, in the order in which they are printed; see [`setting`](Self::setting).
     pub settings: Vec<(&'static str, SummaryValue)>,
-    /// The resource attribute `service.name`; as the file spells it where `%{…}%` is in it.
+    /// The resource attribute `service.name`, with references such as `%{env:NAME}%` not expanded.
     pub service_name: String,
-    /// The share of traces that begin here and are recorded, in percent.
+    /// The percentage of traces that begin here and are recorded.
     pub sampling: f64,
-    /// `internal` or `application` where a file tells the two apart.
+    /// `internal` or `application`, if the program has two providers.
     pub route: Option<&'static str>,
 }
 
@@ -137,12 +138,14 @@ impl ExporterSummary {
     }
 }
 
-// By hand, as in the ledger: what derives it would be a third of the crates that a program is built from.
-/// The settings are among the other fields.
+// Written by hand, as for the ledger: serde's derive macro would add a third to the crates that a program is built
+// from.
+/// Writes the settings as fields of the same object as the other fields.
 impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { id, signals, transport, endpoints, tls, headers, settings, service_name, sampling, route } =
             self;
+        // A map, because the number of settings varies.
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", id)?;
         map.serialize_entry("signals", signals)?;
@@ -164,13 +167,13 @@ impl Serialize for ExporterSummary {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SummaryValue {
-    /// It makes no difference to what the exporter sends, or there is no limit.
+    /// The setting does not affect the exporter, or there is no limit.
     Null,
-    /// Whether it is so.
+    /// A switch.
     Bool(bool),
     /// Milliseconds, bytes or records.
     Number(u64),
-    /// As a file would spell it; secrets are `***`.
+    /// The text that a file would contain; secrets are `***`.
     Text(String),
 }
 
@@ -186,7 +189,7 @@ impl Serialize for SummaryValue {
 }
 
 impl Config {
-    /// What each exporter will do, in the order of [`exporters`](Self::exporters).
+    /// Returns a summary of each exporter, in the order of [`exporters`](Self::exporters).
     pub fn summaries(&self) -> Vec<ExporterSummary> {
         self.exporters.iter().map(|exporter| self.summary(exporter)).collect()
     }
@@ -210,7 +213,7 @@ impl Config {
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
-            // the form is fixed: what is of metrics alone comes last
+            // The order of the JSON fields is part of the format: those of metrics alone come last.
             settings: others.into_iter().chain(of_metrics).map(value).collect(),
             service_name: provider.shown_service_name(),
             sampling: provider.sampling(),
@@ -223,19 +226,18 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A map of a few entries, such as the sources of settings.
+/// A map of a few entries, such as the origins of settings.
 ///
-/// Looks at one entry after the other: for a handful that is fast enough, and it costs a program far less code than a
-/// tree or a table of hashes.
+/// Searches linearly. This is fast enough for a handful of entries and needs far less code than a tree or a hash table.
 #[derive(Debug, Clone)]
-pub(super) struct Few<K, V>(Vec<(K, V)>);
+pub(super) struct SmallMap<K, V>(Vec<(K, V)>);
 
-impl<K: PartialEq, V> Few<K, V> {
+impl<K: PartialEq, V> SmallMap<K, V> {
     pub(super) fn get(&self, key: &K) -> Option<&V> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
-    /// Sets the value of a key, in the place of an earlier one.
+    /// Sets the value of a key and replaces an earlier one.
     pub(super) fn insert(&mut self, key: K, value: V) {
         match self.0.iter_mut().find(|(known, _)| *known == key) {
             Some((_, old)) => *old = value,
@@ -253,14 +255,14 @@ impl<K: PartialEq, V> Few<K, V> {
     }
 }
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-/// The source of each setting, and the text to show instead of its value, such as the path it was read from.
-pub(super) type Origins<K> = Few<K, (SettingSource, Option<String>)>;
+/// The origin of each setting, and the text to show instead of its value, such as the path of a file.
+pub(super) type Origins<K> = SmallMap<K, (SettingSource, Option<String>)>;
 
 impl<K: PartialEq> Origins<K> {
     pub(super) fn source(&self, key: &K) -> SettingSource {
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn of_a_key_that_comes_twice_the_last_value_counts_in_the_place_of_the_first() {
-        let mut few = Few::default();
+        let mut few = SmallMap::default();
         for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
             few.insert(key, value);
         }

@@ -1,76 +1,168 @@
-//! Keys and values in messages: shortened, without text that may be a secret, and with the word that was probably meant.
+//! Keys and values in messages: which of them may be shown, and the word that was probably meant.
 //!
-//! A value may be as long as a file and be judged once for every exporter, so only its beginning is looked at.
+//! # What may be shown
+//!
+//! A secret can be in any place of a file or a variable, because people paste it into the wrong one. All messages, and
+//! the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one
+//! short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a token. A
+//! number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318` are
+//! shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in their
+//! place, and [`dotted`] `***`.
+//!
+//! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
+//! masks it only if it names a credential.
+//!
+//! A value may be as long as a file and be judged once for every exporter, so only its beginning is inspected.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Stands for what is not shown.
-pub(super) const MASK: &str = "***";
-/// What begins every block of PEM.
-const PEM: &[u8] = b"-----BEGIN";
-/// Characters of a value that are shown.
-const LONGEST: usize = 60;
-/// Bytes of a value that are looked at one by one …
-const LOOKED_AT: usize = 100;
-/// … and those that are searched for a line break, which takes far less.
-const SEARCHED: usize = 4 << 10;
-/// Shorter names are hardly tokens.
-const MIN_TOKEN_LENGTH: usize = 24;
+use super::values::header;
 
-/// A path as it would be written in a file, with endless parts cut, and without those that are no known key.
+/// Stands for text that is not shown.
+pub(super) const MASK: &str = "***";
+/// The first bytes of every PEM block.
+const PEM: &[u8] = b"-----BEGIN";
+/// Longest text that is shown, in characters.
+const MAX_SHOWN: usize = 60;
+/// Number of bytes that are searched for the start of PEM and for the character classes of a token.
+const MAX_INSPECTED: usize = 100;
+/// Number of bytes that are searched for a line break. A search for a single byte is far cheaper per byte.
+const MAX_SEARCHED: usize = 4 << 10;
+/// Shortest text that is taken for a token.
+const MIN_TOKEN_LENGTH: usize = 24;
+/// Longest number with its unit, such as `16 MiB`, in bytes.
+const MAX_MEASURE: usize = 12;
+/// Parts of words that announce a credential, separated by spaces.
+const CREDENTIALS: &str = "passw pwd secret token credential bearer authorization apikey api-key api_key";
+/// Further parts of words under which an unknown key may hold a credential.
+const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
+
+/// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
+pub(super) fn is_showable(text: &str) -> bool {
+    // A reference such as `%{env:NAME}%` only names a secret.
+    let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
+    let is_word = || text.chars().all(|c| c.is_alphanumeric() || signs.contains(c)) && !has_token(text);
+    text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
+}
+
+/// Returns whether a text is a number with or without a unit, such as `5`, `16 MiB` or `1h 30m`.
+fn is_measure(text: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let is_unit = |word: &str| word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '%');
+    let is_number = |word: &str| word.starts_with(is_digit) && is_unit(word.trim_start_matches(is_digit));
+    text.len() <= MAX_MEASURE
+        && match text.split_once(' ') {
+            None => is_number(text),
+            Some((number, unit)) if number.chars().all(is_digit) => is_unit(unit),
+            Some((first, second)) => is_number(first) && is_number(second),
+        }
+}
+
+/// Returns whether a value is harmless whatever its key means: a number, a size, a time, a short word in lower case or
+/// an address without a path, under a name that does not announce a credential.
+pub(super) fn is_plain(key: &str, value: &str) -> bool {
+    let host = value.trim_start_matches("https://").trim_start_matches("http://");
+    let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
+    let is_word = host.len() <= 20 && host.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '-' | '.'));
+    let is_suspect = has_any(key, CREDENTIALS) || has_any(key, SUSPECT);
+    !value.is_empty() && !is_suspect && (is_measure(value) || is_word)
+}
+
+/// Returns whether a word is a token, or a path or an address in which a token is one of the parts.
+fn has_token(word: &str) -> bool {
+    // Base 64 has slashes, too, but neither a dot nor a slash at its start.
+    let is_path = word.starts_with(['/', '%']) || word.contains('.') || word.contains("://");
+    if is_path { word.split(['/', '.', ':', '}']).any(is_token) } else { is_token(word) }
+}
+
+/// Returns a path of keys as a file would spell it. Parts that may not be shown, and all below the name of a header,
+/// are masked.
 pub(super) fn dotted(path: &[&str]) -> String {
-    let shown = |part: &&str| match is_pem(part) || is_token(part) {
-        true => MASK.to_owned(),
-        false => encode(&shortened(part)),
+    // The first two parts name the section, which may be called so.
+    let headers = path.iter().skip(2).position(|part| *part == "headers").map_or(path.len(), |at| at + 2);
+    let is_shown = |index: usize, part: &str| match index.checked_sub(headers) {
+        None | Some(0) => is_showable(part),
+        Some(below) => below == 1 && header::is_like_a_name(part),
     };
-    let parts: Vec<String> = path.iter().map(shown).collect();
+    let shown = |(at, part): (usize, &&str)| if is_shown(at, part) { encode(part) } else { MASK.to_owned() };
+    let parts: Vec<String> = path.iter().enumerate().map(shown).collect();
     parts.join(".")
 }
 
-/// Text for a message: what is very long does not help.
+/// Returns the beginning of a number or an address, with an ellipsis if there is more.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),
     }
 }
 
-/// A value in quotes, or what it is if it must not be shown; never one that may be a secret.
+/// Returns a value for a message: in quotes, or described if it may not be shown.
 pub(super) fn quoted(text: &str) -> String {
-    unshown(text).map_or_else(|| format!("{:?}", shortened(text)), str::to_owned)
+    match unshown(text) {
+        Some(description) => description.to_owned(),
+        None if has_user_info(text) => "a URL with user info".to_owned(),
+        None if is_showable(text) => format!("{text:?}"),
+        None => format!("{MASK} ({} characters)", text.chars().count()),
+    }
 }
 
-/// A value as a setting, or a mask.
+/// Returns an accepted value for the list of settings, or a mask if it names a credential.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
-    if unshown(text).is_some() { MASK.into() } else { shortened(text) }
+    let is_secret = unshown(text).is_some() || has_user_info(text) || has_credential(text);
+    if is_secret { MASK.into() } else { shortened(text) }
 }
 
-/// What a value is that must not be shown: keys and certificates are injected where their paths belong. `None` for all
-/// others.
+fn has_user_info(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'))
+}
+
+/// Returns whether a text has the name of a credential with a separator behind it: `password=…`, `Bearer …`.
+fn has_credential(text: &str) -> bool {
+    let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
+    CREDENTIALS.split(' ').any(|word| {
+        let mut rests = beginning.split(word).skip(1);
+        rests.any(|rest| rest.trim_start_matches(char::is_alphanumeric).starts_with(['=', ':', ' ']))
+    })
+}
+
+/// Returns whether a name announces a credential, such as `db.password`.
+pub(super) fn is_credential_name(name: &str) -> bool {
+    has_any(name, CREDENTIALS)
+}
+
+/// Returns whether a name contains one of these words, in any case.
+fn has_any(name: &str, words: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    words.split(' ').any(|word| name.contains(word))
+}
+
+/// Returns a description of a text that is recognized as one that must not be shown: people put keys and certificates
+/// where their paths belong. `None` for any other text.
 pub(super) fn unshown(text: &str) -> Option<&'static str> {
     if is_pem(text) {
         return Some("PEM text");
     }
-    let searched = &text.as_bytes()[..text.len().min(SEARCHED)];
+    let searched = &text.as_bytes()[..text.len().min(MAX_SEARCHED)];
     if searched.contains(&b'\n') || searched.contains(&b'\r') {
         return Some("a text of several lines");
     }
-    // the base 64 of DER, whose first byte is that of a sequence
-    let is_der = text.starts_with('M') && text.len() >= LONGEST;
+    // The base 64 of DER begins with M: the first byte is the tag of a sequence.
+    let is_der = text.starts_with('M') && text.len() >= MAX_SHOWN;
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b' ');
-    (is_der && searched[..LONGEST].iter().all(is_base64)).then_some("base 64")
+    (is_der && searched[..MAX_SHOWN].iter().all(is_base64)).then_some("base 64")
 }
 
 fn is_pem(text: &str) -> bool {
-    let beginning = &text.as_bytes()[..text.len().min(LOOKED_AT)];
-    // a dash is found much faster than it could be compared at every place
+    let beginning = &text.as_bytes()[..text.len().min(MAX_INSPECTED)];
+    // The search for a single byte is fast, and most texts have no dash.
     beginning.contains(&PEM[0]) && beginning.windows(PEM.len()).any(|window| window == PEM)
 }
 
-/// Whether a name is more likely a token that stands where a name belongs.
+/// Returns whether a name is more likely a token: long, with letters of both cases, and digits or signs of base 64.
 pub(super) fn is_token(name: &str) -> bool {
-    let has = |kind: fn(&u8) -> bool| name.bytes().take(LOOKED_AT).any(|byte| kind(&byte));
+    let has = |kind: fn(&u8) -> bool| name.bytes().take(MAX_INSPECTED).any(|byte| kind(&byte));
     name.len() >= MIN_TOKEN_LENGTH
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
@@ -78,7 +170,7 @@ pub(super) fn is_token(name: &str) -> bool {
         && !has(|byte| *byte == b' ')
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins words to `a`, `a or b` or `a, b or c`.
 pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {
@@ -87,17 +179,17 @@ pub(super) fn listed(words: &[impl AsRef<str>], last_joint: &str) -> String {
     }
 }
 
-/// A part of a key as it has to be written: quoted only if it must be.
+/// Returns a part of a key as TOML spells it: quoted only if necessary.
 pub(super) fn encode(part: &str) -> String {
     if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quote(part) }
 }
 
-/// Returns whether a character can stand in a key or a host name without quotes.
+/// Returns whether a key needs no quotes for this character. Labels of host names have the same characters.
 pub(super) fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Any text as a TOML basic string.
+/// Returns a text as a TOML basic string.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -112,7 +204,7 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// A value that only leaves the program in a request: `Debug` writes `***`.
+/// A value that is sent in requests but never shown: `Debug` writes `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -121,7 +213,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text, for the code that sends or checks it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -133,26 +225,29 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Words longer than this are not compared: no known one is, and the comparison is quadratic.
+/// Longest word that is compared with known words, because the comparison takes quadratic time. All known words are
+/// shorter.
 const MAX_WORD_LENGTH: usize = 64;
 
-/// Advice for an unknown word, if a person could have meant a known one.
+/// Returns the advice for an unknown word, if a known word is similar.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
     nearest(word, known).map(|meant| format!("did you mean {meant:?}?"))
 }
 
-/// The nearest of the known words, if a person could have meant it.
+/// Returns the most similar known word, if it is similar enough to be the intended one.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    // a third of the letters may be wrong: enough for slips of the hand, too few for another word
+    // A third of the letters may differ: enough for typing errors, too few for another word.
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
-/// The same where most words that are not known are meant so: only one or two letters may be wrong.
+/// Returns the most similar known word if at most two letters differ. For names among which most unknown ones are
+/// correct, such as environment variables of other programs.
 pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
 
-/// A word that only goes on too long, like `warning` for `warn`, or ends too early, like `http` for `http/protobuf`.
+/// Returns a known word of which this one is an extension, like `warning` of `warn`, or a prefix, like `http` of
+/// `http/protobuf`.
 fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let begins = |long: &str, start: &str| {
         start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))
@@ -173,8 +268,9 @@ fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> 
     known.iter().copied().filter_map(steps_to).min().map(|(_, best)| best)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour; `None` if more than `most`,
-/// which is mostly seen after a few letters.
+/// Returns the Damerau-Levenshtein distance (optimal string alignment): the number of letters to insert, remove,
+/// replace or swap with their neighbor. `None` if it exceeds `most`, which usually shows after a few rows of the
+/// matrix.
 fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     if word.len().abs_diff(candidate.len()) > most {
@@ -194,7 +290,7 @@ fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
             }
             current.push(steps);
         }
-        // a swap goes on from the row before
+        // A swap continues from the row before the last one, so both rows must exceed the maximum.
         if last.iter().chain(&current).all(|steps| *steps > most) {
             return None;
         }
@@ -212,6 +308,65 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
         assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn shows_one_word_or_a_number_with_its_unit() {
+        for text in [
+            "",
+            "zstd",
+            "carrier-pigeon",
+            "http://localhost:4318",
+            "/etc/ssl/certs/MyCompanyCA2024.pem",
+            "100%",
+            "5 s",
+            "16 MiB",
+            "1h 30m",
+            "%{env:TOKEN}%",
+            "Größe",
+            "%{env:OTEL_TOKEN_2024}%",
+        ] {
+            assert_eq!(quoted(text), format!("{text:?}"));
+        }
+        for text in [
+            "gzip hunter2",
+            "password=hunter2",
+            "0s hunter2",
+            "0s hunt",
+            "5 hunter2",
+            "*hunter2",
+            "%{env:c2VjcmV0LXRva2VuLWh1bnRlcjI}%",
+            "{hunter2}",
+            "me:hunter2@host",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            "/in/c2VjcmV0LXRva2VuLWh1bnRlcjI",
+            &"x".repeat(MAX_SHOWN + 1),
+        ] {
+            assert_eq!(quoted(text), format!("*** ({} characters)", text.chars().count()));
+            assert_eq!(dotted(&["tracer", "a", text]), "tracer.a.***");
+        }
+    }
+
+    #[test]
+    fn shows_names_of_headers_and_nothing_below_them() {
+        for (path, shown) in [
+            (&["tracer", "a", "headers", "X-Tenant"][..], "tracer.a.headers.X-Tenant"),
+            (&["tracer", "a", "headers", "X-Tenant", "x"], "tracer.a.headers.X-Tenant.***"),
+            (&["tracer", "a", "headers", "eyJhbGciOiJIUzI1NiJ9"], "tracer.a.headers.***"),
+            (&["tracer", "headers", "enable", "x"], "tracer.headers.enable.x"),
+        ] {
+            assert_eq!(dotted(path), shown);
+        }
+    }
+
+    #[test]
+    fn masks_a_setting_that_names_a_credential() {
+        for text in ["password=hunter2", "Bearer hunter2", "x api_key: hunter2", "postgres://me:hunter2@db"] {
+            assert_eq!(shown(text), MASK);
+        }
+        for text in ["shop", "token-service", "Debian GNU/Linux 12", "a=b"] {
+            assert_eq!(shown(text), text);
+        }
     }
 
     const KNOWN: [&str; 6] = ["endpoint", "timeout", "throttle", "lossy", "enable.log-exporter", "DROP"];

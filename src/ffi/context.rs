@@ -1,17 +1,17 @@
-//! The current span of a thread, by scopes in the caller's memory, and contexts as headers.
+//! Contexts from C: the current span of a thread, entered by scopes in the caller's memory, and headers.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::input::Chars;
-use super::{Code, Out, Room, border};
+use super::input::CText;
+use super::{Code, Out, TextBuffer, guarded};
 use crate::context::{Baggage, Context, ContextGuard, SpanContext};
 use crate::trace::OpenSpan;
 
-/// `char out[56]` of a `traceparent`.
+/// Size of the buffer for a `traceparent`, with its zero byte.
 const TRACEPARENT: usize = 56;
 
-/// `standpipe_scope`: what was entered, and by which thread. Zeros are nothing.
+/// `standpipe_scope`: the entered context and the thread that entered it. All zeros mean that nothing was entered.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
@@ -28,7 +28,7 @@ impl Scope {
     }
 }
 
-/// A number that no other thread of this process has had.
+/// Returns a number that is unique among all threads of this process, including ended ones.
 fn this_thread() -> u64 {
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(0) };
@@ -42,7 +42,7 @@ fn this_thread() -> u64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_enter(span: Option<&mut OpenSpan>, scope: Out<'_, Scope>) -> Code {
-    border(|| {
+    guarded(|| {
         if scope.is_null() {
             return Code::INVALID_ARGUMENT;
         }
@@ -53,12 +53,12 @@ extern "C" fn standpipe_span_enter(span: Option<&mut OpenSpan>, scope: Out<'_, S
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_context_enter(
-    traceparent: Chars<'_>,
-    tracestate: Chars<'_>,
-    baggage: Chars<'_>,
+    traceparent: CText<'_>,
+    tracestate: CText<'_>,
+    baggage: CText<'_>,
     scope: Out<'_, Scope>,
 ) -> Code {
-    border(|| {
+    guarded(|| {
         if scope.is_null() {
             return Code::INVALID_ARGUMENT;
         }
@@ -75,7 +75,7 @@ extern "C" fn standpipe_context_enter(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
-    border(|| {
+    guarded(|| {
         let Some(scope) = scope.filter(|scope| scope.thread != 0) else { return Code::OK };
         if scope.thread != this_thread() {
             return Code::WRONG_THREAD;
@@ -93,7 +93,7 @@ extern "C" fn standpipe_span_ids(
     span_id: Out<'_, [u8; 8]>,
     flags: Out<'_, u8>,
 ) -> Code {
-    border(|| {
+    guarded(|| {
         let context = known(span);
         let ids =
             context.as_ref().map(|context| (context.trace_id().to_bytes(), context.span_id().to_bytes()));
@@ -106,8 +106,8 @@ extern "C" fn standpipe_span_ids(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: Room<'_>) -> Code {
-    border(|| {
+extern "C" fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: TextBuffer<'_>) -> Code {
+    guarded(|| {
         let context = known(span);
         out.write(&context.as_ref().map(SpanContext::traceparent).unwrap_or_default(), TRACEPARENT);
         found(context.as_ref())
@@ -115,16 +115,20 @@ extern "C" fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: Room<
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_tracestate(span: Option<&mut OpenSpan>, out: Room<'_>, room: usize) -> usize {
-    border(|| out.write(known(span).as_ref().map_or("", SpanContext::tracestate), room))
+extern "C" fn standpipe_span_tracestate(
+    span: Option<&mut OpenSpan>,
+    out: TextBuffer<'_>,
+    room: usize,
+) -> usize {
+    guarded(|| out.write(known(span).as_ref().map_or("", SpanContext::tracestate), room))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_baggage(out: Room<'_>, room: usize) -> usize {
-    border(|| out.write(&Baggage::current().header(), room))
+extern "C" fn standpipe_baggage(out: TextBuffer<'_>, room: usize) -> usize {
+    guarded(|| out.write(&Baggage::current().header(), room))
 }
 
-/// The span's context, or that of the thread's current one.
+/// Returns the context of the span, or of the thread's current span.
 fn known(span: Option<&mut OpenSpan>) -> Option<SpanContext> {
     match span {
         Some(span) => Some(span.settled_context().clone()),

@@ -1,4 +1,4 @@
-//! Texts and attributes that C passes. Each is read once, within the call.
+//! Texts and attributes from C. Each is read once, within the call.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::borrow::Cow;
@@ -14,23 +14,24 @@ use std::{ptr, slice, str};
 
 use crate::record::Value;
 
-/// A length that says: the text ends before its first zero byte.
+/// Special length of a text that ends with a zero byte.
 const NUL_TERMINATED: usize = usize::MAX;
-/// More than the deepest value that is written; one that is deeper, or contains itself, is not looked into.
-const DEEPEST: usize = 32;
-/// More than a request may have; a value whose lists within lists have more bytes, as lists do that share others, is not
-/// looked into either.
+/// Maximum nesting depth of a value. It exceeds the depth that records accept, and ends the traversal of a value that
+/// contains itself.
+const MAX_DEPTH: usize = 32;
+/// Maximum size of all nested lists. It exceeds the size of a request, and bounds the traversal of lists that share
+/// sublists, whose expansion could be exponential.
 const MAX_NESTED_BYTES: usize = 4 << 20;
 
-/// A text from C that ends before its first zero byte. Null is no text.
+/// A zero-terminated text from C, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(super) struct Chars<'a> {
+pub(super) struct CText<'a> {
     first: *const c_char,
     lifetime: PhantomData<&'a [u8]>,
 }
 
-impl<'a> Chars<'a> {
+impl<'a> CText<'a> {
     pub(super) fn is_null(self) -> bool {
         self.first.is_null()
     }
@@ -40,17 +41,17 @@ impl<'a> Chars<'a> {
         if self.first.is_null() {
             return None;
         }
-        // SAFETY: the caller says that there is a zero byte, and that nothing changes before it within the call.
+        // SAFETY: the caller guarantees a zero byte, and that the text does not change within the call.
         Some(unsafe { CStr::from_ptr(self.first) }.to_bytes())
     }
 
-    /// An empty text if there is none.
+    /// Returns the text, or an empty text for null.
     #[inline(always)]
     pub(super) fn text(self) -> Cow<'a, str> {
-        mended(self.bytes().unwrap_or_default())
+        lossy_text(self.bytes().unwrap_or_default())
     }
 
-    /// The name of a file; any bytes where the system allows them.
+    /// Returns the text as a path. On Unix, it may contain any bytes.
     pub(super) fn path(self) -> Option<PathBuf> {
         #[cfg(unix)]
         return Some(PathBuf::from(OsStr::from_bytes(self.bytes()?)));
@@ -58,61 +59,61 @@ impl<'a> Chars<'a> {
         Some(PathBuf::from(&*self.option()?))
     }
 
-    /// `None` if there is none.
+    /// Returns the text, or `None` for null.
     pub(super) fn option(self) -> Option<Cow<'a, str>> {
-        self.bytes().map(mended)
+        self.bytes().map(lossy_text)
     }
 }
 
-/// The first of several things that C has in a row. Null is none, whatever their number.
+/// A pointer to the first element of a C array. Null is an empty array of any length.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(super) struct First<'a, T> {
+pub(super) struct CArray<'a, T> {
     first: *const T,
     lifetime: PhantomData<&'a [T]>,
 }
 
-impl<'a, T> First<'a, T> {
-    /// All of them. None if there cannot be as many.
+impl<'a, T> CArray<'a, T> {
+    /// Returns the elements, or an empty slice for null or an impossible length.
     #[inline]
     pub(super) fn all(self, count: usize) -> &'a [T] {
         let fits = count.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= isize::MAX as usize);
         if self.first.is_null() || !fits {
             return &[];
         }
-        // SAFETY: the caller says that there are this many, and that they do not change within the call; a row of them is not
-        // larger than any object may be.
+        // SAFETY: the caller guarantees this many elements, and that they do not change within the call. The check
+        // above ensures that their size fits into `isize`.
         unsafe { slice::from_raw_parts(self.first, count) }
     }
 }
 
-impl<'a> First<'a, u8> {
-    /// `None` if there is none.
+impl<'a> CArray<'a, u8> {
+    /// Returns the text of this length, or `None` for null.
     #[inline(always)]
     pub(super) fn option(self, len: usize) -> Option<Cow<'a, str>> {
         (!self.first.is_null()).then(|| self.text(len))
     }
 
-    /// The text of this length; an empty one if there is none.
+    /// Returns the text of this length, or an empty text for null.
     #[inline(always)]
     pub(super) fn text(self, len: usize) -> Cow<'a, str> {
-        mended(self.bytes(len))
+        lossy_text(self.bytes(len))
     }
 
     #[inline(always)]
     fn bytes(self, len: usize) -> &'a [u8] {
         match len {
             NUL_TERMINATED => {
-                Chars { first: self.first.cast(), lifetime: PhantomData }.bytes().unwrap_or_default()
+                CText { first: self.first.cast(), lifetime: PhantomData }.bytes().unwrap_or_default()
             }
             len => self.all(len),
         }
     }
 }
 
-/// The text, with U+FFFD for what is not UTF-8.
+/// Returns the text, with U+FFFD in place of invalid UTF-8.
 #[inline(always)]
-fn mended(bytes: &[u8]) -> Cow<'_, str> {
+fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
     if is_ascii(bytes) {
         // SAFETY: ASCII is UTF-8.
         return Cow::Borrowed(unsafe { str::from_utf8_unchecked(bytes) });
@@ -126,7 +127,8 @@ fn not_ascii(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// The standard library's takes three times as long for the few bytes that keys and values have.
+/// Returns whether all bytes are ASCII. For short keys and values, this takes a third of the time of the standard
+/// library.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -135,7 +137,7 @@ fn is_ascii(bytes: &[u8]) -> bool {
         bits |= u64::from_ne_bytes(*word);
         rest = after;
     }
-    // the last word overlaps the one before it
+    // The last word overlaps the previous one, so that no loop over single bytes is needed.
     bits |= match bytes.last_chunk::<8>() {
         Some(word) => u64::from_ne_bytes(*word),
         None => rest.iter().fold(0, |bits, byte| bits | u64::from(*byte)),
@@ -147,7 +149,7 @@ fn is_ascii(bytes: &[u8]) -> bool {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Text<'a> {
-    pub(super) first: First<'a, u8>,
+    pub(super) first: CArray<'a, u8>,
     pub(super) len: usize,
 }
 
@@ -184,7 +186,7 @@ pub(super) struct Attribute<'a> {
     pub(super) value: AnyValue<'a>,
 }
 
-/// The kinds of a value; the header has the same numbers.
+/// The kinds of a value, with the numbers of the header.
 mod kind {
     pub(super) const STR: u32 = 1;
     pub(super) const INT: u32 = 2;
@@ -199,20 +201,21 @@ mod kind {
     pub(super) const MAP: u32 = 11;
 }
 
-/// Keeps what had to be made of attributes: mended texts, and the insides of lists. Most need nothing.
+/// An arena for converted parts of attributes: texts with replaced bytes, and the elements of lists. Most attributes
+/// need no conversion.
 #[derive(Default)]
 pub(super) struct Arena {
     kept: RefCell<Vec<(*mut u8, Layout)>>,
-    /// Bytes of all lists within lists.
+    /// Total size of all nested lists.
     nested: Cell<usize>,
 }
 
 impl Arena {
-    /// All attributes that have a value.
+    /// Returns all attributes with a valid value.
     #[inline]
     pub(super) fn attributes<'a>(
         &'a self,
-        attributes: First<'a, Attribute<'a>>,
+        attributes: CArray<'a, Attribute<'a>>,
         count: usize,
     ) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let all = attributes.all(count).iter();
@@ -227,11 +230,11 @@ impl Arena {
         }
     }
 
-    /// `None` for a value of no kind.
+    /// Converts a value; `None` if its kind is unknown.
     #[inline]
     pub(super) fn value<'a>(&'a self, value: &AnyValue<'a>) -> Option<Value<'a>> {
-        // SAFETY: the kind says which part of the content the caller has set; all of its bytes are there in any case, and any
-        // bytes are a number.
+        // SAFETY: the kind determines the field of the union that the caller has set. All bytes of the union are
+        // initialized, and every bit pattern is a valid number.
         unsafe {
             Some(match value.kind {
                 kind::STR => Value::Str(self.text(value.content.text)),
@@ -257,9 +260,10 @@ impl Arena {
             return None;
         }
         let element = |value: &AnyValue<'a>| match value.kind {
-            // not by `value`, which counts anew
+            // `value` would reset the depth.
             0 => None,
-            // what does not fit makes the whole value too deep, so that it is left out and counted
+            // An element beyond a limit makes the whole value too deep, so that the record drops and counts the
+            // attribute.
             kind::BYTES.. => {
                 // SAFETY: as in `value`.
                 self.list(value.kind, unsafe { value.content.list }, depth + 1)
@@ -270,15 +274,15 @@ impl Arena {
             kind::BYTES => Value::Bytes(list.all::<u8>()),
             kind::INTS => Value::Ints(list.all::<i64>()),
             kind::DOUBLES => Value::Floats(list.all::<f64>()),
-            // read as bytes: any but zero is true
+            // Read as bytes, because a C `bool` may contain values other than 0 and 1. Every byte but zero is true.
             kind::BOOLS => Value::Bools(self.keep(list.all::<u8>().iter().map(|byte| *byte != 0).collect())),
             kind::STRS => {
                 Value::Strs(self.keep(list.all::<Text<'a>>().iter().map(|text| self.text(*text)).collect()))
             }
-            kind::ARRAY if depth < DEEPEST => {
+            kind::ARRAY if depth < MAX_DEPTH => {
                 Value::Array(self.keep(list.all::<AnyValue<'a>>().iter().filter_map(element).collect()))
             }
-            kind::MAP if depth < DEEPEST => {
+            kind::MAP if depth < MAX_DEPTH => {
                 let entry = |entry: &Attribute<'a>| Some((self.text(entry.key), element(&entry.value)?));
                 Value::Map(self.keep(list.all::<Attribute<'a>>().iter().filter_map(entry).collect()))
             }
@@ -287,23 +291,24 @@ impl Arena {
         })
     }
 
-    /// Stands for a value that is not looked into: the record leaves it out and counts it.
+    /// Returns a value that is too deep for any record, which then drops and counts the attribute.
     fn too_deep(&self) -> Value<'_> {
-        (0..DEEPEST).fold(Value::Array(&[]), |inner, _| Value::Array(self.keep(vec![inner])))
+        (0..MAX_DEPTH).fold(Value::Array(&[]), |inner, _| Value::Array(self.keep(vec![inner])))
     }
 
     fn keep_text(&self, text: &str) -> &str {
-        // SAFETY: the bytes are those of a text.
+        // SAFETY: the bytes were copied from a valid `str`.
         unsafe { str::from_utf8_unchecked(self.keep(text.as_bytes().to_vec())) }
     }
 
-    /// Keeps items as long as the arena.
+    /// Copies items into the arena.
     fn keep<T: Copy>(&self, items: Vec<T>) -> &[T] {
         let layout = Layout::for_value(items.as_slice());
         if layout.size() == 0 {
             return &[];
         }
-        // SAFETY: the layout has a size, and fits the items. They have no destructor, do not move, and are freed with the arena.
+        // SAFETY: the layout is not empty and fits the items. They have no destructor, do not move, and are freed with
+        // the arena.
         unsafe {
             let place = alloc(layout);
             if place.is_null() {
@@ -320,7 +325,7 @@ impl Drop for Arena {
     #[inline]
     fn drop(&mut self) {
         for (place, layout) in self.kept.get_mut().drain(..) {
-            // SAFETY: it was allocated with this layout, and nothing borrows it any more.
+            // SAFETY: the block was allocated with this layout, and nothing borrows from the arena anymore.
             unsafe { dealloc(place, layout) };
         }
     }
@@ -337,6 +342,6 @@ impl List {
     }
 
     fn all<'a, T>(self) -> &'a [T] {
-        First { first: self.first.cast::<T>(), lifetime: PhantomData }.all(self.len)
+        CArray { first: self.first.cast::<T>(), lifetime: PhantomData }.all(self.len)
     }
 }

@@ -1,13 +1,13 @@
-//! The ledger for C: the sum over all exporters and signals as a struct, or everything as JSON.
+//! The ledger for C: totals over all exporters and signals as a struct, or all counts as JSON.
 
 use std::fmt::Write as _;
 
 use super::lifecycle::Pointer;
-use super::{Code, Out, OwnedText, SizeFirst, Versioned, border};
+use super::{Code, Out, OwnedText, SizeFirst, Versioned, guarded};
 use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
 use crate::record::Signal;
 
-/// `standpipe_ledger`.
+/// `standpipe_ledger` of the header.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Ledger {
@@ -26,7 +26,7 @@ pub(super) struct Ledger {
     pub(super) spooled: u64,
 }
 
-// SAFETY: it is `repr(C)`, begins with its size, and has only numbers.
+// SAFETY: the struct is `repr(C)`, begins with its size, and has only numbers.
 unsafe impl SizeFirst for Ledger {}
 
 impl Ledger {
@@ -50,7 +50,7 @@ impl Ledger {
     }
 }
 
-/// Whether a shutdown has left nothing behind.
+/// Returns whether a shutdown left no record in flight and dropped none.
 pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
     let total = ledger.total();
     total.in_flight == 0 && total.dropped.shutdown == 0
@@ -58,7 +58,7 @@ pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
-    border(|| {
+    guarded(|| {
         let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         if ledger.write(&Ledger::of(&now)).is_some() { Code::OK } else { Code::INVALID_ARGUMENT }
     })
@@ -66,7 +66,7 @@ extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Le
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText>) -> Code {
-    border(|| {
+    guarded(|| {
         text.put(OwnedText::NONE);
         let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         text.put(OwnedText::new(json(&now)));
@@ -74,7 +74,7 @@ extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText
     })
 }
 
-/// The ledger as a serializer of JSON writes it, without one: it would weigh more than the rest of this module.
+/// Returns the ledger as JSON. Written by hand, because a JSON serializer would be larger than the rest of this module.
 pub(super) fn json(ledger: &ledger::Ledger) -> String {
     let names = list(&ledger.open_spans.names, |(name, count)| format!("[{},{count}]", quoted(name)));
     let exporters = list(&ledger.exporters, exporter);
@@ -85,7 +85,7 @@ pub(super) fn json(ledger: &ledger::Ledger) -> String {
 fn exporter(exporter: &ExporterLedger) -> String {
     let mut text = format!("{{\"name\":{}", quoted(&exporter.name));
     for signal in Signal::ALL {
-        // writing to a String cannot fail
+        // Writing to a `String` cannot fail.
         let _ = write!(text, ",\"{}\":{}", signal.name(), counts(&exporter.of(signal)));
     }
     let _ = write!(text, ",\"attempts\":{}}}", exporter.attempts);
@@ -131,7 +131,7 @@ fn quoted(text: &str) -> String {
     for character in text.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
-            // writing to a String cannot fail
+            // Writing to a `String` cannot fail.
             '\0'..='\x1f' => _ = write!(quoted, "\\u{:04x}", u32::from(character)),
             _ => quoted.push(character),
         }

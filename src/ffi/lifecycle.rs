@@ -1,22 +1,22 @@
-//! Start, flush and shutdown of telemetry from C, and the callback for its problems.
+//! Start, flush and shutdown of telemetry from C, and the callback for problems.
 //!
-//! One thread at a time calls the callback, and none after `standpipe_free` has returned: [`Gate`] ensures both.
+//! [`Gate`] ensures that only one thread at a time runs the callback, and none after `standpipe_free` has returned.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::input::{Chars, First};
+use super::input::{CArray, CText};
 use super::ledger::{Ledger, is_complete};
-use super::{Code, Out, OwnedText, SizeFirst, Versioned, border, keep_panics_silent};
+use super::{Code, Out, OwnedText, SizeFirst, Versioned, guarded, keep_panics_silent};
 use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
 use crate::problem::Problem;
-use crate::process::PerProcess;
+use crate::process::{PerProcess, lock};
 use crate::telemetry::Telemetry;
 
 /// `standpipe`.
@@ -25,8 +25,8 @@ pub(super) struct Handle {
     gate: Arc<Gate>,
 }
 
-/// A handle as C has it. Functions hold a reference of their own while they run: the callback may free the handle, also on
-/// a thread that is inside of one of them.
+/// A handle, which is a reference-counted pointer. Each function holds its own reference while it runs, because the
+/// callback may free the handle meanwhile, even on the same thread.
 #[repr(transparent)]
 pub(super) struct Pointer<'a> {
     handle: *const Handle,
@@ -44,7 +44,7 @@ impl Pointer<'_> {
         if self.handle.is_null() {
             return None;
         }
-        // SAFETY: the pointer is from `Arc::into_raw`, and the caller says that it has not been freed.
+        // SAFETY: the pointer is from `Arc::into_raw`, and the caller guarantees that it has not been freed.
         unsafe {
             Arc::increment_strong_count(self.handle);
             Some(Arc::from_raw(self.handle))
@@ -53,7 +53,7 @@ impl Pointer<'_> {
 
     /// Takes the handle from the caller.
     fn take(self) -> Option<Arc<Handle>> {
-        // SAFETY: the same; the caller gives it back once.
+        // SAFETY: the pointer is from `Arc::into_raw`, and the caller passes it to `standpipe_free` only once.
         (!self.handle.is_null()).then(|| unsafe { Arc::from_raw(self.handle) })
     }
 }
@@ -63,19 +63,19 @@ impl Pointer<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) size: usize,
-    pub(super) endpoint: Chars<'a>,
-    pub(super) service: Chars<'a>,
+    pub(super) endpoint: CText<'a>,
+    pub(super) service: CText<'a>,
     pub(super) flags: u32,
     pub(super) reserved: u32,
     pub(super) problem: Option<Callback>,
     pub(super) user: *mut c_void,
 }
 
-// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
-// set.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for Options<'_> {}
 
-/// What an option says by its bit; the header has the same.
+/// The flags of options, with the values of the header.
 mod flag {
     pub(super) const BLOCK_WHEN_FULL: u32 = 1;
     pub(super) const GRPC: u32 = 2;
@@ -84,7 +84,7 @@ mod flag {
     pub(super) const ALL: u32 = BLOCK_WHEN_FULL | GRPC | ENVIRONMENT | MANUAL;
 }
 
-/// Why nothing was started: the code, and the text for people.
+/// The error of a start: the result code, and the message.
 struct Refusal(Code, String);
 
 impl From<ConfigError> for Refusal {
@@ -102,7 +102,7 @@ impl Options<'_> {
         self.flags & flag != 0
     }
 
-    /// The exporter at the endpoint, if there is one.
+    /// Returns the exporter for the endpoint, if one is set.
     fn exporter(&self) -> Result<Option<Exporter>, Refusal> {
         let endpoint = self.endpoint.option();
         if !self.has(flag::GRPC) {
@@ -117,7 +117,7 @@ impl Options<'_> {
         Err(invalid("STANDPIPE_GRPC: the library was built without its feature grpc"))
     }
 
-    /// Adds the exporter at the endpoint, and the settings of the environment if it is to be asked.
+    /// Adds the exporter for the endpoint, and fills settings from the environment if the flag is set.
     fn complete(&self, mut config: Config) -> Result<Config, Refusal> {
         if let Some(exporter) = self.exporter()? {
             config = config.exporter(exporter);
@@ -147,7 +147,7 @@ impl Options<'_> {
     }
 }
 
-/// Starts the configuration that `configure` returns, or says why not.
+/// Starts the configuration that `configure` returns. Writes the handle, or the error.
 fn start(
     options: &Versioned<'_, Options<'_>>,
     out: &Out<'_, Pointer<'_>>,
@@ -164,7 +164,7 @@ fn start(
         }
         options.start(configure(&options)?)
     };
-    border(|| {
+    guarded(|| {
         error.put(OwnedText::NONE);
         out.put(Pointer::NULL);
         keep_panics_silent();
@@ -212,7 +212,7 @@ extern "C" fn standpipe_start_from_env(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_start_from_file(
-    path: Chars<'_>,
+    path: CText<'_>,
     options: Versioned<'_, Options<'_>>,
     out: Out<'_, Pointer<'_>>,
     error: Out<'_, OwnedText>,
@@ -225,7 +225,7 @@ extern "C" fn standpipe_start_from_file(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_start_from_toml(
-    text: First<'_, u8>,
+    text: CArray<'_, u8>,
     len: usize,
     options: Versioned<'_, Options<'_>>,
     out: Out<'_, Pointer<'_>>,
@@ -239,7 +239,7 @@ extern "C" fn standpipe_start_from_toml(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_, u64>) -> Code {
-    border(|| {
+    guarded(|| {
         let outcome = handle.get().map(|handle| handle.telemetry.flush(budget(budget_ms)));
         let (code, count) = match outcome {
             Some(FlushOutcome::TimedOut { left }) => (Code::INCOMPLETE, left),
@@ -252,7 +252,7 @@ extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_,
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Versioned<'_, Ledger>) -> Code {
-    border(|| {
+    guarded(|| {
         let last =
             handle.get().map(|handle| handle.telemetry.shutdown(budget(budget_ms))).unwrap_or_default();
         ledger.write(&Ledger::of(&last));
@@ -262,10 +262,10 @@ extern "C" fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Ve
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'_, u32>) -> Code {
-    border(|| {
+    guarded(|| {
         let next = handle.get().and_then(|handle| handle.telemetry.pump(budget(budget_ms)));
         let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
-        // a moment too late is better than a call that finds nothing to do
+        // Rounded up: a call slightly too late is better than one before anything is due.
         let milliseconds = wait.map_or(u128::MAX, |wait| wait.as_micros().div_ceil(1000));
         next_ms.put(u32::try_from(milliseconds).unwrap_or(u32::MAX));
         Code::OK
@@ -274,23 +274,23 @@ extern "C" fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_free(handle: Pointer<'_>) {
-    border(|| {
+    guarded(|| {
         if let Some(handle) = handle.take() {
             let gate = Arc::clone(&handle.gate);
-            // until it has ended, what it loses is reported
+            // Closed after the shutdown, so that records lost by the shutdown are still reported.
             drop(handle);
             gate.close();
         }
     });
 }
 
-/// Makes a tracer, a logger or a meter of this scope.
+/// Makes a tracer, a logger or a meter for a scope.
 pub(super) fn scoped<T>(
     handle: &Pointer<'_>,
-    (scope, version): (Chars<'_>, Chars<'_>),
+    (scope, version): (CText<'_>, CText<'_>),
     make: impl FnOnce(&Telemetry, &str, &str) -> T,
 ) -> Option<Box<T>> {
-    border(|| Some(Box::new(make(&handle.get()?.telemetry, &scope.text(), &version.text()))))
+    guarded(|| Some(Box::new(make(&handle.get()?.telemetry, &scope.text(), &version.text()))))
 }
 
 fn budget(milliseconds: u32) -> Duration {
@@ -306,14 +306,15 @@ pub(super) struct Gate {
     callback: Option<Callback>,
     user: *mut c_void,
     is_closed: AtomicBool,
-    /// Held while the callback runs. A forked child has its own: the parent's may be held for ever there.
+    /// Held while the callback runs. A forked child gets a new one, because the parent's may be locked forever in the
+    /// child.
     running: PerProcess<Mutex<()>>,
 }
 
-// SAFETY: the header says that the callback is called on the library's threads, and `user` with it. Nothing else is done with
-// the pointer.
+// SAFETY: the header states that the callback runs on threads of the library and receives `user`. The pointer is not
+// used otherwise.
 unsafe impl Send for Gate {}
-// SAFETY: the same.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Gate {}
 
 thread_local! {
@@ -332,24 +333,24 @@ impl Gate {
             "" => problem.message.clone(),
             exporter => format!("exporter {exporter}: {}", problem.message),
         };
-        // control characters are escaped, a zero byte among them
+        // Control characters are escaped, including zero bytes, so this cannot fail.
         let message = CString::new(message).unwrap_or_default();
-        let _one_at_a_time = self.running().lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(self.running());
         if self.is_closed.load(Ordering::Acquire) {
             return;
         }
         let around = RUNNING.replace(self);
-        // SAFETY: the program has given this function for this purpose, and `standpipe_free`, after which it may be gone, has
-        // not returned: it closes the gate first, and waits for the lock.
+        // SAFETY: the program passed this function for this purpose. It stays valid until `standpipe_free` returns,
+        // which first closes the gate and then waits for the lock that is held here.
         unsafe { callback(self.user, problem.kind as i32 + 1, message.as_ptr(), problem.occurrences) };
         RUNNING.set(around);
     }
 
-    /// Waits until the callback does not run, unless that is what calls this. It is not called again.
+    /// Prevents further calls, and waits for a running callback, unless the callback itself calls this function.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         if !ptr::eq(RUNNING.get(), self) {
-            drop(self.running().lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(self.running()));
         }
     }
 

@@ -1,9 +1,9 @@
 //! Log records from C.
 
-use super::input::{AnyValue, Arena, Attribute, Chars, First};
+use super::input::{AnyValue, Arena, Attribute, CArray, CText};
 use super::lifecycle::{Pointer, scoped};
 use super::spans::time;
-use super::{SizeFirst, Versioned, border};
+use super::{SizeFirst, Versioned, guarded};
 use crate::logs::{Log, Logger};
 use crate::record::Severity;
 use crate::telemetry::Telemetry;
@@ -17,50 +17,50 @@ pub(super) struct LogOptions<'a> {
     pub(super) severity: i32,
     pub(super) reserved: u32,
     pub(super) body: AnyValue<'a>,
-    pub(super) event_name: Chars<'a>,
-    pub(super) severity_text: Chars<'a>,
+    pub(super) event_name: CText<'a>,
+    pub(super) severity_text: CText<'a>,
     pub(super) unix_ns: u64,
     pub(super) span: *mut OpenSpan,
-    pub(super) attributes: First<'a, Attribute<'a>>,
+    pub(super) attributes: CArray<'a, Attribute<'a>>,
     pub(super) attribute_count: usize,
 }
 
-// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
-// set.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for LogOptions<'_> {}
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_logger_new(
     handle: Pointer<'_>,
-    scope: Chars<'_>,
-    version: Chars<'_>,
+    scope: CText<'_>,
+    version: CText<'_>,
 ) -> Option<Box<Logger>> {
     scoped(&handle, (scope, version), Telemetry::logger_with_version)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_logger_free(logger: Option<Box<Logger>>) {
-    border(|| drop(logger));
+    guarded(|| drop(logger));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_log_enabled(logger: Option<&Logger>, severity: i32) -> bool {
-    border(|| logger.is_some_and(|logger| logger.is_enabled(nearest(severity))))
+    guarded(|| logger.is_some_and(|logger| logger.is_enabled(nearest(severity))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_log(
     logger: Option<&Logger>,
     severity: i32,
-    body: Chars<'_>,
+    body: CText<'_>,
     span: Option<&mut OpenSpan>,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) {
-    border(|| {
+    guarded(|| {
         let Some(logger) = logger else { return };
         let severity = nearest(severity);
-        // A record that is not enabled is only counted.
+        // A record below the level is only counted.
         let body = if logger.is_enabled(severity) { body.option() } else { None };
         emit(logger.record(severity, body), span, attributes, count);
     });
@@ -68,7 +68,7 @@ extern "C" fn standpipe_log(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_, LogOptions<'_>>) {
-    border(|| {
+    guarded(|| {
         let Some(logger) = logger else { return };
         let options = options.read();
         let arena = Arena::default();
@@ -82,7 +82,8 @@ extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_,
         if let Some(time) = time(options.unix_ns) {
             log = log.time(time);
         }
-        // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
+        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread
+        // uses.
         let span = unsafe { options.span.as_mut() };
         emit(log, span, options.attributes, options.attribute_count);
     });
@@ -91,7 +92,7 @@ extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_,
 fn emit<'a>(
     mut log: Log<'_>,
     span: Option<&mut OpenSpan>,
-    attributes: First<'a, Attribute<'a>>,
+    attributes: CArray<'a, Attribute<'a>>,
     count: usize,
 ) {
     let arena = Arena::default();
@@ -104,7 +105,7 @@ fn emit<'a>(
     }
 }
 
-/// The severity of this number, or the nearest one; zero, which is none, is that of information.
+/// Returns the severity of this number, or the nearest one. Zero means `Info`.
 fn nearest(number: i32) -> Severity {
     if number == 0 {
         return Severity::Info;

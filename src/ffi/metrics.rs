@@ -1,8 +1,8 @@
 //! Instruments and measurements from C.
 
-use super::input::{Arena, Attribute, Chars, First};
+use super::input::{Arena, Attribute, CArray, CText};
 use super::lifecycle::{Pointer, scoped};
-use super::{Code, border};
+use super::{Code, guarded};
 use crate::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     Meter, Pair, Pairs, UpDownCounter,
@@ -29,28 +29,28 @@ enum Instrument {
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_meter_new(
     handle: Pointer<'_>,
-    scope: Chars<'_>,
-    version: Chars<'_>,
+    scope: CText<'_>,
+    version: CText<'_>,
 ) -> Option<Box<Meter>> {
     scoped(&handle, (scope, version), Telemetry::meter_with_version)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_meter_free(meter: Option<Box<Meter>>) {
-    border(|| drop(meter));
+    guarded(|| drop(meter));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_instrument_new(
     meter: Option<&Meter>,
     kind: i32,
-    name: Chars<'_>,
-    unit: Chars<'_>,
-    description: Chars<'_>,
-    bounds: First<'_, f64>,
+    name: CText<'_>,
+    unit: CText<'_>,
+    description: CText<'_>,
+    bounds: CArray<'_, f64>,
     bound_count: usize,
 ) -> Option<Box<Instrument>> {
-    border(|| {
+    guarded(|| {
         let (name, unit, description) = (name.text(), unit.text(), description.text());
         let mut instrument = meter?.build(&name).unit(&unit).description(&description);
         let bounds = bounds.all(bound_count);
@@ -72,11 +72,11 @@ extern "C" fn standpipe_instrument_new(
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_instrument_bind(
     instrument: Option<&Instrument>,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) -> Option<Box<Instrument>> {
-    border(|| {
-        let given = Given { attributes, count };
+    guarded(|| {
+        let given = MeasurementAttributes { attributes, count };
         Some(Box::new(match instrument? {
             Instrument::Counter(counter) => Instrument::BoundCounter(counter.with(given)),
             Instrument::UpDownCounter(counter) => Instrument::BoundUpDownCounter(counter.with(given)),
@@ -91,18 +91,18 @@ extern "C" fn standpipe_instrument_bind(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_instrument_free(instrument: Option<Box<Instrument>>) {
-    border(|| drop(instrument));
+    guarded(|| drop(instrument));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_add(
     instrument: Option<&Instrument>,
     value: i64,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) -> Code {
-    border(|| {
-        let given = Given { attributes, count };
+    guarded(|| {
+        let given = MeasurementAttributes { attributes, count };
         match (instrument, u64::try_from(value)) {
             (None, _) => {}
             (Some(Instrument::Counter(counter)), Ok(value)) => counter.add(value, given),
@@ -119,11 +119,11 @@ extern "C" fn standpipe_add(
 extern "C" fn standpipe_add_double(
     instrument: Option<&Instrument>,
     value: f64,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) -> Code {
-    border(|| {
-        let given = Given { attributes, count };
+    guarded(|| {
+        let given = MeasurementAttributes { attributes, count };
         match instrument {
             None => {}
             Some(Instrument::CounterDouble(_) | Instrument::BoundCounterDouble(_)) if value < 0.0 => {
@@ -143,11 +143,11 @@ extern "C" fn standpipe_add_double(
 extern "C" fn standpipe_record(
     instrument: Option<&Instrument>,
     value: f64,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) -> Code {
-    border(|| {
-        let given = Given { attributes, count };
+    guarded(|| {
+        let given = MeasurementAttributes { attributes, count };
         match instrument {
             None => {}
             Some(Instrument::Gauge(gauge)) => gauge.record(value, given),
@@ -160,19 +160,19 @@ extern "C" fn standpipe_record(
     })
 }
 
-/// Attributes of a measurement that need no allocation.
-const FEW: usize = 8;
+/// Maximum number of attributes of a measurement that need no allocation.
+const MAX_INLINE_ATTRIBUTES: usize = 8;
 
 /// The attributes of a measurement.
 #[derive(Clone, Copy)]
-struct Given<'a> {
-    attributes: First<'a, Attribute<'a>>,
+struct MeasurementAttributes<'a> {
+    attributes: CArray<'a, Attribute<'a>>,
     count: usize,
 }
 
-impl Attributes for Given<'_> {}
+impl Attributes for MeasurementAttributes<'_> {}
 
-impl Pairs for Given<'_> {
+impl Pairs for MeasurementAttributes<'_> {
     #[inline]
     fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
         if self.count == 0 {
@@ -180,10 +180,10 @@ impl Pairs for Given<'_> {
         }
         let arena = Arena::default();
         let mut pairs = arena.attributes(self.attributes, self.count);
-        if self.count > FEW {
+        if self.count > MAX_INLINE_ATTRIBUTES {
             return take(&pairs.collect::<Vec<_>>());
         }
-        let (mut few, mut len) = ([("", Value::Bool(false)); FEW], 0);
+        let (mut few, mut len) = ([("", Value::Bool(false)); MAX_INLINE_ATTRIBUTES], 0);
         for (place, pair) in few.iter_mut().zip(&mut pairs) {
             *place = pair;
             len += 1;

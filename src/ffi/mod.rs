@@ -1,16 +1,17 @@
-//! The C ABI: the functions of `standpipe.h`. The header documents them for callers; this module does not repeat it.
+//! The C ABI: the functions of `standpipe.h`. The header documents them for callers, so their documentation is not
+//! repeated here.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | the boundary: codes, panics, structs that begin with their size, memory that the library fills |
+//! | `mod.rs` | result codes, containment of panics, versioned structs, output pointers |
 //! | `input.rs` | texts, values and attributes that C passes |
 //! | `lifecycle.rs` | start, flush, shutdown; the callback for problems |
 //! | `ledger.rs` | the ledger as a struct and as JSON |
 //! | `spans.rs`, `context.rs` | tracers and spans; the current span of a thread |
 //! | `logs.rs`, `metrics.rs` | log records; instruments |
 //!
-//! A pointer to one object, or to nothing, is an `Option` of a reference or of a `Box`, which has the layout of a nullable
-//! pointer. All other pointers arrive in their own types, whose `unsafe` code stands beside the promise that it relies on.
+//! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other
+//! pointer has its own type, so that its `unsafe` code is next to the promise of the caller on which it relies.
 
 #![allow(unsafe_code, reason = "pointers from C are only as good as the caller's word for them")]
 
@@ -47,7 +48,7 @@ impl Code {
     const PANICKED: Self = Self(6);
 }
 
-/// A function that panics returns the default of its type. Only a bug makes it panic.
+/// The result of a function that panicked, which only a bug can cause.
 impl Default for Code {
     fn default() -> Self {
         Self::PANICKED
@@ -55,24 +56,24 @@ impl Default for Code {
 }
 
 thread_local! {
-    /// Whether a function of the header runs on this thread.
+    /// True while a function of the header runs on this thread.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the body of a function of the header and contains a panic: then it returns the default.
+/// Runs the body of a function of the header. If it panics, returns the default of the type.
 #[inline(always)]
-fn border<T: Default>(work: impl FnOnce() -> T) -> T {
+fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     let before = INSIDE.replace(true);
     let result = contain_panic(work).unwrap_or_default();
     INSIDE.set(before);
     result
 }
 
-/// Keeps panics that are caught at the border, or by an exporter's thread, from being printed. All others are printed as
-/// before: of a program that is written in Rust as well.
+/// Suppresses the message of panics that this library contains. Other panics, of programs that also contain Rust code,
+/// are printed by the previous hook.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();
-    // a thread that panics must not change the hook
+    // `take_hook` panics on a panicking thread.
     if cfg!(panic = "unwind") && !thread::panicking() {
         HOOK.call_once(|| {
             let before = take_hook();
@@ -85,43 +86,43 @@ fn keep_panics_silent() {
     }
 }
 
-/// Whether the library catches a panic of this thread.
+/// Returns whether the library contains a panic of this thread.
 fn is_caught() -> bool {
     INSIDE.get() || runs_exporter_code()
 }
 
-/// A struct of C that begins with its size. Later versions of the header add fields at its end, and the caller may have an
-/// older or a newer one than the library.
+/// A C struct that begins with its size. Later versions of the header add fields at the end, so the struct of the
+/// caller may be shorter or longer than that of the library.
 #[repr(transparent)]
 struct Versioned<'a, T> {
     place: *mut T,
     lifetime: PhantomData<&'a mut T>,
 }
 
-/// A type that C knows, which begins with a size, and of which zeros are a value.
+/// A C struct that begins with its size, and for which all zeros are a valid value.
 ///
 /// # Safety
 /// It is `repr(C)`, its first field is a `usize`, and all its fields may be zero.
 unsafe trait SizeFirst: Copy {}
 
 impl<T: SizeFirst> Versioned<'_, T> {
-    /// What the caller has set. The fields that its version lacks are zero; all of them are, if there is no struct.
+    /// Reads the caller's struct. Fields that its version lacks are zero; without a struct, all fields are.
     fn read(&self) -> T {
-        // SAFETY: zeros are a value of every such type.
+        // SAFETY: zeros are a valid value, by the contract of `SizeFirst`.
         let mut value = unsafe { mem::zeroed::<T>() };
         if let Some(len) = self.len() {
-            // SAFETY: the caller says that its struct has this many bytes, and they are no more than `value` has.
+            // SAFETY: the caller guarantees that its struct has this many bytes, and `value` has at least as many.
             unsafe { ptr::copy_nonoverlapping(self.place.cast::<u8>(), (&raw mut value).cast(), len) };
         }
         value
     }
 
-    /// Writes the fields that the caller's version has. `None` if there is no place for any.
+    /// Writes the fields that the caller's version has. Returns `None` without a struct, or if its size is too small.
     fn write(&self, value: &T) -> Option<()> {
         let first = size_of::<usize>();
         let len = self.len().filter(|len| *len >= first)?;
-        // SAFETY: the caller says that its struct has this many bytes, and they are no more than `value` has. The size, which
-        // comes first, stays the caller's.
+        // SAFETY: the caller guarantees that its struct has this many bytes, and `value` has at least as many. The
+        // first field, the size, is not overwritten.
         unsafe {
             let (from, to) = ((&raw const *value).cast::<u8>(), self.place.cast::<u8>());
             ptr::copy_nonoverlapping(from.add(first), to.add(first), len - first);
@@ -129,19 +130,19 @@ impl<T: SizeFirst> Versioned<'_, T> {
         Some(())
     }
 
-    /// Bytes that both versions have: of whole fields, so that no pointer is cut in half.
+    /// Returns the number of bytes that both versions have, rounded down to whole fields.
     fn len(&self) -> Option<usize> {
         if self.place.is_null() {
             return None;
         }
-        // SAFETY: the struct begins with its size, which the caller must have set.
+        // SAFETY: the struct begins with its size, which the caller guarantees to have set.
         let size = unsafe { self.place.cast::<usize>().read() };
         let known = size.min(size_of::<T>());
         Some(known - known % align_of::<T>())
     }
 }
 
-/// A place of the caller for one thing; null if it is not wanted. What was there before is not read.
+/// An output pointer, or null if the caller does not want the value. The previous content is not read.
 #[repr(transparent)]
 struct Out<'a, T> {
     place: *mut T,
@@ -153,27 +154,27 @@ impl<T> Out<'_, T> {
         self.place.is_null()
     }
 
-    /// Dropped if there is no place for it.
+    /// Writes the value, or drops it if the pointer is null.
     fn put(&self, value: T) {
         if !self.place.is_null() {
-            // SAFETY: the caller says that it is a place for such a thing.
+            // SAFETY: the caller guarantees that the pointer is valid for writes of this type.
             unsafe { self.place.write(value) };
         }
     }
 }
 
-/// A text that the library allocates, and the caller gives back.
+/// A text that the library allocates and the caller returns to `standpipe_text_free`.
 #[repr(transparent)]
 struct OwnedText(*mut c_char);
 
 impl OwnedText {
     const NONE: Self = Self(ptr::null_mut());
 
-    /// A zero byte, which would end it, becomes U+FFFD.
+    /// Makes a text. A zero byte, which would end a C string, becomes U+FFFD.
     fn new(text: String) -> Self {
         let text = CString::new(text).unwrap_or_else(|error| {
-            let mended = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\u{fffd}");
-            CString::new(mended).unwrap_or_default()
+            let lossy_text = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\u{fffd}");
+            CString::new(lossy_text).unwrap_or_default()
         });
         Self(text.into_raw())
     }
@@ -182,27 +183,27 @@ impl OwnedText {
 impl Drop for OwnedText {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: it was made by `CString::into_raw`, and the caller gives it back once.
+            // SAFETY: the pointer is from `CString::into_raw`, and the caller returns it only once.
             drop(unsafe { CString::from_raw(self.0) });
         }
     }
 }
 
-/// A room of the caller for a text and the zero byte behind it.
+/// A buffer of the caller for a text and its terminating zero byte.
 #[repr(transparent)]
-struct Room<'a> {
+struct TextBuffer<'a> {
     first: *mut u8,
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-impl Room<'_> {
-    /// Writes the text, or an empty one if there is not enough room for all of it. The length of the text.
+impl TextBuffer<'_> {
+    /// Writes the text, or an empty text if the buffer is too small. Returns the length of the text.
     fn write(&self, text: &str, room: usize) -> usize {
         if self.first.is_null() || room == 0 {
             return text.len();
         }
         let written = if text.len() < room { text.as_bytes() } else { &[] };
-        // SAFETY: the caller says that there is this much room, which is more than the text takes.
+        // SAFETY: the caller guarantees `room` bytes, and text and zero byte need no more.
         let place = unsafe { slice::from_raw_parts_mut(self.first, written.len() + 1) };
         place[..written.len()].copy_from_slice(written);
         place[written.len()] = 0;
@@ -212,7 +213,7 @@ impl Room<'_> {
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_text_free(text: OwnedText) {
-    border(|| drop(text));
+    guarded(|| drop(text));
 }
 
 /// The version of the library, as `STANDPIPE_VERSION` of the header it was built with.

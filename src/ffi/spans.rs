@@ -1,10 +1,11 @@
-//! Spans from C. The handle is a pointer to the storage of a detached span, so a span needs no other allocation.
+//! Spans from C. A handle points directly to the storage of a detached span, so that a span needs no further
+//! allocation.
 
 use std::time::{Duration, SystemTime};
 
-use super::input::{Arena, Attribute, Chars, First};
+use super::input::{Arena, Attribute, CArray, CText};
 use super::lifecycle::{Pointer, scoped};
-use super::{Code, SizeFirst, Versioned, border};
+use super::{Code, SizeFirst, Versioned, guarded};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
 use crate::telemetry::Telemetry;
@@ -15,42 +16,42 @@ use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, Tracer};
 #[derive(Clone, Copy)]
 pub(super) struct SpanOptions<'a> {
     pub(super) size: usize,
-    pub(super) name: Chars<'a>,
+    pub(super) name: CText<'a>,
     pub(super) kind: i32,
     pub(super) is_root: u32,
     pub(super) parent: *mut OpenSpan,
-    pub(super) traceparent: Chars<'a>,
-    pub(super) tracestate: Chars<'a>,
+    pub(super) traceparent: CText<'a>,
+    pub(super) tracestate: CText<'a>,
     pub(super) start_unix_ns: u64,
-    pub(super) attributes: First<'a, Attribute<'a>>,
+    pub(super) attributes: CArray<'a, Attribute<'a>>,
     pub(super) attribute_count: usize,
 }
 
-// SAFETY: it is `repr(C)` and begins with its size. All else are numbers and pointers, of which zeros mean that they are not
-// set.
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
 unsafe impl SizeFirst for SpanOptions<'_> {}
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_tracer_new(
     handle: Pointer<'_>,
-    scope: Chars<'_>,
-    version: Chars<'_>,
+    scope: CText<'_>,
+    version: CText<'_>,
 ) -> Option<Box<Tracer>> {
     scoped(&handle, (scope, version), Telemetry::tracer_with_version)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_tracer_free(tracer: Option<Box<Tracer>>) {
-    border(|| drop(tracer));
+    guarded(|| drop(tracer));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_start(
     tracer: Option<&Tracer>,
-    name: Chars<'_>,
+    name: CText<'_>,
     parent: Option<&mut OpenSpan>,
 ) -> Option<Box<OpenSpan>> {
-    border(|| {
+    guarded(|| {
         let name = name.text();
         let span = tracer?.span_builder(&name);
         match parent {
@@ -65,7 +66,7 @@ extern "C" fn standpipe_span_start_with(
     tracer: Option<&Tracer>,
     options: Versioned<'_, SpanOptions<'_>>,
 ) -> Option<Box<OpenSpan>> {
-    border(|| {
+    guarded(|| {
         let options = options.read();
         let name = options.name.text();
         let mut span = tracer?.span_builder(&name).kind(match options.kind {
@@ -78,7 +79,8 @@ extern "C" fn standpipe_span_start_with(
         if let Some(start) = time(options.start_unix_ns) {
             span = span.start_time(start);
         }
-        // SAFETY: the caller says that it is null or a span that has not ended, and is used by no other thread meanwhile.
+        // SAFETY: the caller guarantees that the pointer is null, or a span that has not ended and that no other thread
+        // uses.
         let parent = unsafe { options.parent.as_mut() };
         let remote = remote(options.traceparent, options.tracestate);
         let span = match (parent, &remote) {
@@ -95,42 +97,42 @@ extern "C" fn standpipe_span_start_with(
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_is_recording(span: Option<&OpenSpan>) -> bool {
-    border(|| span.is_some_and(OpenSpan::is_recording))
+    guarded(|| span.is_some_and(OpenSpan::is_recording))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_str(span: Option<&mut OpenSpan>, key: Chars<'_>, value: Chars<'_>) {
-    border(|| set(span, key, || value.option()));
+extern "C" fn standpipe_span_set_str(span: Option<&mut OpenSpan>, key: CText<'_>, value: CText<'_>) {
+    guarded(|| set(span, key, || value.option()));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_set_strn(
     span: Option<&mut OpenSpan>,
-    key: Chars<'_>,
-    value: First<'_, u8>,
+    key: CText<'_>,
+    value: CArray<'_, u8>,
     len: usize,
 ) {
-    border(|| set(span, key, || value.option(len)));
+    guarded(|| set(span, key, || value.option(len)));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_int(span: Option<&mut OpenSpan>, key: Chars<'_>, value: i64) {
-    border(|| set(span, key, || value));
+extern "C" fn standpipe_span_set_int(span: Option<&mut OpenSpan>, key: CText<'_>, value: i64) {
+    guarded(|| set(span, key, || value));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_double(span: Option<&mut OpenSpan>, key: Chars<'_>, value: f64) {
-    border(|| set(span, key, || value));
+extern "C" fn standpipe_span_set_double(span: Option<&mut OpenSpan>, key: CText<'_>, value: f64) {
+    guarded(|| set(span, key, || value));
 }
 
-// read as a byte: a `bool` of Rust must be 0 or 1, and C's may be anything where its caller casts
+// Read as a byte: a Rust `bool` must be 0 or 1, but a C `bool` may contain any value after a cast.
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_bool(span: Option<&mut OpenSpan>, key: Chars<'_>, value: u8) {
-    border(|| set(span, key, || value != 0));
+extern "C" fn standpipe_span_set_bool(span: Option<&mut OpenSpan>, key: CText<'_>, value: u8) {
+    guarded(|| set(span, key, || value != 0));
 }
 
 #[inline(always)]
-fn set<V: IntoValue>(span: Option<&mut OpenSpan>, key: Chars<'_>, value: impl FnOnce() -> V) {
+fn set<V: IntoValue>(span: Option<&mut OpenSpan>, key: CText<'_>, value: impl FnOnce() -> V) {
     if let Some(span) = span.and_then(OpenSpan::recorded) {
         let key = key.text();
         value().with_value(|value| span.record.set(&key, value));
@@ -140,17 +142,17 @@ fn set<V: IntoValue>(span: Option<&mut OpenSpan>, key: Chars<'_>, value: impl Fn
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_set(
     span: Option<&mut OpenSpan>,
-    attributes: First<'_, Attribute<'_>>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) {
-    border(|| {
+    guarded(|| {
         if let Some(span) = span {
             set_all(span, attributes, count);
         }
     });
 }
 
-fn set_all<'a>(span: &mut OpenSpan, attributes: First<'a, Attribute<'a>>, count: usize) {
+fn set_all<'a>(span: &mut OpenSpan, attributes: CArray<'a, Attribute<'a>>, count: usize) {
     if let Some(span) = span.recorded() {
         let arena = Arena::default();
         arena.attributes(attributes, count).for_each(|(key, value)| span.record.set(key, value));
@@ -160,11 +162,11 @@ fn set_all<'a>(span: &mut OpenSpan, attributes: First<'a, Attribute<'a>>, count:
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_event(
     span: Option<&mut OpenSpan>,
-    name: Chars<'_>,
-    attributes: First<'_, Attribute<'_>>,
+    name: CText<'_>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) {
-    border(|| {
+    guarded(|| {
         if let Some(span) = span.and_then(OpenSpan::recorded) {
             let (arena, name) = (Arena::default(), name.text());
             let mut event = EventBuilder::new(Some(span), &name, None);
@@ -178,12 +180,12 @@ extern "C" fn standpipe_span_event(
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_link(
     span: Option<&mut OpenSpan>,
-    traceparent: Chars<'_>,
-    tracestate: Chars<'_>,
-    attributes: First<'_, Attribute<'_>>,
+    traceparent: CText<'_>,
+    tracestate: CText<'_>,
+    attributes: CArray<'_, Attribute<'_>>,
     count: usize,
 ) -> Code {
-    border(|| {
+    guarded(|| {
         let Some(other) = remote(traceparent, tracestate) else { return Code::INVALID_ARGUMENT };
         if let Some(span) = span.and_then(OpenSpan::recorded) {
             let arena = Arena::default();
@@ -197,8 +199,8 @@ extern "C" fn standpipe_span_link(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, message: Chars<'_>) {
-    border(|| {
+extern "C" fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, message: CText<'_>) {
+    guarded(|| {
         let Some(span) = span.and_then(OpenSpan::recorded) else { return };
         match status {
             1 => span.record.set_status(Status::Ok),
@@ -209,8 +211,8 @@ extern "C" fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, me
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: Chars<'_>) {
-    border(|| {
+extern "C" fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: CText<'_>) {
+    guarded(|| {
         if let Some(span) = span.and_then(OpenSpan::recorded) {
             span.rename(&name.text());
         }
@@ -219,12 +221,12 @@ extern "C" fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: Chars<'_>
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_end(span: Option<&mut Option<Box<OpenSpan>>>) {
-    border(|| drop(span.and_then(Option::take).map(DetachedSpan::from_storage)));
+    guarded(|| drop(span.and_then(Option::take).map(DetachedSpan::from_storage)));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_span_end_at(span: Option<&mut Option<Box<OpenSpan>>>, unix_ns: u64) {
-    border(|| {
+    guarded(|| {
         let Some(span) = span.and_then(Option::take).map(DetachedSpan::from_storage) else { return };
         match time(unix_ns) {
             Some(end) => span.end_at(end),
@@ -233,8 +235,8 @@ extern "C" fn standpipe_span_end_at(span: Option<&mut Option<Box<OpenSpan>>>, un
     });
 }
 
-/// The span of another process that these headers name.
-fn remote(traceparent: Chars<'_>, tracestate: Chars<'_>) -> Option<SpanContext> {
+/// Returns the span of another process that these headers describe.
+fn remote(traceparent: CText<'_>, tracestate: CText<'_>) -> Option<SpanContext> {
     let context = SpanContext::from_traceparent(&traceparent.option()?).ok()?;
     Some(match tracestate.option() {
         Some(state) => context.with_tracestate(&state),
@@ -242,7 +244,7 @@ fn remote(traceparent: Chars<'_>, tracestate: Chars<'_>) -> Option<SpanContext> 
     })
 }
 
-/// `None` for zero, which means now.
+/// Returns the time, or `None` for zero, which means now.
 pub(super) fn time(unix_ns: u64) -> Option<SystemTime> {
     (unix_ns != 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
 }

@@ -17,30 +17,30 @@
  *     standpipe_shutdown(telemetry, 2000, NULL);
  *     standpipe_free(telemetry);
  *
- * What holds for all functions:
+ * Rules for all functions:
  *
- * - NULL. Every pointer may be NULL. A NULL handle is one that does nothing: if the telemetry cannot be started, all that
- *   is made of it is NULL, and the program runs on as it is.
- * - Threads. Handles of all types but standpipe_span may be used by all threads at once, as long as none of them frees
- *   the handle meanwhile. A span may move from thread to thread, but only one may use it at a time.
- * - Ownership. What a function ..._new or ..._start returns is the caller's until it passes it to ..._free or ..._end. What
- *   the caller passes is read within the call and never kept, except for `problem` and `user` of standpipe_options.
- * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free: then they do nothing.
- * - Texts end with a zero byte, or have a length beside them. They are UTF-8; what is not is sent as U+FFFD.
- * - A full queue. What finds no room is dropped and counted, and the caller never waits, unless STANDPIPE_BLOCK_WHEN_FULL,
- *   a file or a variable says otherwise.
- * - Exit. Without standpipe_shutdown or standpipe_free, what is queued when the process ends is lost: nothing runs by atexit.
- * - Fork. A child may go on with all handles. It starts a thread of its own at its first record; what its parent had queued
- *   is the parent's to send, and so are spans that were open.
- * - Signals. The library's threads block all signals, and no function raises SIGPIPE. No function may be called in the
- *   handler of a signal.
- * - The library neither prints nor ends the process. Functions do not throw; a bug in the library is STANDPIPE_PANICKED,
- *   or nothing done where there is no result.
- * - Structs that begin with `size` grow at their end from version to version. Set `size` to sizeof, and all that is not
- *   needed to zero. A library that is older ignores what it does not know, one that is newer takes what is missing for
- *   zero.
+ * - NULL. Every pointer may be NULL. A NULL handle is a no-op: if the telemetry cannot be started, all handles made from it
+ *   are NULL, and the program runs without telemetry.
+ * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread frees
+ *   the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
+ * - Ownership. The caller owns the result of a function ..._new or ..._start until it passes it to ..._free or ..._end.
+ *   Arguments are read within the call and never stored, except for `problem` and `user` of standpipe_options.
+ * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After it, they are no-ops.
+ * - Texts end with a zero byte, or have an explicit length. They are UTF-8; invalid bytes are sent as U+FFFD.
+ * - Full queue. New records are dropped and counted, and the caller never waits, unless STANDPIPE_BLOCK_WHEN_FULL, a file or
+ *   a variable selects waiting.
+ * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
+ *   registers nothing with atexit.
+ * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the records
+ *   that were queued, and the spans that were open, at the fork.
+ * - Signals. The library's threads block all Unix signals, and no function raises SIGPIPE. No function may be called in a
+ *   signal handler.
+ * - The library neither prints nor ends the process. Functions do not throw. A bug in the library results in
+ *   STANDPIPE_PANICKED; a function without a result then does nothing.
+ * - Structs that begin with `size` get further fields at their end in later versions. Set `size` to sizeof, and unused
+ *   fields to zero. An older library ignores unknown fields; a newer library treats missing fields as zero.
  *
- * The shared library is not unloaded by dlclose: its thread runs on.
+ * dlclose does not unload the shared library, because its threads may still run.
  */
 #ifndef STANDPIPE_H
 #define STANDPIPE_H
@@ -60,9 +60,9 @@ extern "C" {
 #define STANDPIPE_OK 0
 #define STANDPIPE_INVALID_ARGUMENT 1 /* nothing was done */
 #define STANDPIPE_CONFIGURATION 2    /* nothing was started; *error has every mistake, one per line */
-#define STANDPIPE_INCOMPLETE 3       /* the time was not enough to send everything */
-#define STANDPIPE_WRONG_THREAD 4     /* the scope was entered by another thread, and stays as it is */
-#define STANDPIPE_NO_SPAN 5          /* neither a span was given, nor is the thread in one */
+#define STANDPIPE_INCOMPLETE 3       /* not all records could be sent within the budget */
+#define STANDPIPE_WRONG_THREAD 4     /* another thread entered the scope; the scope is unchanged */
+#define STANDPIPE_NO_SPAN 5          /* no span was passed, and the thread has no current span */
 #define STANDPIPE_PANICKED 6         /* a bug in the library; please report it */
 
 typedef struct standpipe standpipe;
@@ -75,12 +75,12 @@ typedef struct standpipe_span standpipe_span;
 /* The version of the library, as STANDPIPE_VERSION. */
 uint32_t standpipe_version(void);
 
-/* Frees a text that the library has allocated, which must be as it was. */
+/* Frees a text that the library has allocated. The text must be unchanged. */
 void standpipe_text_free(char *text);
 
 /* ---- Attributes ---- */
 
-/* A length of a text that says: it ends before its first zero byte. */
+/* Special length of a text that ends with a zero byte. */
 #define STANDPIPE_NUL_TERMINATED SIZE_MAX
 
 typedef struct {
@@ -88,7 +88,7 @@ typedef struct {
     size_t len; /* bytes, or STANDPIPE_NUL_TERMINATED */
 } standpipe_text;
 
-/* Kinds of a value. A value of no kind, such as a zeroed one, is left out. */
+/* Kinds of a value. A value of an unknown kind, such as a zeroed one, is ignored. */
 #define STANDPIPE_STR 1     /* as.text */
 #define STANDPIPE_INT 2     /* as.i */
 #define STANDPIPE_DOUBLE 3  /* as.d */
@@ -108,14 +108,14 @@ typedef struct {
         standpipe_text text;
         struct {
             const void *ptr;
-            size_t len; /* how many */
+            size_t len; /* number of elements */
         } list;
         int64_t i;
         double d;
     } as;
 } standpipe_value;
 
-/* The functions below make one. */
+/* An attribute. The functions below make one. */
 typedef struct {
     standpipe_text key;
     standpipe_value value;
@@ -161,7 +161,7 @@ static inline standpipe_attr standpipe_attr_bool(const char *key, bool value) {
     return attr;
 }
 
-/* A list of `len` things; `kind` is STANDPIPE_BYTES or one of those behind it. */
+/* A list of `len` elements; `kind` is STANDPIPE_BYTES or a later kind of the list above. */
 static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind, const void *ptr, size_t len) {
     standpipe_attr attr = standpipe_attr_of(key, kind);
     attr.value.as.list.ptr = ptr;
@@ -171,39 +171,41 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
 
 /* ---- Start and end ---- */
 
-/* Called with trouble, once per kind and minute: by a thread of the library, never by two at once; with the last two
- * kinds by standpipe_start, on its caller's thread, and with STANDPIPE_MANUAL by the thread that sends. Never called once
- * standpipe_free has returned. It should return soon, and must neither throw nor jump out. What it records for the same
- * telemetry is dropped and counted. `message` is valid until it returns, and has no secrets; `times` says how often it
- * happened since it was reported last. */
+/* Callback for problems. A recurring problem is reported once per minute. The callback runs on a thread of the library, never
+ * on two threads at once. standpipe_start calls it with STANDPIPE_PROBLEM_CONFIGURATION and
+ * STANDPIPE_PROBLEM_NO_SERVICE_NAME on the calling thread, and with STANDPIPE_MANUAL the sending thread calls it. It is never
+ * called after standpipe_free has returned. It should return soon, and must neither throw nor longjmp. Records that it emits
+ * to the same telemetry are dropped and counted. `message` contains no secrets and is valid until the callback returns;
+ * `times` is the number of occurrences since the last report. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
 
-#define STANDPIPE_PROBLEM_UNAVAILABLE 1        /* the collector cannot be reached; records are kept and tried again */
-#define STANDPIPE_PROBLEM_REFUSED 2            /* the collector refused a batch for good; its records are lost */
-#define STANDPIPE_PROBLEM_NOT_TAKEN 3          /* the collector has no place for a signal, such as logs */
-#define STANDPIPE_PROBLEM_PARTIAL_SUCCESS 4    /* the collector took a batch but for some records */
-#define STANDPIPE_PROBLEM_GAVE_UP 5            /* a batch could not be delivered in its time; its records are lost */
+#define STANDPIPE_PROBLEM_UNAVAILABLE 1        /* the collector cannot be reached; records are kept and sent again */
+#define STANDPIPE_PROBLEM_REFUSED 2            /* the collector refused a batch permanently; its records are lost */
+#define STANDPIPE_PROBLEM_NOT_TAKEN 3          /* the collector does not accept a signal, such as logs */
+#define STANDPIPE_PROBLEM_PARTIAL_SUCCESS 4    /* the collector accepted a batch but rejected some records */
+#define STANDPIPE_PROBLEM_GAVE_UP 5            /* a batch could not be delivered in time; its records are lost */
 #define STANDPIPE_PROBLEM_CALLERS_WAITING 6    /* callers wait for room in the queue */
 #define STANDPIPE_PROBLEM_QUEUE_FULL 7         /* the queue was full; records are lost */
 #define STANDPIPE_PROBLEM_TOO_LARGE 8          /* a record was larger than a request may be; it is lost */
-#define STANDPIPE_PROBLEM_WORKER_PANICKED 9    /* a bug in the library; the batch in hand is lost */
-#define STANDPIPE_PROBLEM_CALLBACK_PANICKED 10 /* of metrics; not used in C */
-#define STANDPIPE_PROBLEM_INSTRUMENT 11        /* an instrument is used as it should not be */
-#define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; the rest is put together */
-#define STANDPIPE_PROBLEM_CONFIGURATION 13     /* something in the configuration is probably not what was meant */
-#define STANDPIPE_PROBLEM_NO_SERVICE_NAME 14   /* records are sent under a name that is made up */
-#define STANDPIPE_PROBLEM_SPOOL 15             /* the spool could not do its part; what it cannot take stays in memory */
+#define STANDPIPE_PROBLEM_WORKER_PANICKED 9    /* a bug in the library; the current batch is lost */
+#define STANDPIPE_PROBLEM_CALLBACK_PANICKED 10 /* a callback of a metric panicked; not used in C */
+#define STANDPIPE_PROBLEM_INSTRUMENT 11        /* an instrument has an invalid name, bounds or measurement */
+#define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; the rest is combined */
+#define STANDPIPE_PROBLEM_CONFIGURATION 13     /* a warning about the configuration */
+#define STANDPIPE_PROBLEM_NO_SERVICE_NAME 14   /* no service name is set; it is derived from the program's file */
+#define STANDPIPE_PROBLEM_SPOOL 15             /* the spool is full, unreadable or damaged; new records stay in memory */
 
 /* Flags. */
-#define STANDPIPE_BLOCK_WHEN_FULL 1 /* a caller waits for room in a full queue, as long as the exporter says */
-#define STANDPIPE_GRPC 2            /* `endpoint`, which must be set, speaks gRPC; else HTTP */
-#define STANDPIPE_ENVIRONMENT 4     /* OpenTelemetry's variables set what neither the file nor this struct sets */
-#define STANDPIPE_MANUAL 8          /* no thread at all: standpipe_pump, standpipe_flush and standpipe_shutdown send */
+#define STANDPIPE_BLOCK_WHEN_FULL 1 /* if the queue is full, callers wait for room, up to the exporter's block-timeout */
+#define STANDPIPE_GRPC 2            /* `endpoint`, which must be set, uses gRPC instead of HTTP */
+#define STANDPIPE_ENVIRONMENT 4     /* OpenTelemetry's variables fill settings that neither file nor struct sets */
+#define STANDPIPE_MANUAL 8          /* no threads: standpipe_pump, standpipe_flush and standpipe_shutdown send */
 
 typedef struct {
     size_t size;
-    const char *endpoint; /* base URL, such as "http://localhost:4318": /v1/traces, /v1/logs and /v1/metrics are appended. With
-                             STANDPIPE_GRPC host and port: without http:// it is TLS, except on loopback */
+    const char *endpoint; /* base URL, such as "http://localhost:4318", to which /v1/traces, /v1/logs and /v1/metrics are
+                             appended. With STANDPIPE_GRPC: host and port, with TLS unless it begins with http:// or is
+                             loopback */
     const char *service;  /* service.name */
     uint32_t flags;
     uint32_t reserved;
@@ -211,69 +213,71 @@ typedef struct {
     void *user; /* passed to `problem` */
 } standpipe_options;
 
-/* What became of all records, all signals and exporters together:
- * accepted + recovered = delivered + rejected + dropped + superseded + spooled + in_flight, at every moment. */
+/* Counts of records by outcome, for all signals and exporters. At every moment,
+ * accepted + recovered = delivered + rejected + dropped + superseded + spooled + in_flight. */
 typedef struct {
     size_t size;
-    uint64_t accepted;     /* taken into a queue */
+    uint64_t accepted;     /* enqueued */
     uint64_t delivered;    /* confirmed by the collector */
-    uint64_t rejected;     /* refused one by one by the collector */
+    uint64_t rejected;     /* rejected individually by the collector */
     uint64_t dropped;      /* lost after they were accepted */
-    uint64_t superseded;   /* points of metrics that newer ones replaced, which is no loss */
+    uint64_t superseded;   /* data points of metrics that newer ones replaced; not a loss */
     uint64_t in_flight;    /* queued, or being sent */
     uint64_t not_enqueued; /* never accepted: the queue was full, the record too large, or the telemetry shut down */
-    uint64_t filtered;     /* log records below the level of the exporter, which is no loss */
-    uint64_t attempts;     /* requests, retries included */
-    uint64_t open_spans;   /* spans that have not ended, and are in no queue */
-    uint64_t recovered;    /* taken over from an earlier process, which had left them in the spool */
-    uint64_t spooled;      /* kept in the spool, to be sent by this process or the next one */
+    uint64_t filtered;     /* log records below the level of the exporter; not a loss */
+    uint64_t attempts;     /* requests, including retries */
+    uint64_t open_spans;   /* spans that have not ended */
+    uint64_t recovered;    /* taken over from the spool of an earlier process */
+    uint64_t spooled;      /* stored in the spool, to be sent by this process or a later one */
 } standpipe_ledger;
 
-/* Starts the telemetry, with one thread for each exporter. It connects when there is something to send.
+/* These functions start the telemetry, with one thread for each exporter. Connections are made when records are sent.
  *
- * The result is STANDPIPE_OK, or a code. *out is a handle or NULL. *error is NULL, or a text of all mistakes at once that
- * the caller frees by standpipe_text_free; where `error` itself is NULL, there is none.
+ * They return STANDPIPE_OK or an error code. *out is a handle or NULL. *error is NULL, or a text with all errors, which the
+ * caller frees with standpipe_text_free. If `error` itself is NULL, no text is returned.
  *
- * Each function takes a configuration of its own; a path or a text that is NULL is STANDPIPE_INVALID_ARGUMENT. A program
- * that calls none of the last three and is linked with --gc-sections does not contain what reads files and variables. */
+ * The functions differ in the source of the configuration. A path or a text that is NULL is STANDPIPE_INVALID_ARGUMENT. If a
+ * program calls only the first function and is linked with --gc-sections, it does not contain the parsers for files and
+ * variables. */
 
-/* One exporter, at options->endpoint, which must be set. */
+/* Starts one exporter for options->endpoint, which must be set. */
 int32_t standpipe_start(const standpipe_options *options, standpipe **out, char **error);
-/* What OTEL_EXPORTER_OTLP_ENDPOINT and its like say; options->endpoint, if set, wins. */
+/* Starts the exporters of OpenTelemetry's environment variables; options->endpoint, if set, takes precedence. */
 int32_t standpipe_start_from_env(const standpipe_options *options, standpipe **out, char **error);
-/* The exporters of a file, TOML or, where the library can, YAML; and one at options->endpoint, if set. */
+/* Starts the exporters of a TOML file, or of a YAML file if the library has that feature; and one for options->endpoint, if
+ * set. */
 int32_t standpipe_start_from_file(const char *path, const standpipe_options *options, standpipe **out, char **error);
-/* The same of a text. `len` may be STANDPIPE_NUL_TERMINATED. */
+/* Starts the exporters of a TOML text. `len` may be STANDPIPE_NUL_TERMINATED. */
 int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_options *options, standpipe **out,
                                   char **error);
 
-/* Sends all that was accepted, and the metrics. STANDPIPE_INCOMPLETE if the time was not enough; *left is what is there
- * still. In `problem` it sends nothing. */
+/* Sends all accepted records, and the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not enough; *left is the number
+ * of remaining records. In `problem`, it sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
 
-/* With STANDPIPE_MANUAL: does what is due on this thread, such as to send and to retry. *next_ms is when more will be due,
- * UINT32_MAX if nothing is there: the program calls it then, or after it has made records. It begins nothing once the
- * budget is used up, but a request that has begun goes on, for as long as the exporter's timeout. With a budget of 0 it only
- * gives the time. With threads there is nothing to do. */
+/* With STANDPIPE_MANUAL: sends and retries on this thread what is due. *next_ms is the time until the next call is due, or
+ * UINT32_MAX if nothing is queued. The program should also call it after emitting records. It begins no request after the
+ * budget is used up, but a running request may take up to the exporter's timeout longer. With a budget of 0, it only returns
+ * the time. With threads, it does nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
-/* The ledger as it is now. The library leaves `size` as it is, and writes what both versions know. */
+/* Writes the current ledger: all fields that both versions have, except `size`. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
-/* The same for each exporter and signal with all reasons, as JSON; the caller frees *text. */
+/* Returns the ledger of each exporter and signal, with all reasons, as JSON. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
 
-/* Sends what there is and ends the threads: within the budget and 50 ms, whatever the network does. The ledger is the last
- * one. STANDPIPE_INCOMPLETE if something was left; it is in the ledger as dropped. A second call does no harm. In
- * `problem` it only begins. */
+/* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms, whatever the
+ * network does. Returns STANDPIPE_INCOMPLETE if records could not be sent, which the ledger counts as dropped. A second call
+ * has no further effect. In `problem`, the shutdown only begins. */
 int32_t standpipe_shutdown(const standpipe *telemetry, uint32_t budget_ms, standpipe_ledger *ledger);
 
-/* Frees the handle, and shuts down within two seconds what was not shut down. It waits for a `problem` that is running, so
- * its caller must not hold a lock that `problem` takes; within `problem` it does not wait. */
+/* Frees the handle. If the telemetry was not shut down, shuts it down with a budget of two seconds. Waits for a running
+ * `problem`, so the caller must not hold a lock that `problem` takes. Within `problem`, it does not wait. */
 void standpipe_free(standpipe *telemetry);
 
 /* ---- Traces ---- */
 
-/* Makes the spans of a part of the program: its name and version. Keep it: a span costs less. */
+/* Makes a tracer for a part of the program, with its name and version. Keep the tracer: this call takes longer than a span. */
 standpipe_tracer *standpipe_tracer_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_tracer_free(standpipe_tracer *tracer);
 
@@ -288,24 +292,24 @@ typedef struct {
     size_t size;
     const char *name;
     int32_t kind;
-    uint32_t is_root;        /* not 0: the first span of a new trace, whatever else is set */
-    standpipe_span *parent;  /* wins over traceparent */
-    const char *traceparent; /* headers of the caller; one that cannot be used is ignored */
+    uint32_t is_root;        /* if not 0, begins a new trace; other settings of the parent are ignored */
+    standpipe_span *parent;  /* takes precedence over traceparent */
+    const char *traceparent; /* header of the incoming request; ignored if invalid */
     const char *tracestate;
     uint64_t start_unix_ns; /* 0: now */
     const standpipe_attr *attrs;
     size_t n;
 } standpipe_span_options;
 
-/* Starts a span: a child of `parent`, or of the span that the thread is in, or the first one of a new trace. It is in no
- * thread until standpipe_span_enter. */
+/* Starts a span: a child of `parent`, else of the thread's current span, else the root of a new trace. The span does not
+ * become the thread's current span; see standpipe_span_enter. */
 standpipe_span *standpipe_span_start(const standpipe_tracer *tracer, const char *name, standpipe_span *parent);
 standpipe_span *standpipe_span_start_with(const standpipe_tracer *tracer, const standpipe_span_options *options);
 
-/* Whether what is set goes anywhere: worth asking before a costly attribute is made. */
+/* Returns whether the span is recorded. Check it before computing expensive attributes. */
 bool standpipe_span_is_recording(const standpipe_span *span);
 
-/* Sets an attribute, and replaces the value that the key had. A NULL text sets nothing. */
+/* Sets an attribute. An earlier value of the same key is replaced. A NULL text sets nothing. */
 void standpipe_span_set_str(standpipe_span *span, const char *key, const char *value);
 void standpipe_span_set_strn(standpipe_span *span, const char *key, const char *value, size_t len);
 void standpipe_span_set_int(standpipe_span *span, const char *key, int64_t value);
@@ -313,56 +317,58 @@ void standpipe_span_set_double(standpipe_span *span, const char *key, double val
 void standpipe_span_set_bool(standpipe_span *span, const char *key, bool value);
 void standpipe_span_set(standpipe_span *span, const standpipe_attr *attrs, size_t n);
 
-/* Notes that something happened, now. */
+/* Adds an event with the current time. */
 void standpipe_span_event(standpipe_span *span, const char *name, const standpipe_attr *attrs, size_t n);
-/* Points at another span. STANDPIPE_INVALID_ARGUMENT if the traceparent names none. */
+/* Adds a link to another span. Returns STANDPIPE_INVALID_ARGUMENT if the traceparent is invalid. */
 int32_t standpipe_span_link(standpipe_span *span, const char *traceparent, const char *tracestate,
                             const standpipe_attr *attrs, size_t n);
 
-/* How it went. Ok is final; an error can be replaced by a later one. */
+/* Sets the status. Ok is final; an error can be replaced by a later status. */
 #define STANDPIPE_STATUS_OK 1
 #define STANDPIPE_STATUS_ERROR 2
 void standpipe_span_status(standpipe_span *span, int32_t status, const char *message);
 void standpipe_span_rename(standpipe_span *span, const char *name);
 
-/* Ends the span and sends it; then *span is NULL. Every span must end, also if the thread is in it. */
+/* Ends the span, enqueues it and sets *span to NULL. Every span must be ended, even if it is still entered. */
 void standpipe_span_end(standpipe_span **span);
-/* The same at a time of its own; 0 is now. */
+/* Ends the span at a given time; 0 means now. */
 void standpipe_span_end_at(standpipe_span **span, uint64_t unix_ns);
 
 /* ---- Contexts ---- */
 
-/* What a thread has entered, in the caller's memory. */
+/* An entered span or context, in the caller's memory. */
 typedef struct {
     uint64_t opaque[4];
 } standpipe_scope;
 
-/* Makes it the thread's current span, until the scope is left: parent of spans that start without one, and named in the
- * log records of the thread. The scope is written, whatever was in it. */
+/* Makes the span the thread's current span until the scope is left: it becomes the parent of spans that start without one,
+ * and log records of the thread contain its ids. The previous content of the scope is overwritten. */
 int32_t standpipe_span_enter(standpipe_span *span, standpipe_scope *scope);
-/* Makes a caller's context current: what these headers say, instead of all that the thread is in. */
+/* Makes the context of these headers current. It replaces the thread's current span and baggage until the scope is left. */
 int32_t standpipe_context_enter(const char *traceparent, const char *tracestate, const char *baggage,
                                 standpipe_scope *scope);
-/* Leaves a scope, in any order, on the thread that entered it, and zeroes it; one of zeros is left already. */
+/* Leaves a scope and sets it to zeros. Scopes may be left in any order, but only on the thread that entered them. A scope of
+ * zeros is ignored. */
 int32_t standpipe_scope_leave(standpipe_scope *scope);
 
-/* What names the span to others, or the thread's current span if it is NULL: ids and flags, or headers. Ids are zeros, and
- * texts empty, if there is none. */
+/* Return the identity of the span, or of the thread's current span if `span` is NULL: ids and flags, or headers. Without a
+ * span, ids are zeros and texts are empty. */
 int32_t standpipe_span_ids(standpipe_span *span, uint8_t trace_id[16], uint8_t span_id[8], uint8_t *flags);
 int32_t standpipe_span_traceparent(standpipe_span *span, char out[56]);
-/* The length of the header. It is written if it fits into the room with its zero byte; else an empty text is. It has at
- * most 512 bytes. */
+/* Returns the length of the header, which has at most 512 bytes. Writes the header if it fits into `room` bytes with its zero
+ * byte, else an empty text. */
 size_t standpipe_span_tracestate(standpipe_span *span, char *out, size_t room);
-/* The same for the baggage that the thread has entered, of at most 8192 bytes. */
+/* Returns the thread's baggage as a header, of at most 8192 bytes, in the same way. */
 size_t standpipe_baggage(char *out, size_t room);
 
 /* ---- Logs ---- */
 
-/* Makes the log records of a part of the program. Keep it. */
+/* Makes a logger for a part of the program. Keep the logger. */
 standpipe_logger *standpipe_logger_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_logger_free(standpipe_logger *logger);
 
-/* OpenTelemetry's numbers are 1 to 24; these are the first of each name. Others count as the nearest. */
+/* Severities. OpenTelemetry's numbers are 1 to 24; these are the first of each name. Other numbers are rounded to the nearest
+ * one. */
 #define STANDPIPE_TRACE 1
 #define STANDPIPE_DEBUG 5
 #define STANDPIPE_INFO 9
@@ -372,51 +378,52 @@ void standpipe_logger_free(standpipe_logger *logger);
 
 typedef struct {
     size_t size;
-    int32_t severity; /* 0: that of STANDPIPE_INFO */
+    int32_t severity; /* 0: STANDPIPE_INFO */
     uint32_t reserved;
     standpipe_value body;
     const char *event_name;
-    const char *severity_text; /* the name of the severity, unless set */
+    const char *severity_text; /* NULL: the name of the severity */
     uint64_t unix_ns;          /* 0: now */
-    standpipe_span *span;      /* NULL: the thread's current one */
+    standpipe_span *span;      /* NULL: the thread's current span */
     const standpipe_attr *attrs;
     size_t n;
 } standpipe_log_options;
 
-/* Whether a record of this severity would go anywhere: worth asking before its text is put together. A configuration can set
-   a least severity; records below it are only counted. */
+/* Returns whether a record of this severity would be exported. Check it before formatting an expensive text. A configuration
+ * can set a lowest severity; records below it are only counted. */
 bool standpipe_log_enabled(const standpipe_logger *logger, int32_t severity);
-/* Records a text. It belongs to the span, or to the thread's current one if that is NULL. */
+/* Emits a record with a text. It belongs to `span`, or to the thread's current span if `span` is NULL. */
 void standpipe_log(const standpipe_logger *logger, int32_t severity, const char *body, standpipe_span *span,
                    const standpipe_attr *attrs, size_t n);
 void standpipe_log_with(const standpipe_logger *logger, const standpipe_log_options *options);
 
 /* ---- Metrics ---- */
 
-/* Makes the instruments of a part of the program. */
+/* Makes a meter for a part of the program. */
 standpipe_meter *standpipe_meter_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_meter_free(standpipe_meter *meter);
 
-/* Kinds of an instrument, and the function for it. */
-#define STANDPIPE_COUNTER 1                /* standpipe_add; only rises */
+/* Kinds of an instrument, and the function that measures with it. */
+#define STANDPIPE_COUNTER 1                /* standpipe_add; no negative values */
 #define STANDPIPE_UP_DOWN_COUNTER 2        /* standpipe_add */
-#define STANDPIPE_GAUGE 3                  /* standpipe_record; the last value counts */
+#define STANDPIPE_GAUGE 3                  /* standpipe_record; exports the last value */
 #define STANDPIPE_HISTOGRAM 4              /* standpipe_record */
-#define STANDPIPE_COUNTER_DOUBLE 5         /* standpipe_add_double; only rises */
+#define STANDPIPE_COUNTER_DOUBLE 5         /* standpipe_add_double; no negative values */
 #define STANDPIPE_UP_DOWN_COUNTER_DOUBLE 6 /* standpipe_add_double */
 
-/* Makes an instrument, or another handle of one that is there. NULL for an unknown kind. The bounds are those of the
- * buckets of a histogram; without any it has default ones. */
+/* Makes an instrument, or another handle of an existing one. Returns NULL for an unknown kind. `bounds` are the bucket bounds
+ * of a histogram; without bounds, the histogram has default ones. */
 standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter, int32_t kind, const char *name,
                                                const char *unit, const char *description, const double *bounds,
                                                size_t n);
-/* The same instrument with these attributes, for hot code: they need not be looked up any more. It takes no others. */
+/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. It accepts no further ones. */
 standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *instrument, const standpipe_attr *attrs,
                                                 size_t n);
 void standpipe_instrument_free(standpipe_instrument *instrument);
 
-/* Measures. STANDPIPE_INVALID_ARGUMENT, and nothing is measured, for an instrument of another kind, a negative value of
- * a counter that only rises, or attributes where they are bound. NaN and infinities are reported to `problem` and not taken. */
+/* Record a measurement. They return STANDPIPE_INVALID_ARGUMENT and record nothing for an instrument of another kind, a negative
+ * value of a counter that does not accept it, or attributes of a bound instrument. NaN and infinities are reported to `problem`
+ * and not recorded. */
 int32_t standpipe_add(const standpipe_instrument *instrument, int64_t value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_add_double(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_record(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);

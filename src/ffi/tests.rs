@@ -17,15 +17,15 @@ use crate::record::Value;
 #[test]
 fn a_panic_ends_at_the_border_unseen() {
     assert!(!is_caught());
-    let code = border(|| -> Code {
+    let code = guarded(|| -> Code {
         assert!(is_caught());
-        // within a callback, which calls a function of the header
-        border(|| ());
+        // Within a callback, which calls a function of the header.
+        guarded(|| ());
         assert!(is_caught());
         panic_any(7)
     });
     assert_eq!(code, Code::PANICKED);
-    assert_eq!(border(|| -> Option<Box<u8>> { panic_any(7) }), None);
+    assert_eq!(guarded(|| -> Option<Box<u8>> { panic_any(7) }), None);
     assert!(!is_caught());
 }
 
@@ -33,7 +33,7 @@ fn a_panic_ends_at_the_border_unseen() {
 fn a_gate_that_is_closed_calls_no_more() {
     unsafe extern "C" fn count(calls: *mut c_void, kind: i32, _: *const c_char, times: u64) {
         assert_eq!((kind, times), (7, 3));
-        // SAFETY: it is the counter below, which outlives the gate.
+        // SAFETY: `user` points to the counter below, which outlives the gate.
         unsafe { *calls.cast::<u32>() += 1 };
     }
     let mut calls = 0_u32;
@@ -66,7 +66,7 @@ fn kinds_of_problems_have_the_numbers_of_the_header() {
     }
 }
 
-/// Each of these lists has the one before it twice, and a zeroed value: 2^17 lists if all are followed.
+/// Each list contains the previous one twice, and a zeroed value: a full traversal would visit 2^17 lists.
 #[test]
 fn lists_that_share_lists_are_not_followed_whatever_zeroed_values_are_among_them() {
     const ARRAY: u32 = 10;
@@ -88,7 +88,7 @@ fn lists_that_share_lists_are_not_followed_whatever_zeroed_values_are_among_them
     assert!(depth > lists.len(), "it stands for a value that is too deep: {depth}");
 }
 
-/// Assertions for a C compiler: each struct has its size, and each field its place.
+/// Assertions for a C compiler about the size of each struct and the offset of each field.
 macro_rules! layouts {
     ($($c:literal $type:ty { $($c_field:literal $($field:tt).+),+ $(,)? })+) => {{
         let mut text = String::new();
@@ -133,19 +133,19 @@ fn structs_have_the_layout_of_the_header() {
         }
         "standpipe_scope" Scope { "opaque" thread }
     };
-    // Rust has these as types of their own
+    // These are distinct types in Rust.
     let sizes = [("bool", size_of::<u8>()), ("standpipe_problem_fn", size_of::<Option<Callback>>())];
     let sizes = sizes.map(|(c, size)| format!("_Static_assert(sizeof({c}) == {size}, \"\");\n")).concat();
     let options = ["-x", "c", "-std=c11", "-fsyntax-only", "-I", env!("CARGO_MANIFEST_DIR"), "-"];
-    // The child has what other tests have just locked, until it executes its program. It is not forked by the C library,
-    // whose handlers would wait for this lock.
+    // Until it executes its program, the child holds the locks of other tests. It is not forked by the C library, whose
+    // fork handlers would wait for this lock.
     let start = || Command::new("cc").args(options).stdin(Stdio::piped()).spawn();
     let Ok(mut compiler) = crate::process::with_fork_lock(start) else {
         println!("SKIPPED: there is no cc");
         return;
     };
     let mut program = compiler.stdin.take().unwrap();
-    // the compiler may be for another machine, where layouts are the same if pointers are
+    // The compiler may target another machine; layouts are equal if pointers have the same size.
     let (pointer, include) = (size_of::<usize>(), "#include \"src/ffi/standpipe.h\"");
     write!(program, "{include}\n#if __SIZEOF_POINTER__ == {pointer}\n{layouts}{sizes}#endif\n").unwrap();
     drop(program);

@@ -83,6 +83,10 @@ pub mod limits {
     #![doc = include_str!("limits.md")]
 }
 
+pub mod messages {
+    #![doc = include_str!("messages.md")]
+}
+
 #[cfg(any(not(doctest), all(feature = "tracing", feature = "opentelemetry")))]
 pub mod migration {
     #![doc = include_str!("migration.md")]

@@ -239,7 +239,7 @@ impl ExporterHandle {
         let reporter = Arc::new(reporter);
         let spool = spool.unwrap_or_else(|error| {
             let what = format!("records do not survive this process: {error}");
-            reporter.report_once(Signal::Traces, ProblemKind::Spool, what);
+            reporter.report_once(None, ProblemKind::Spool, what);
             None
         });
         let recorder = spool.as_ref().map(|spool| Arc::clone(spool.recorder()));

@@ -1,4 +1,7 @@
-//! The installed telemetry: code that is given no telemetry uses it, for as long as its guard lives.
+//! The installed telemetry, which code without access to a [`Telemetry`] uses while its guard lives.
+//!
+//! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its value and makes a new value after a
+//! change. So each use takes two atomic loads and no lock.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,20 +17,21 @@ use crate::pipeline::ledger::Ledger;
 use crate::process;
 use crate::trace::Tracer;
 
-/// Odd while a telemetry is installed, and then the number of the installation: each install and each end adds one.
+/// Odd while a telemetry is installed, and then the number of the installation. Each installation and each end adds
+/// one.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<Option<Provider>> = Mutex::new(None);
 
-/// The number of the installation; 0 if there is none.
+/// Returns the number of the installation, or 0 while no telemetry is installed.
 #[inline]
 fn number_of(current: usize) -> usize {
     if current % 2 == 1 { current } else { 0 }
 }
 
 impl Telemetry {
-    /// Makes this the telemetry that [`tracer`], [`logger`], [`meter`] and every [`Global`] of the program use, until the
-    /// guard is dropped: that shuts it down as dropping the telemetry does. Then another one can be installed, which
-    /// suits tests.
+    /// Installs this telemetry: [`tracer`], [`logger`], [`meter`] and every [`Global`] of the program use it until the
+    /// guard is dropped. The drop shuts the telemetry down, as that of a [`Telemetry`] does. Afterwards another
+    /// telemetry can be installed, for example by the next test.
     ///
     /// ```
     /// use std::time::Duration;
@@ -52,7 +56,7 @@ impl Telemetry {
     /// ```
     ///
     /// # Errors
-    /// When another telemetry is installed. [`InstallError::into_telemetry`] gives this one back.
+    /// If another telemetry is installed. [`InstallError::into_telemetry`] returns this one.
     pub fn install(self) -> Result<InstallGuard, InstallError> {
         let mut provider = Some(self.main.clone());
         let number = process::with_locked(&INSTALLED, |installed| {
@@ -91,11 +95,12 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // Before the provider: a value that is made without one counts as made without an installation.
+            // Stored before the provider is taken: a value made without a provider must count as made without an
+            // installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });
-        // Dropped without the lock.
+        // Dropped after the lock is released.
         drop(provider);
     }
 }
@@ -114,19 +119,20 @@ impl Deref for InstallGuard {
     }
 }
 
-/// The main provider, as of the telemetry.
+/// Returns the main provider, as for the telemetry.
 impl AsRef<Provider> for InstallGuard {
     fn as_ref(&self) -> &Provider {
         self.telemetry.as_ref()
     }
 }
 
-/// Why a telemetry was not installed: there is another one, or this is a child forked while another thread installed one.
+/// The error of an installation: another telemetry is installed, or this process was forked while another thread
+/// installed one.
 #[derive(Debug)]
 pub struct InstallError(Telemetry);
 
 impl InstallError {
-    /// The telemetry, which runs on.
+    /// Returns the telemetry, which is still running.
     pub fn into_telemetry(self) -> Telemetry {
         self.0
     }
@@ -140,19 +146,19 @@ impl fmt::Display for InstallError {
 
 impl std::error::Error for InstallError {}
 
-/// The tracer of a named part of the program, from the [installed](Telemetry::install) telemetry; without one it is a
-/// no-op, and stays one. Keep it, or a [`Global`] that finds out by itself: getting it for each span costs more than the
-/// span.
+/// Returns the tracer of a part of the program, from the [installed](Telemetry::install) telemetry. If none is
+/// installed, the tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes
+/// longer than a span; or use a [`Global`], which follows installations.
 pub fn tracer(scope: &str) -> Tracer {
     provider().tracer(scope)
 }
 
-/// The logger of a named part of the program, as [`tracer`].
+/// Returns the logger of a part of the program; see [`tracer`].
 pub fn logger(scope: &str) -> Logger {
     provider().logger(scope)
 }
 
-/// The meter of a named part of the program, as [`tracer`].
+/// Returns the meter of a part of the program; see [`tracer`].
 pub fn meter(scope: &str) -> Meter {
     provider().meter(scope)
 }
@@ -163,8 +169,8 @@ fn provider() -> Provider {
     installed.flatten().unwrap_or_else(|| IDLE.clone())
 }
 
-/// A static that is made at its first use, and made again when a telemetry is [installed](Telemetry::install): a tracer, a
-/// logger, a meter or an instrument that never stays behind.
+/// A static tracer, logger, meter or instrument. Its value is made at the first use, and made again after each
+/// [installation](Telemetry::install) of a telemetry.
 ///
 /// ```
 /// use standpipe::{Counter, Global, Logger, Tracer};
@@ -181,26 +187,27 @@ fn provider() -> Provider {
 /// # check_out();
 /// ```
 ///
-/// Before an installation, and after its end, it is a no-op. Its use costs two atomic loads, without a lock or an
-/// allocation. Threads that use it first at the same time may each make a value, of which one is kept. The values of
-/// former installations are kept, too: only tests have many.
+/// Before an installation, and after its end, it is a no-op. A use takes two atomic loads, without a lock or an
+/// allocation. If several threads use it for the first time simultaneously, each may make a value, of which one is
+/// kept. Values of earlier installations are never freed, because other threads may still use them; only tests have
+/// many installations.
 pub struct Global<T> {
     make: fn() -> T,
-    /// Without an installation.
+    /// Value for the time without an installation.
     idle: OnceLock<Box<Made<T>>>,
-    /// The first of those made for installations.
+    /// Linked list of the values for installations, oldest first.
     installed: OnceLock<Box<Made<T>>>,
 }
 
 struct Made<T> {
-    /// Of the installation.
+    /// Number of the installation.
     number: usize,
     value: T,
     next: OnceLock<Box<Made<T>>>,
 }
 
 impl<T> Global<T> {
-    /// One whose value `make` gives, by means of [`tracer`], [`logger`] or [`meter`].
+    /// Makes a static whose value `make` returns, using [`tracer`], [`logger`] or [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }
@@ -223,9 +230,10 @@ impl<T> Global<T> {
                 cell = &made.next;
             }
             let made = Box::new(Made { number, value: (self.make)(), next: OnceLock::new() });
-            // what was made while the installation changed may be of either
+            // If the installation changed meanwhile, the value may belong to either one, so it is discarded.
             if CURRENT.load(Ordering::Acquire) == current {
-                // no child may find the cell half set; where another thread was faster, its value is found next
+                // The fork lock keeps a child from inheriting a half-initialized cell. If another thread was faster,
+                // the next iteration finds its value.
                 let _ = process::with_fork_lock(|| cell.set(made));
             }
         }

@@ -13,13 +13,13 @@ use crate::record::{Scope, Signal};
 use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::{OpenMarks, Tracer};
 
-/// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. Got from
-/// [`Telemetry::application`](crate::Telemetry::application), which is the second one; the first is the
-/// [`Telemetry`](crate::Telemetry) itself.
+/// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. The first provider
+/// is the [`Telemetry`](crate::Telemetry) itself; [`Telemetry::application`](crate::Telemetry::application) returns the
+/// second.
 ///
-/// Two providers have nothing in common but the thread's current span, and end together with the
-/// [`Telemetry`](crate::Telemetry); a clone is the same provider. A provider without an exporter is a no-op: it has no
-/// thread and no queue, its records cost no memory, and a span of it leaves no gap in the trace around it.
+/// The two providers share only the thread's current span, and end together with the [`Telemetry`](crate::Telemetry). A
+/// clone refers to the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its
+/// records use no memory, and its spans are left out of the trace without breaking it.
 ///
 /// ```
 /// use standpipe::Provider;
@@ -45,10 +45,10 @@ pub struct Provider {
 type ScopeKey = (Signal, String, String);
 
 impl Provider {
-    /// Starts the exporters of a provider; the registry is the one that they read.
+    /// Starts the exporters of a provider, which read the registry.
     ///
     /// # Errors
-    /// When a thread could not be started; none is left running then.
+    /// If a thread could not be started. No thread is left running then.
     pub(crate) fn start(
         spec: ProviderSpec,
         registry: Arc<Registry>,
@@ -62,7 +62,7 @@ impl Provider {
         Ok(Self { exporters, registry, scopes: Arc::default(), open_marks })
     }
 
-    /// A provider without an exporter.
+    /// Returns a provider without exporters.
     pub(crate) fn idle() -> Self {
         let spec = ProviderSpec {
             owner: Owner::new(),
@@ -76,44 +76,44 @@ impl Provider {
         started.unwrap_or_else(|_| unreachable!("no thread is started"))
     }
 
-    /// The tracer of a named part of the program, by convention the name of the crate.
+    /// Returns the tracer of a part of the program, by convention named after the crate.
     pub fn tracer(&self, scope: &str) -> Tracer {
         self.tracer_with_version(scope, "")
     }
 
-    /// The tracer of a part of the program that has a version.
+    /// Returns the tracer of a part of the program, with its version.
     pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
         let scope = self.scope(Signal::Traces, scope, version);
         Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone())
     }
 
-    /// The logger of a named part of the program, by convention the name of the crate. Keep it: getting it for
-    /// each record costs more than the record.
+    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
+    /// longer than emitting a record.
     pub fn logger(&self, scope: &str) -> Logger {
         self.logger_with_version(scope, "")
     }
 
-    /// The logger of a part of the program that has a version.
+    /// Returns the logger of a part of the program, with its version.
     pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
         Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, scope, version))
     }
 
-    /// The meter of a named part of the program, by convention the name of the crate.
+    /// Returns the meter of a part of the program, by convention named after the crate.
     pub fn meter(&self, scope: &str) -> Meter {
         self.meter_with_version(scope, "")
     }
 
-    /// The meter of a part of the program that has a version.
+    /// Returns the meter of a part of the program, with its version.
     pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
         Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
     }
 
-    /// Sends all that this provider accepted before the call, without waiting for throttle or linger, and collects and
-    /// sends its metrics. The other provider goes on as it was. A pause after a failed attempt is cut to 100 ms, unless the
-    /// server asked for it.
+    /// Sends all records that this provider accepted before the call, without waiting for throttle or linger, and
+    /// collects and sends its metrics. The other provider is not affected. Pauses after failed attempts are shortened
+    /// to 100 ms, unless the server requested them.
     ///
-    /// Nothing is sent or waited for on an exporter's own thread, as in a [hook](crate::Config::on_problem): it would wait
-    /// for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
+    /// thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
     }
@@ -126,7 +126,7 @@ impl Provider {
         &self.open_marks
     }
 
-    /// Returns the scope of this name, and remembers it if there is room.
+    /// Returns the scope of this name, and caches it if there is room.
     fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
         let is_it = |known: &ScopeKey| (known.0, &*known.1, &*known.2) == (signal, name, version);
         let make = || {

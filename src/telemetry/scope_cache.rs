@@ -1,7 +1,7 @@
-//! Maps that only grow and are read without a lock, even in a forked child.
+//! Append-only maps that are read without a lock, even in a forked child.
 //!
-//! [`AppendMap`] is a hash trie, and [`ScopeCache`] a bounded map above it: it makes one value, such as a
-//! logger, per scope.
+//! [`AppendMap`] is a hash trie. [`ScopeCache`] is a bounded map on top of it, which stores one value, such as a
+//! logger, per scope. A lookup takes one atomic load (acquire) for each of about log₄ n levels.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::process;
 
-/// Maximum number of keys that are remembered. Programs that have more make their names up at run time.
+/// Maximum number of keys in a cache. Only programs that generate names at run time have more.
 pub(crate) const MAX_SCOPES: usize = 1024;
 
-/// A bounded cache that forgets nothing.
+/// A bounded cache without eviction.
 #[derive(Debug)]
 pub(crate) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
     entries: AppendMap<(K, V)>,
@@ -22,8 +22,8 @@ pub(crate) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
 }
 
 impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
-    /// The value of `key`; `is_it` distinguishes the key from others with its hash. A key that is not known gets what `make`
-    /// returns, which is remembered if there is room.
+    /// Returns the value of `key`; `is_it` distinguishes the key from others with the same hash. For a new key, returns
+    /// the result of `make` and stores it if there is room.
     #[inline]
     pub(crate) fn get_or_make(
         &self,
@@ -34,7 +34,7 @@ impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
         self.get_or_make_hashed(self.hasher.hash_one(key), is_it, make)
     }
 
-    /// The same for a key that is its own hash, such as an address.
+    /// As [`get_or_make`](Self::get_or_make), for a key that is its own hash, such as an address.
     #[inline]
     pub(crate) fn get_or_make_hashed(
         &self,
@@ -68,7 +68,7 @@ impl<K, V, const MAX: usize> Default for ScopeCache<K, V, MAX> {
     }
 }
 
-/// A tree with four branches at each node: the hash says which one to follow, two bits at a step.
+/// A hash trie with four branches per node: two bits of the hash select the branch at each level.
 #[derive(Debug)]
 pub(crate) struct AppendMap<T>(Slot<T>);
 
@@ -88,19 +88,20 @@ impl<T> Default for AppendMap<T> {
 }
 
 impl<T> AppendMap<T> {
-    /// The item with this hash for which `is_it` holds.
+    /// Returns the item with this hash for which `is_it` holds.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
         self.search(hash, is_it).ok()
     }
 
-    /// Inserts an item, unless one for which `is_it` holds is there already; returns the one that is there now,
-    /// and whether it is this one.
+    /// Inserts an item unless the map contains one for which `is_it` holds. Returns the item in the map, and whether it
+    /// is the new one.
     pub(crate) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
-        // Allocated before the lock is taken and freed after it: the program's allocator may log, and so come here.
+        // Allocated before and freed after the lock is held: the program's allocator may log, and so call this
+        // function.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
-        // The fork lock makes this the only insertion, and no child is born with a slot that is half filled.
+        // The fork lock serializes insertions, and keeps a child from inheriting a half-initialized slot.
         let item = process::with_fork_lock(|| match self.search(hash, is_it) {
             Ok(there) => there,
             Err(free) => &free.get_or_init(&mut take).item,
@@ -108,11 +109,11 @@ impl<T> AppendMap<T> {
         (item, fresh.is_none())
     }
 
-    /// The item, or the free slot where it belongs.
+    /// Returns the item, or the free slot for it.
     #[inline]
     fn search(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Result<&T, &Slot<T>> {
         let mut slot = &self.0;
-        // The first steps go by the upper bits, to which the multiplication spreads all others.
+        // Fibonacci hashing: the multiplication mixes all bits into the upper ones, which select the first branches.
         let mut way = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         while let Some(node) = slot.get() {
             if node.hash == hash && is_it(&node.item) {

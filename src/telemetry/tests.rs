@@ -18,7 +18,8 @@ use crate::{
 
 const fn is_shared_by_threads<T: Send + Sync>() {}
 
-/// Checked by the compiler, with the list in `trace/tests.rs`: programs keep these in statics and send them to any thread.
+/// Checked by the compiler, as the list in `trace/tests.rs`: programs store these in statics and send them to other
+/// threads.
 const _: () = {
     is_shared_by_threads::<Telemetry>();
     is_shared_by_threads::<Provider>();

@@ -104,6 +104,9 @@ impl Proxy {
     pub(super) fn refusal(&self, status: StatusCode) -> NetworkError {
         let variable = self.variable;
         let advice = match status.as_u16() {
+            407 if self.authorization().is_some() => {
+                Some(format!("the proxy refused the user and password in {variable}: correct them"))
+            }
             407 => Some(format!("set user and password in {variable}: http://user:password@host:port")),
             403 => Some(format!("let the proxy in {variable} allow the collector, or list it in NO_PROXY")),
             _ => None,
@@ -297,11 +300,11 @@ mod tests {
         for (answer, expected) in [
             (
                 "HTTP/1.1 407 Not hunter2\r\n\r\n",
-                "407 Proxy Authentication Required; set user and password in HTTPS_PROXY: http://user:password@host:port",
+                "407 Proxy Authentication Required; the proxy refused the user and password in HTTPS_PROXY: correct them",
             ),
             (
                 "HTTP/1.0 407 \nproxy-authenticate: Basic realm=hunter2\n\n",
-                "407 Proxy Authentication Required; set user and password in HTTPS_PROXY: http://user:password@host:port",
+                "407 Proxy Authentication Required; the proxy refused the user and password in HTTPS_PROXY: correct them",
             ),
             (
                 "HTTP/1.1 403 hunter2\r\n\r\n",
@@ -313,6 +316,9 @@ mod tests {
             let (_, outcome, _) = open("http://ali:hunter2@proxy:3128", answer.as_bytes());
             assert_eq!(outcome, Err(expected.to_owned()));
         }
+        let (_, outcome, _) = open("http://proxy:3128", b"HTTP/1.1 407 x\r\n\r\n");
+        let advice = "set user and password in HTTPS_PROXY: http://user:password@host:port";
+        assert_eq!(outcome, Err(format!("407 Proxy Authentication Required; {advice}")));
     }
 
     #[test]

@@ -151,10 +151,11 @@ fn check_finds_what_only_shows_at_the_start() {
 fn check_says_why_it_cannot_read_a_file() {
     let binary = config("binary.toml", "");
     fs::write(&binary, [0xff, 0xfe]).expect("the place is writable");
+    let advice = "name a readable file of TOML or YAML, at most 1 MiB";
     let cases = [
-        ("no/such/file.toml", "cannot read: no such file"),
-        (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
-        (&binary, "not UTF-8 in line 1"),
+        ("no/such/file.toml", format!("cannot read: no such file; {advice}")),
+        (env!("CARGO_TARGET_TMPDIR"), format!("cannot read: is a directory; {advice}")),
+        (&binary, "not UTF-8 in line 1; save the file as UTF-8".to_owned()),
     ];
     for (file, reason) in cases {
         let output = run(&["check", "--offline", file]);
@@ -316,7 +317,7 @@ fn a_header_that_grpc_cannot_carry_is_pointed_at() {
     let (code, text, found) = checked_over_grpc("reserved.toml", "http://localhost:4317", headers);
     assert_eq!(code, Some(1), "{text}");
     let error = found["errors"][0].as_str().expect("a text");
-    let expected = "tracer.otel.headers: header \"TE\" is not yours to set over gRPC; remove it: ";
+    let expected = "tracer.otel.headers: header \"TE\" cannot be set over gRPC; remove it: ";
     assert!(error.contains(":6:") && error.contains(expected), "{error}");
 }
 

@@ -1,7 +1,7 @@
-//! What a configuration means, row by row: value given → effective value or exact message.
+//! Acceptance tests of configurations: each row maps an input to effective values or exact messages.
 //!
-//! One module for each section of the description, and in it tables of rows. A row says what it holds, what is given,
-//! and all that must come of it.
+//! Each module covers one section of the documentation and contains tables of rows. A row has a title, an input, and
+//! the complete expected outcome.
 
 mod outcome;
 mod table;

@@ -1,4 +1,4 @@
-//! Every request says which program it comes from, whether the program was told its name or not.
+//! Every request identifies its program, with or without a configured service name.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use standpipe::{Application, Config, Exporter, ProblemKind, Telemetry};
 
 use crate::support::settings::problems_of_start;
 
-/// The string values of these resource attributes, as they arrive from a program with this configuration.
+/// Returns the string values of these resource attributes, as received from a program with this configuration.
 fn arriving<const N: usize>(config: Config, keys: [&str; N]) -> [Option<String>; N] {
     let receiver = Receiver::start().expect("a receiver starts");
     let config = config.exporter(Exporter::http(receiver.endpoint()));

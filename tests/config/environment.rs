@@ -1,4 +1,4 @@
-//! OpenTelemetry's variables, in processes that really have them: what they set, and what wins over them.
+//! OpenTelemetry's variables in real child processes: what they set, and what takes precedence over them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use standpipe::{Config, Exporter, Sampler, SpanContext, Telemetry};
 use crate::support::process;
 use crate::support::scratch::Scratch;
 
-/// Longer than anything on loopback takes.
+/// Longer than any operation on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const SET: [(&str, &str); 3] = [
@@ -18,13 +18,13 @@ const SET: [(&str, &str); 3] = [
     ("OTEL_TRACES_SAMPLER", "always_off"),
 ];
 
-/// The settings of these keys, of the first exporter and of the whole program.
+/// Returns the settings of these keys, of the first exporter and of the whole program.
 fn report_settings(config: &Config, keys: &[&str]) {
     let all = config.exporters()[0].effective().into_iter().chain(config.effective());
     all.filter(|setting: &Setting| keys.contains(&setting.key)).for_each(process::report);
 }
 
-/// What a file with one tracer in it says, and the environment beside it.
+/// Returns the effective settings of a file with one tracer, read in this environment.
 fn read_file(keys: &str) -> Config {
     let scratch = Scratch::new();
     let text = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n{keys}\n");
@@ -152,7 +152,7 @@ fn a_line_break_in_a_header_is_refused_by_the_headers_name_and_its_value_is_not_
         process::report(format!("{error:?}").contains("hunter2"));
         let usable = error.into_usable();
         process::report(format!("{usable:?}").contains("hunter2"));
-        // the same for a program that names its collector itself
+        // The same holds for a program that sets its collector in code.
         let config = Config::new().exporter(Exporter::http("http://127.0.0.1:1"));
         let error = config.with_environment().expect_err("a line break");
         process::report(format!("{error}").escape_debug());

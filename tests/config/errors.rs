@@ -1,4 +1,4 @@
-//! All mistakes at once, each at its place; no secret in any of it; nothing a file can do hurts.
+//! All errors are reported at once, each at its location and without secrets; no file can harm the program.
 
 use std::error::Error as _;
 use std::fs;
@@ -139,7 +139,7 @@ fn a_mistake_that_could_be_anybodys_starts_nobody() {
     for mistake in ["[\nAuthorization = 'x'", "x = \"\"\"", "x = [1,", "[tracer", "!!!"] {
         for text in [format!("{GOOD}[postgres]\n{mistake}"), format!("[postgres]\n{mistake}\n{GOOD}")] {
             let Err(error) = Config::from_toml_str(&text) else {
-                // a line that is no statement, in a section that nobody here reads
+                // An invalid line in a section of another program.
                 assert_eq!(mistake, "!!!");
                 continue;
             };
@@ -157,7 +157,7 @@ fn files_that_cannot_be_read_are_told_apart() {
     for (path, what) in [
         (scratch.path().join("missing.toml"), "cannot read: no such file"),
         (scratch.path().to_owned(), "cannot read: is a directory"),
-        (latin, "not UTF-8 in line 2"),
+        (latin.clone(), "not UTF-8 in line 2"),
         (large, "cannot read: larger than 1 MiB"),
     ] {
         let error = Config::from_file(&path).expect_err(what);
@@ -167,13 +167,15 @@ fn files_that_cannot_be_read_are_told_apart() {
         assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
         assert_eq!(usable(error), 0);
     }
+    let error = Config::from_file(&latin).expect_err("Latin-1").to_string();
+    assert!(error.ends_with("latin.toml:2:1: not UTF-8 in line 2; save the file as UTF-8"), "{error}");
     assert!(Config::from_file(full).is_ok(), "exactly 1 MiB");
     let text = "#".repeat((1 << 20) + 1);
     assert!(Config::from_toml_str(&text).expect_err("too large").is_unreadable());
     assert!(!refused("[tracer.a").is_unreadable());
 }
 
-/// All that the library shows of a file, whichever way it is asked.
+/// Returns everything that the library shows of a file.
 fn everything_said_of(path: &Path) -> String {
     let mut output = String::new();
     let config = Config::from_file(path).unwrap_or_else(|error| {
@@ -265,7 +267,7 @@ fn a_secret_in_a_file_beside_the_configuration_is_found_from_anywhere() {
     assert!(shown.contains(&"ca.pem".to_owned()), "{shown:?}");
 }
 
-/// What this thread has used up: other processes on the machine do not count.
+/// Returns the processor time of this thread, so that other processes on the machine do not matter.
 fn processor_time() -> Duration {
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = spent.and_then(|spent| spent.split(' ').next()?.parse().ok());
@@ -276,7 +278,7 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 #[test]
 fn hostile_documents_are_refused_quickly_and_without_harm() {
-    // the promise is for the largest file and optimised code; without it the same is tried with less of it
+    // The promise is for the largest file and optimized code. Without optimization, a smaller file is used.
     const SIZE: usize = if cfg!(debug_assertions) { 1 << 17 } else { 1 << 20 };
     const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 100 });
     let fill = |text: &str| text.repeat(SIZE / text.len());
@@ -338,7 +340,7 @@ fn a_document_of_unknown_keys_is_cut_short() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Pieces that are likely to confuse a reader, in any order.
+    /// Pieces that are likely to confuse a parser, in any order.
     #[test]
     fn no_text_makes_it_panic_and_every_place_is_in_the_text(
         pieces in prop::collection::vec(prop::sample::select(vec![
@@ -368,11 +370,11 @@ proptest! {
     }
 }
 
-/// A private key that is none.
+/// A fake private key.
 const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n\
                    -----END PRIVATE KEY-----\n";
 
-/// All that a reader of a configuration can get to see of it.
+/// Returns everything that the library shows of a configuration.
 fn everything_shown(outcome: Result<Config, ConfigError>) -> String {
     let mut shown = String::new();
     if let Err(error) = &outcome {

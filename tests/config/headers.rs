@@ -1,4 +1,4 @@
-//! Headers arrive as they were set, and one that could break out of its line is refused before anything is sent.
+//! Headers arrive unchanged. A header that could inject another line is refused before anything is sent.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use standpipe::{Compression, Config, ConfigError, Exporter, FlushOutcome, Signal
 
 use crate::support::scratch::Scratch;
 
-/// Longer than anything on loopback takes.
+/// Longer than any operation on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const OWN_PRODUCT: &str = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
 
@@ -15,7 +15,7 @@ fn refusal(exporter: Exporter) -> ConfigError {
     Telemetry::start(Config::new().exporter(exporter)).expect_err("this header must not be sent")
 }
 
-/// Exports one span and gives the one request it came in.
+/// Exports one span and returns the request that contains it.
 fn request_of(receiver: &Receiver, exporter: Exporter) -> ReceivedRequest {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("a sound configuration");
     telemetry.tracer("shop").span("checkout").end();
@@ -142,7 +142,7 @@ fn a_header_set_twice_arrives_twice_in_its_order() {
     assert_eq!(values(&request, "x-other"), ["between"]);
 }
 
-/// A single character has few stand-ins on its way through the HTTP library: they must not be mixed up.
+/// A single character has few placeholders on its way through the HTTP library; they must not be confused.
 #[test]
 fn short_values_of_one_name_are_not_mixed_up() {
     let receiver = Receiver::start().unwrap();
@@ -178,13 +178,13 @@ fn headers_beyond_what_one_request_can_carry_are_refused_at_start_or_arrive_whol
     }
 }
 
-/// What does not fit into one write would arrive with stand-ins in place of its secrets.
+/// A head that does not fit into one write would arrive with placeholders instead of its secrets.
 #[test]
 fn a_head_beyond_what_can_be_sent_is_refused_at_start() {
     const KIB: usize = 1 << 10;
     let receiver = Receiver::builder().max_header_bytes(4 << 20).start().unwrap();
     for (target, product, header, fits) in [
-        // beyond the buffer of the HTTP library
+        // Exceeds the buffer of the HTTP library.
         (7 * KIB, 40 * KIB, 31 * KIB, false),
         (0, 0, 30 * KIB, true),
         (0, 0, 33 * KIB, false),

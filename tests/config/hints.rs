@@ -1,4 +1,4 @@
-//! What works but was probably not meant is told, with what to write instead; what is somebody else's is left alone.
+//! Warnings about values that work but are probably mistakes, with advice. Sections of other programs are not reported.
 
 use std::fs;
 use std::path::PathBuf;
@@ -122,10 +122,10 @@ fn a_file_that_is_named_after_another_format_is_told_so_once() {
     let yaml = "postgres:\ntelemetry:\n  exporters:\n    c:\n      sampling: 1\nserver:\n  telemetry:\n";
     let json = "{\"server\": {\"telemetry\": {\"exporter\": \"c\"}}}";
     for (name, text, message) in [
-        ("misnamed.yaml", toml, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
-        ("dotted.yml", dotted, "this is TOML, but by its name the file is YAML; let its name end in .toml"),
-        ("misnamed.toml", yaml, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
-        ("misnamed.json", json, "this is YAML, but by its name the file is TOML; let its name end in .yaml"),
+        ("misnamed.yaml", toml, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
+        ("dotted.yml", dotted, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
+        ("misnamed.toml", yaml, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
+        ("misnamed.json", json, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
     ] {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&path, text).unwrap();
@@ -182,7 +182,7 @@ fn warns_of_batch_that_is_larger_than_queue() {
                    a request has at most 100 records; write 100 or less, or make the queue larger";
     assert_eq!(told(&tracer("batch-records = 1000\nqueue-records = 100")), [warning]);
     assert_eq!(told(&tracer("batch-records = 100\nqueue-records = 100")), [""; 0]);
-    // the default is not the author's
+    // The default was not chosen by the author of the file.
     assert_eq!(told(&tracer("queue-records = 100")), [""; 0]);
 }
 
@@ -222,7 +222,7 @@ fn names_configuration_of_collector() {
                    configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";
     let error = Config::from_yaml_str(text).expect_err("a Collector's own");
     assert_eq!(error.to_string(), format!("<yaml>:1:1: {message}"));
-    // without a name the format is that of the text
+    // Without a file name, the content determines the format.
     let error = Config::from_reader("<stdin>", text.as_bytes()).expect_err("a Collector's own");
     assert_eq!(error.to_string(), format!("<stdin>:1:1: {message}"));
 }

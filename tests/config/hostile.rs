@@ -1,4 +1,4 @@
-//! No configuration can smuggle a header, hold up the program, or make it start less than was asked for.
+//! No configuration can inject a header, delay the program, or start an exporter without its requested settings.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use standpipe::{Config, ConfigError};
 use crate::support::{command, figures};
 
 const MIB: usize = 1 << 20;
-/// The value of a header, and what it would smuggle in.
+/// The value of a header, and the line that it would inject.
 const SECRET: &str = "hunter2";
 const SMUGGLED: &str = "X-Evil";
 const TRACER: &str = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";
 const YAML_TRACER: &str = "tracer:\n  otel:\n    type: otel\n    transport: http\n";
 
-/// A file in a folder of its test.
+/// A file in the test's own directory.
 fn written(test: &str, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("hostile_config").join(test);
     fs::create_dir_all(&folder).expect("the place is writable");
@@ -144,7 +144,7 @@ fn a_file_of_one_mebibyte_is_read_and_a_larger_one_refused_in_every_format() {
     assert!(Config::from_file("/dev/zero").expect_err("endless").is_unreadable());
 }
 
-/// What this thread has used up: other processes on the machine do not count.
+/// Returns the processor time of this thread, so that other processes on the machine do not matter.
 fn processor_time() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let spent = fs::read_to_string("/proc/thread-self/schedstat").ok();
@@ -152,7 +152,7 @@ fn processor_time() -> Duration {
     nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
-/// A mebibyte of each: name of the file, and what is in it.
+/// Texts of one mebibyte: name of the file, and content.
 fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
     let fill = |part: &str| part.repeat(size / part.len());
     let each = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
@@ -271,7 +271,7 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
 
 #[test]
 fn hostile_files_are_read_in_time_and_with_few_words() {
-    // the promise is for the largest file and optimised code; without it the same is tried with less of it
+    // The promise is for the largest file and optimized code. Without optimization, a smaller file is used.
     const SIZE: usize = if cfg!(debug_assertions) { MIB / 8 } else { MIB };
     const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_500 } else { 100 });
     written("hostile", "big", "x".repeat(MIB));
@@ -302,7 +302,7 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
 
 #[test]
 fn thousands_of_words_in_a_variable_are_read_in_time() {
-    // the longest that systems allow
+    // The longest name that systems allow.
     const LENGTH: usize = 128 << 10;
     let words: String = (0..LENGTH / 6).map(|number| format!("{number:x},")).collect();
     let pairs: String = (0..LENGTH / 8).map(|number| format!("{number:x}=1,")).collect();
@@ -332,7 +332,7 @@ fn what_a_configuration_brings_in_is_bounded() {
         ("one.yaml", format!("{YAML_TRACER}    headers: ['A: {reference}']\n"), "tracer.otel.headers"),
     ] {
         let error = Config::from_file(written("brought", name, text)).expect_err(name).to_string();
-        let why = "cannot read file \"big\": all that is brought in is more than 16 MiB";
+        let why = "cannot read file \"big\": all files and variables together are larger than 16 MiB";
         assert!(error.contains(&format!("{place}: {why}")), "{error}");
     }
     let fits = format!("{TRACER}ca-file = 'big'\n");
@@ -353,7 +353,7 @@ fn more_exporters_than_anybody_needs_are_not_started() {
     assert_eq!(error.into_usable().exporters().len(), 256);
 }
 
-/// An alias repeats what is left of a value: whoever uses it must not start without the rest.
+/// An alias repeats the valid rest of a broken value, so an exporter that uses the alias must not start.
 #[test]
 fn a_mistake_in_a_value_that_aliases_repeat_starts_nobody() {
     for broken in [
@@ -423,7 +423,7 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
     }
 }
 
-/// The parser finds its way out of a mistake in its own manner.
+/// The parser recovers from a mistake in its own way.
 #[test]
 fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
     let text = format!(
@@ -449,7 +449,7 @@ fn what_is_put_into_a_name_or_an_address_is_not_shown() {
     assert!(told.contains(&"remove it"), "{told:?}");
 }
 
-/// A pipe at a path, made by the system's own tool.
+/// A named pipe, made with the system's tool.
 #[cfg(unix)]
 fn pipe(path: &std::path::Path) {
     _ = fs::remove_file(path);

@@ -1,4 +1,4 @@
-//! What a configuration file means: each value becomes an effective setting, or one exact message.
+//! Keys of a configuration file: each value becomes an effective setting, or one exact message.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn the_documented_grpc_example_loads_as_it_is() {
         ["warning: <toml>:4:12: tracer.otel.endpoint: the path is ignored: gRPC has none; \
              write \"https://127.0.0.1:443\"",]
     );
-    // nothing is sent, so nobody is called
+    // The exporter is disabled, so no connection is made.
     assert_eq!(Telemetry::start(config).expect("it starts").shutdown(Duration::ZERO).lost(), 0);
 }
 
@@ -179,7 +179,7 @@ fn every_bad_value_has_its_own_message() {
         ),
         (
             "headers = ['Content-Length: 5']",
-            "4:12: tracer.otel.headers: header \"Content-Length\" is not yours to set; remove it: standpipe writes it",
+            "4:12: tracer.otel.headers: header \"Content-Length\" cannot be set; remove it: standpipe writes it",
         ),
         (
             "level = 'verbose'",
@@ -209,7 +209,7 @@ fn every_bad_value_has_its_own_message() {
             "4:17: tracer.otel.queue-records: 16777216 is too large: the most the queue can count is 16777215; \
              write 1 to 16777215",
         ),
-        // the lowest 32 bits alone would do
+        // The lowest 32 bits of this number would be in range.
         (
             "queue-records = 4294967297",
             "4:17: tracer.otel.queue-records: 4294967297 is too large: the most the queue can count is 16777215; \
@@ -323,7 +323,8 @@ fn what_is_odd_but_works_is_a_warning_or_a_note() {
             "warning: <toml>:4:1: tracer.otel.endpont: unknown key; did you mean \"endpoint\"?",
         ),
         (tracer("colour = 'red'"), "warning: <toml>:4:1: tracer.otel.colour: unknown key; remove it"),
-        (tracer("\"a b\" = 1"), "warning: <toml>:4:1: tracer.otel.\"a b\": unknown key; remove it"),
+        (tracer("\"a b\" = 1"), "warning: <toml>:4:1: tracer.otel.***: unknown key; remove it"),
+        (tracer("\"a.b\" = 1"), "warning: <toml>:4:1: tracer.otel.\"a.b\": unknown key; remove it"),
         (
             tracer("enable-log-exporter = true"),
             "warning: <toml>:4:1: tracer.otel.enable-log-exporter: unknown key; did you mean \"enable.log-exporter\"?",
@@ -418,7 +419,7 @@ fn enable_may_be_a_value_and_a_table_at_once_in_every_form() {
         assert_eq!(diagnostics(&config), [""; 0], "{text}");
         assert_eq!(value(&config, "signals"), "traces, logs", "{text}");
     }
-    // false beside it switches the whole tracer off
+    // `enable = false` disables the whole tracer.
     for form in forms {
         let off = Config::from_toml_str(&tracer(&format!("enable = false\n{form}"))).expect(form);
         assert!(off.exporters().is_empty(), "{form}");
@@ -463,7 +464,7 @@ fn a_value_knows_its_place_even_behind_a_renamed_key() {
 
 #[test]
 fn secrets_come_from_the_environment_and_from_files() {
-    // set by cargo for every test
+    // cargo sets this variable for every test.
     let config = Config::from_toml_str(&tracer(
         "user-agent = '%{env:CARGO_PKG_NAME}%'\ncompression = '%{env:STANDPIPE_NO}%'",
     ));
@@ -483,7 +484,7 @@ fn code_overrides_what_a_file_said_and_is_named_as_the_source() {
     assert!(shown.contains(&"linger = 0s (default)".to_owned()), "{shown:?}");
 }
 
-/// What the first exporter does when its queue is full, and who says so.
+/// Returns the behavior of the first exporter when its queue is full, and its origin.
 fn when_full(config: &Config) -> Vec<String> {
     let is_asked = |key: &str| ["lossy", "block-timeout"].contains(&key);
     let settings = config.exporters()[0].effective().into_iter().filter(|setting| is_asked(setting.key));

@@ -1,4 +1,4 @@
-//! What does a configuration mean, whatever it is written in, and what is said about one that is wrong?
+//! Configurations in all formats: effective settings and messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `[telemetry]`: what a file says of the program itself, beside its exporters.
+//! `[telemetry]`: keys that describe the program.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn loaded(text: &str) -> Config {
     Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The settings of the providers, with their sources.
+/// Returns the settings of the providers, with their origins.
 fn shown(config: &Config) -> Vec<String> {
     let of_provider =
         |key: &str| ["service-name", "resource", "sampler"].iter().any(|name| key.ends_with(name));
@@ -19,7 +19,7 @@ fn shown(config: &Config) -> Vec<String> {
     settings.map(|setting| setting.to_string()).collect()
 }
 
-/// An exporter of Tracetest's form that both providers use, with more keys.
+/// An exporter in Tracetest's layout that both providers use, with further keys.
 fn tracetest(keys: &str) -> String {
     format!(
         "[telemetry.exporters.c]\nexporter.type = 'collector'\n{keys}\n\

@@ -1,11 +1,11 @@
-//! `telemetry.exporters` and `server.telemetry`: two routes, each with its exporter, name and share of traces.
+//! `telemetry.exporters` and `server.telemetry`: two providers, each with its exporter, name and sampling.
 
 use standpipe::config::{Diagnostic, DiagnosticSeverity, ExporterSummary, ProviderName, SummaryValue};
 use standpipe::{Application, Config, Exporter};
 
 use crate::support::settings::{diagnostics, names, refused};
 
-/// The users' own example, as a tree in TOML.
+/// The example of the users, as a tree in TOML.
 const EXAMPLE: &str = r#"
 [telemetry.exporters.collector]
 serviceName = "tracetest"
@@ -22,12 +22,12 @@ fn loaded(text: &str) -> Config {
     Config::from_toml_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// One exporter that the internal route uses, with more keys.
+/// One exporter of the internal provider, with further keys.
 fn collector(keys: &str) -> String {
     format!("server.telemetry.exporter = 'c'\n[telemetry.exporters.c]\nexporter.type = 'collector'\n{keys}\n")
 }
 
-/// The only error among all that was found.
+/// Returns the only error among all diagnostics.
 fn the_error(text: &str) -> String {
     let error = refused(text);
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;

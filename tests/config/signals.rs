@@ -1,10 +1,10 @@
-//! Which signals a configuration sends, and what it says of logs and metrics: effective settings and exact messages.
+//! Signals of a configuration, and the settings of logs and metrics: effective settings and exact messages.
 
 use standpipe::{Config, Exporter, Severity, Signal};
 
 use crate::support::settings::{diagnostics, names, refused, tracer, value};
 
-/// Metrics that are pushed, with more keys below.
+/// A metrics exporter, with further keys below.
 fn metrics(keys: &str) -> String {
     format!("[metrics.open-telemetry]\ntransport = \"http\"\n{keys}\n")
 }
@@ -116,7 +116,7 @@ fn a_level_that_lets_no_log_pass_switches_logs_off_and_says_so() {
 
 #[test]
 fn spans_and_logs_at_one_path_are_a_warning() {
-    // the documented example, with the log exporter of its text
+    // The documented example, with the log exporter of its text.
     let keys = "endpoint = \"https://tracing.mydomain.test/v1/otel\"\nheaders = [\"Authorization: <place_auth_here>\"]\n\
                 level = \"debug\"\nenable = true\n";
     let both = loaded(&tracer(&format!("{keys}enable.log-exporter = true")));

@@ -359,8 +359,9 @@ fn a_lossy_queue_drops_what_finds_no_room() {
 #[test]
 fn callers_that_would_wait_without_limit_are_refused() {
     let error = Telemetry::start_manual(Config::new().exporter(exporter_to("localhost"))).unwrap_err();
-    let expected = "exporter \"otlp\": without a thread that sends, callers may not wait for room without limit: set \
-                    block-timeout, or lossy = true to drop what finds none (Exporter::block_timeout, WhenFull::DropNewest)";
+    let expected = "exporter \"otlp\": without threads, callers must not wait without limit for room in the queue: set \
+                    block-timeout, or lossy = true to drop records when it is full (Exporter::block_timeout, \
+                    WhenFull::DropNewest)";
     assert_eq!(error.to_string(), expected);
     let lossy = exporter_to("localhost").when_full(WhenFull::DropNewest);
     let of_metrics = exporter_to("localhost").signals([Signal::Metrics]);

@@ -23,11 +23,11 @@ const TYPES: &[(&str, &[&str])] = &[
     ("uint64_t",                           &["u64"]),
     ("double",                             &["f64"]),
     ("size_t",                             &["usize"]),
-    ("char *",                             &["Room<'_>", "OwnedText"]),
-    ("char [56]",                          &["Room<'_>"]),
+    ("char *",                             &["TextBuffer<'_>", "OwnedText"]),
+    ("char [56]",                          &["TextBuffer<'_>"]),
     ("char **",                            &["Out<'_, OwnedText>"]),
-    ("const char *",                       &["Chars<'_>", "First<'_, u8>"]),
-    ("const double *",                     &["First<'_, f64>"]),
+    ("const char *",                       &["CText<'_>", "CArray<'_, u8>"]),
+    ("const double *",                     &["CArray<'_, f64>"]),
     ("uint8_t *",                          &["Out<'_, u8>"]),
     ("uint8_t [8]",                        &["Out<'_, [u8; 8]>"]),
     ("uint8_t [16]",                       &["Out<'_, [u8; 16]>"]),
@@ -44,7 +44,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("standpipe_span **",                  &["Option<&mut Option<Box<OpenSpan>>>"]),
     ("const standpipe_span *",             &["Option<&OpenSpan>"]),
     ("const standpipe_span_options *",     &["Versioned<'_, SpanOptions<'_>>"]),
-    ("const standpipe_attr *",             &["First<'_, Attribute<'_>>"]),
+    ("const standpipe_attr *",             &["CArray<'_, Attribute<'_>>"]),
     ("standpipe_scope *",                  &["Out<'_, Scope>", "Option<&mut Scope>"]),
     ("standpipe_logger *",                 &["Option<Box<Logger>>"]),
     ("const standpipe_logger *",           &["Option<&Logger>"]),
@@ -125,7 +125,7 @@ fn exported() -> BTreeMap<String, Signature> {
     functions
 }
 
-/// The types in `a: First<'_, u8>, b: u32`.
+/// The types in `a: CArray<'_, u8>, b: u32`.
 fn rust_types(arguments: &str) -> Vec<String> {
     let mut types = Vec::new();
     for part in arguments.split(", ").filter(|part| !part.is_empty()) {

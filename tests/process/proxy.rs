@@ -372,7 +372,7 @@ fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
     let environment = [("HTTP_PROXY", url.as_str()), (OVER_GRPC, "yes"), (FLUSHES_BRIEFLY, "yes")];
     let (_, printed) = export_in_child("http://collector.test:4317", &environment);
     let refusal = format!(
-        "proxy {} (HTTP_PROXY): 407 Proxy Authentication Required; set user and password in HTTP_PROXY",
+        "proxy {} (HTTP_PROXY): 407 Proxy Authentication Required; the proxy refused the user and password in HTTP_PROXY",
         proxy.address
     );
     assert!(printed.contains(&refusal), "{printed}");
@@ -394,7 +394,9 @@ fn a_probe_sends_a_password_once_to_a_proxy_that_refuses_it() {
         environment.extend(is_over_grpc.then_some((OVER_GRPC, "yes")));
         let (outcome, printed) = export_in_child(endpoint, &environment);
         assert_eq!(proxy.heads().len(), 1, "{endpoint}: {printed}");
-        let refusal = format!("407 Proxy Authentication Required; set user and password in {variable}");
+        let refusal = format!(
+            "407 Proxy Authentication Required; the proxy refused the user and password in {variable}"
+        );
         let reported = outcome.matches(&refusal).count();
         assert_eq!(reported, if is_over_grpc { 1 } else { 3 }, "{endpoint}: {outcome}");
     }
@@ -471,10 +473,10 @@ fn an_entry_of_no_proxy_that_means_nothing_is_found() {
     let (outcome, printed) = export_in_child("http://collector.test:4318", &environment);
     assert_eq!(outcome, "delivered", "{printed}");
     assert!(
-        names(&printed, "diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", means no host"),
+        names(&printed, "diagnostic: warning: NO_PROXY: entry 1, \"10.0.0.0/33\", is not a host"),
         "{printed}"
     );
-    assert!(names(&printed, "diagnostic: warning: NO_PROXY: entry 2 means no host"), "{printed}");
+    assert!(names(&printed, "diagnostic: warning: NO_PROXY: entry 2 is not a host"), "{printed}");
     assert!(!printed.contains("hunter2"), "{printed}");
 }
 

@@ -383,6 +383,7 @@ fn delivers_only_records_of_the_same_service_and_exporter_and_reports_the_rest()
         let config = Config::new().service_name(service).exporter(other).on_problem(hook);
         let telemetry = Telemetry::start(config).unwrap();
         let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+        assert_eq!(problem.signal, None, "a file may hold several signals: {problem}");
         let words = "left by exporter \"eu\" of service \"shop\"";
         assert!(problem.to_string().contains(words), "{problem}");
         assert_eq!(telemetry.shutdown(PATIENCE).total().recovered, 0);
@@ -683,6 +684,7 @@ fn a_start_without_room_delivers_what_others_have_left() {
             let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
             let telemetry = Telemetry::start(config).unwrap();
             let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+            assert_eq!(problem.signal, None, "a file may hold several signals: {problem}");
             assert!(
                 problem.to_string().contains("a process that dies loses its queue: a file of"),
                 "{problem}"

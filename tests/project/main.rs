@@ -7,6 +7,7 @@ mod bench_figures;
 // the benchmarks ask a unix for their processor time
 #[cfg(unix)]
 mod bench_support;
+mod messages;
 mod readme;
 #[path = "../support/mod.rs"]
 mod support;

@@ -100,7 +100,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
             if options.json {
                 show(&[document(Vec::new(), &diagnostics, &[])])?;
             } else {
-                let reasons: Vec<&str> = diagnostics.iter().map(|found| found.what.as_str()).collect();
+                let reason = |found: &Diagnostic| format!("{}; {}", found.what, found.fix);
+                let reasons: Vec<String> = diagnostics.iter().map(reason).collect();
                 let message = format!("{}: {}", subject.name(), reasons.join("; "));
                 report_error(&text::printable(&message, style.charset));
             }

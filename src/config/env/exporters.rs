@@ -1,5 +1,5 @@
-//! Makes the exporters that variables describe, one for all signals with the same settings, and fills the gaps of exporters that
-//! a file or the program describes.
+//! Makes exporters from environment variables, one for all signals with equal settings, and fills unset settings of
+//! exporters that a file or the program describes.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
 use crate::config::settings::{
     ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
 };
-use crate::config::summary::Few;
+use crate::config::summary::SmallMap;
 use crate::config::text::{listed, quoted};
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
 use crate::record::Signal;
 
-/// One exporter if all signals wish the same: `otlp`. Else a signal that is alone has one of its own, such as
-/// `otlp.logs`, and `otlp` is for those that share one.
+/// Returns the exporters that the variables describe: one exporter `otlp` for signals with equal settings, and one such
+/// as `otlp.logs` for a signal whose settings differ.
 pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let (mut sent, mut printed) = (Vec::new(), Vec::new());
     for signal in Signal::ALL {
@@ -37,6 +37,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
         };
         let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
         let mut exporter = with_defaults(&name, &signals);
+        // Several variables together select the signals; the first one is shown as the origin.
         let mut variables = Signal::ALL.map(exporter_variable).into_iter();
         if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
             exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
@@ -54,13 +55,14 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     exporters
 }
 
-/// Signals of which the variables say the same, in their order.
+/// Groups signals for which the variables set equal values.
 fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     let mut groups: Vec<Vec<Member>> = Vec::new();
     for signal in signals {
         let member = Member { signal, values: reader.values(signal) };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // of two that would do the plainer one: what was set for others there is not meant for this signal
+        // Of several matching groups, join the one with the fewest values: further values there were set for other
+        // signals.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -69,7 +71,7 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     groups
 }
 
-/// The exporter that prints, if any signal is to be printed.
+/// Returns the console exporter, if any signal is to be printed.
 fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
     let &first = signals.first()?;
     let variable = exporter_variable(first);
@@ -90,10 +92,10 @@ struct Member {
 impl Member {
     fn agrees_with(&self, other: &Self) -> bool {
         rows().all(|row| match (self.values.get(&row), other.values.get(&row)) {
-            // no variable asks for another default
+            // Differing defaults do not separate signals: the exporter uses a common one.
             (None, None) => true,
             (own, others) => {
-                // a signal without a variable for it goes along with the others
+                // A signal without a variable for this row accepts the value of the other.
                 let has_no_say = |member: &Self| own_variable(member.signal, row).is_none();
                 has_no_say(self) || has_no_say(other) || self.value(row, own) == other.value(row, others)
             }
@@ -125,7 +127,10 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
             "otlp" | "console" => {}
             "none" if words.len() == 1 => {}
             "none" => {
-                reader.ignore(&variable, Fault::new("\"none\" among others", "remove it, or the others"));
+                reader.ignore(
+                    &variable,
+                    Fault::new("\"none\" is combined with others", "remove it, or the others"),
+                );
             }
             _ => {
                 let fault =
@@ -137,7 +142,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 
-/// All defaults at OpenTelemetry's pace: no round waits for the last one, but batches wait to be filled.
+/// Returns an exporter with OpenTelemetry's defaults: no throttle, but the scheduled delay of its batch processors.
 fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     let mut exporter = Exporter::of_environment(name.to_owned(), format!("exporter {name:?}"));
     exporter.signals = Signals::of(signals);
@@ -151,18 +156,18 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
 }
 
 /// The settings that variables give one signal, or all signals of an exporter, in the order of the rows.
-pub(super) type EnvValues = Few<&'static SettingRow, EnvValue>;
+pub(super) type EnvValues = SmallMap<&'static SettingRow, EnvValue>;
 
-/// What a variable says of one setting.
+/// The value of one setting, from a variable.
 #[derive(Clone)]
 pub(super) struct EnvValue {
     pub(super) variable: String,
-    /// `Err` for what must not be ignored: the exporter cannot be used then.
+    /// `Err` if the value is invalid and must not be ignored: the exporter is not started.
     pub(super) value: Result<SettingValue, Fault>,
 }
 
 impl Reader<'_> {
-    /// All that is said for a signal.
+    /// Returns the values of all variables for a signal.
     pub(super) fn values(&mut self, signal: Signal) -> EnvValues {
         let mut values = EnvValues::default();
         for row in rows() {
@@ -173,7 +178,7 @@ impl Reader<'_> {
         values
     }
 
-    /// What the signal's own variable says, or else that of all signals.
+    /// Returns the value of the signal's own variable, or else of the variable for all signals.
     fn value(&mut self, signal: Signal, row: &SettingRow) -> Option<EnvValue> {
         let own = own_variable(signal, row)?;
         self.value_of(own, row, Some(signal))
@@ -182,7 +187,7 @@ impl Reader<'_> {
 
     fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
         let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
-        // the specification defines a timeout of 0 as "no limit"
+        // The specification defines a timeout of 0 as "no limit".
         let is_unlimited = |text: &str| is_no_limit(text) || is_timeout && text == "0";
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
@@ -211,7 +216,8 @@ impl Reader<'_> {
             Kind::Text { .. } => {
                 SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
             }
-            // these must not be ignored
+            // Invalid values of these must not be ignored: telemetry could be sent to the wrong place, or without
+            // encryption.
             Kind::File { .. } | Kind::Endpoint | Kind::Headers => {
                 let value = self.given(&variable)?.and_then(|text| match row.kind {
                     Kind::Headers => header::read_pairs(text).map(SettingValue::Headers),
@@ -235,7 +241,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals says so.
+    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals
+    /// is set.
     fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
         if endpoint.contains("://") {
             return None;
@@ -244,7 +251,7 @@ impl Reader<'_> {
     }
 }
 
-/// Takes over everything that can be; what cannot makes the exporter one that validation refuses.
+/// Sets all valid values. An invalid one is recorded in the exporter, so that validation refuses the exporter.
 pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
     for (row, EnvValue { variable, value }) in values.iter() {
         let source = SettingSource::Environment(variable.clone());
@@ -256,7 +263,8 @@ pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Re
     warn_of_missing_path(exporter, reader);
 }
 
-/// The endpoint of one signal is used as it is: nothing is put behind it, and hardly any server listens at its root.
+/// Warns about the endpoint of one signal without a path: no path is appended to it, and hardly any collector listens
+/// at `/`.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
     else {
@@ -264,7 +272,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     };
     let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;
     let has_no_path = http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty());
-    // who writes the last slash means the root
+    // A trailing slash shows that `/` is intended.
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {
             let what = format!("has no path, so {} are posted to /", signal.name());
@@ -273,11 +281,11 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     }
 }
 
-/// Sets what neither the program nor a file has set in an exporter.
+/// Fills settings of an exporter that neither the program nor a file has set.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     let mut values = EnvValues::default();
     for row in rows().filter(|row| row.matters_to(exporter)) {
-        // a certificate and the key of another would not fit
+        // A certificate from the file and a key from the environment would not match.
         let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));
         if let Some(value) = is_open.then(|| common_value(row, exporter, reader)).flatten() {
             values.insert(row, value);
@@ -287,12 +295,14 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     if exporter.connection.insecure.is_none() {
         let endpoint = exporter.connection.endpoint.clone();
         let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
+        // The signals share one connection: if their variables differ, the default decides.
         let first = said.next().flatten();
         exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
     }
 }
 
-/// What is said alike for all signals of the exporter; if they differ, what is said for all signals.
+/// Returns the value on which the variables of all signals of the exporter agree. If they differ, warns and returns the
+/// value of the variable for all signals.
 fn common_value(row: &SettingRow, exporter: &Exporter, reader: &mut Reader<'_>) -> Option<EnvValue> {
     let has_say = |signal: &Signal| row.signals.contains(signal) && own_variable(*signal, row).is_some();
     let signals: Vec<Signal> = exporter.signals.iter().filter(has_say).collect();

@@ -1,9 +1,9 @@
 //! Reads OpenTelemetry's environment variables.
 //!
 //! ```text
-//! variables → reader ─→ values of each signal ─→ exporters   one for all signals with the same settings
-//!                                             └→ fill        into an exporter that a file or the program describes
-//!                    └→ fill_general                         into settings that are not of one exporter
+//! variables → reader ─→ values of each signal ─→ exporters   one exporter for all signals with equal settings
+//!                                             └→ fill        unset settings of exporters from a file or from code
+//!                    └→ fill_general                         settings that do not belong to one exporter
 //! ```
 
 mod exporters;
@@ -27,11 +27,12 @@ use super::text::quoted;
 use super::{Config, SettingSource, demand, header, validate};
 
 impl Config {
-    /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their defaults.
+    /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their
+    /// defaults.
     ///
-    /// Signals with equal settings share one exporter, `otlp`. Otherwise a signal that shares with no other has its own,
-    /// like `otlp.logs`, and `otlp` is for the others. Signals that are printed share the exporter `console`. A value that
-    /// cannot be understood is reported in [`diagnostics`](Self::diagnostics) and ignored.
+    /// Signals with equal settings share one exporter, `otlp`. A signal whose settings differ from those of the others
+    /// has its own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. An invalid
+    /// value is reported in [`diagnostics`](Self::diagnostics) and ignored, as the specification demands.
     ///
     /// ```
     /// use standpipe::Config;
@@ -47,18 +48,18 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with them at once, together with what is usable nevertheless.
+    /// If an exporter cannot be started as requested. The error contains all diagnostics and the usable exporters.
     pub fn from_env() -> Result<Self, ConfigError> {
         read(&Variables::of_process())
     }
 
-    /// As [`from_env`](Self::from_env) if at least one of the variables that it reads is set, be it only
-    /// `OTEL_SERVICE_NAME`; else a [disabled](Self::disabled) configuration without exporters: no thread is started, and
-    /// nothing is sent.
+    /// Reads the environment as [`from_env`](Self::from_env) does if at least one of the variables is set, even if it
+    /// is only `OTEL_SERVICE_NAME`. Otherwise returns a [disabled](Self::disabled) configuration without exporters: no
+    /// thread is started, and nothing is sent.
     ///
-    /// For commands and libraries that export only where their user asks for it. Variables that are empty, and those of
-    /// other programs, do not count; one that only looks like one of these is reported in
-    /// [`diagnostics`](Self::diagnostics) in either case.
+    /// For commands and libraries that export telemetry only at the request of their user. Empty variables and
+    /// variables of other programs do not count. A misspelled name is reported in [`diagnostics`](Self::diagnostics) in
+    /// either case.
     ///
     /// ```
     /// use standpipe::{Config, Telemetry};
@@ -75,7 +76,7 @@ impl Config {
         read_if_set(&Variables::of_process())
     }
 
-    /// As [`from_env_if_set`](Self::from_env_if_set) for variables that are given.
+    /// Reads the given variables as [`from_env_if_set`](Self::from_env_if_set) reads the environment.
     ///
     /// ```
     /// use standpipe::Config;
@@ -99,7 +100,8 @@ impl Config {
         read_if_set(&variables.into_iter().collect())
     }
 
-    /// Reads the same from variables that are given, for tests and for programs that keep theirs elsewhere.
+    /// Reads the given variables as [`from_env`](Self::from_env) reads the environment, for tests and for programs that
+    /// store their variables elsewhere.
     ///
     /// # Errors
     ///
@@ -112,12 +114,11 @@ impl Config {
         read(&variables.into_iter().collect())
     }
 
-    /// Sets what neither the program nor a file has set from OpenTelemetry's environment variables, as far as there are
-    /// any: the settings of each exporter, the resource, the sampler, the limits and the switch. No exporter is added;
-    /// [`from_env`](Self::from_env) says what each variable means.
+    /// Fills settings that neither the program nor a file has set from OpenTelemetry's environment variables: the
+    /// settings of each exporter, the resource, the sampler, the limits and `OTEL_SDK_DISABLED`. No exporter is added.
     ///
-    /// An exporter of several signals follows a variable of one signal only if those of its other signals say the same,
-    /// and else the one of all signals.
+    /// A variable of one signal applies to an exporter of several signals only if the variables of its other signals
+    /// have the same value. Otherwise the variable for all signals applies.
     ///
     /// ```
     /// use standpipe::{Config, Exporter};
@@ -130,14 +131,14 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong at once, together with what is usable nevertheless.
+    /// If the configuration is invalid. The error contains all diagnostics and the usable exporters.
     pub fn with_environment(mut self) -> Result<Self, ConfigError> {
         let diagnostics = fill(&mut self, &Variables::of_process());
         validate::validate(self, diagnostics, &[])
     }
 }
 
-/// The same, but nothing at all unless one of the variables is set.
+/// Reads the variables if at least one is set, else returns a disabled configuration.
 fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     if is_any_set(variables) {
         return read(variables);
@@ -147,7 +148,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     validate::validate(Config::new().disabled(true), reader.into_diagnostics(), &[])
 }
 
-/// The exporters that the variables describe.
+/// Returns the configuration that the variables describe.
 fn read(variables: &Variables) -> Result<Config, ConfigError> {
     let mut config = Config::new();
     let mut reader = Reader::new(variables);
@@ -156,8 +157,8 @@ fn read(variables: &Variables) -> Result<Config, ConfigError> {
     validate::validate(config, diagnostics, &[])
 }
 
-/// Sets what neither code nor a file has set; makes no exporter. What breaks an exporter is left in it for the
-/// validation to report.
+/// Fills settings that neither code nor a file has set, without adding exporters. A variable that breaks an exporter is
+/// recorded in the exporter, so that validation reports it.
 pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic> {
     let mut reader = Reader::new(variables);
     for exporter in &mut config.exporters {
@@ -166,7 +167,7 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic
     finish(config, reader)
 }
 
-/// What is not of one exporter, and what is not known.
+/// Fills the settings that do not belong to one exporter, and reports unknown variables.
 fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
     demand::raise_all();
     fill_general(config, &mut reader);
@@ -182,10 +183,10 @@ const SAMPLERS: [&str; 6] = [
     "parentbased_always_off",
     "parentbased_traceidratio",
 ];
-/// Those that ask a server, which this crate does not.
+/// Samplers that ask a server. They are not supported.
 const REMOTE_SAMPLERS: [&str; 3] = ["jaeger_remote", "parentbased_jaeger_remote", "xray"];
 
-/// Sets what neither the program nor a file has set.
+/// Fills settings that neither the program nor a file has set.
 fn fill_general(config: &mut Config, reader: &mut Reader<'_>) {
     fill_resource(config, reader);
     check_propagators(reader);
@@ -199,7 +200,7 @@ fn fill_general(config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Whether the variable says something that can be used.
+/// Sets a row from a variable. Returns whether the variable has a valid value.
 fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reader<'_>) -> bool {
     const COUNTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
     let done = match &row.kind {
@@ -239,7 +240,8 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// One bad pair discards them all: half a resource would be another one.
+/// Reads the resource attributes. One malformed pair discards all of them, because an incomplete resource would
+/// identify another program.
 fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else {
         return Vec::new();
@@ -250,7 +252,8 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     })
 }
 
-/// A context reads and writes the headers of W3C wherever the program uses one; so this only says what it must not count on.
+/// Warns about propagators other than W3C. The variable changes nothing: the program decides where a context is
+/// propagated.
 fn check_propagators(reader: &mut Reader<'_>) {
     const KNOWN: [&str; 3] = ["tracecontext", "baggage", "none"];
     let text = reader.text(OTEL_PROPAGATORS).unwrap_or_default();
@@ -262,13 +265,13 @@ fn check_propagators(reader: &mut Reader<'_>) {
     }
 }
 
-/// Sets the sampler of every provider that has none.
+/// Sets the sampler of every provider without one.
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
         .into_iter()
         .filter(|provider| provider.sampler_source == SettingSource::Default)
         .collect();
-    // what is not asked for is not judged
+    // If no provider needs the variable, its mistakes are not reported.
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {
         return;
     };
@@ -304,13 +307,13 @@ fn sampler(reader: &mut Reader<'_>) -> Option<Sampler> {
     Some(if rule == word { sampler } else { sampler.parent_based() })
 }
 
-/// All traces unless something else is said.
+/// Returns the ratio of the sampler; 1 if the variable is unset or invalid.
 fn ratio(reader: &mut Reader<'_>) -> f64 {
     let Some(text) = reader.text(OTEL_TRACES_SAMPLER_ARG) else {
         return 1.0;
     };
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or_else(|| {
-        let fault = Fault::new("is not a share of all traces", "write 0 to 1, like 0.25");
+        let fault = Fault::new("is not a ratio of traces", "write 0 to 1, like 0.25");
         reader.ignore(OTEL_TRACES_SAMPLER_ARG, fault.of(quoted(text)));
         1.0
     })

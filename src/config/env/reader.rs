@@ -1,34 +1,34 @@
-//! Reads one variable by OpenTelemetry's rules: a value that cannot be understood is reported and ignored. Knows the names of
-//! all variables, and reports names that are slips of the hand.
+//! Reads single variables by OpenTelemetry's rules, which ignore and report invalid values. Contains the names of all
+//! variables, and detects misspelled ones.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Words};
+use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Words};
 use crate::config::settings::{SettingRow, VariableNames, general, rows};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
 use crate::record::Signal;
 
-/// Reads variables and remembers what was wrong with them.
+/// Reads variables and collects diagnostics about them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    findings: Findings,
+    diagnostics: DiagnosticList,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
-        Self { variables, findings: Findings::default() }
+        Self { variables, diagnostics: DiagnosticList::default() }
     }
 
     pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.findings.into_diagnostics()
+        self.diagnostics.into_diagnostics()
     }
 
-    /// For what must not be ignored: the fault is the caller's to report. A blank value counts as unset; line breaks
-    /// stay, for the caller to refuse.
+    /// Returns the value of a variable that must not be ignored: the caller reports the fault. A blank value counts as
+    /// unset. Line breaks are kept, so that the caller can refuse them.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
@@ -45,12 +45,12 @@ impl<'v> Reader<'v> {
         self.number(name, text, range, "a whole number", fix)
     }
 
-    /// Whole milliseconds.
+    /// Returns a duration in whole milliseconds.
     pub(super) fn duration(&mut self, name: &str, range: &RangeInclusive<Duration>) -> Option<Duration> {
         let text = self.text(name)?;
         let millis = |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let (least, most) = (millis(range.start()), millis(range.end()));
-        // 5s is meant as 5000
+        // The advice for `5s` is 5000.
         let fix = match units::parse_duration(text) {
             Ok(meant) if range.contains(&meant) => format!("write {}", millis(&meant)),
             _ => format!("write {least} to {most}"),
@@ -59,7 +59,7 @@ impl<'v> Reader<'v> {
             .map(Duration::from_millis)
     }
 
-    /// One of these words, in any case, and what it means.
+    /// Returns the word that equals the value, in any case, and its meaning.
     pub(super) fn word<'w, T: Copy>(&mut self, name: &str, words: &[(&'w str, T)]) -> Option<(&'w str, T)> {
         let text = self.text(name)?;
         let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
@@ -80,7 +80,7 @@ impl<'v> Reader<'v> {
     }
 
     pub(super) fn warn(&mut self, name: &str, fault: Fault) {
-        self.findings.push(fault.warning(None, name));
+        self.diagnostics.push(fault.warning(None, name));
     }
 
     fn number(
@@ -91,6 +91,7 @@ impl<'v> Reader<'v> {
         kind: &str,
         fix: String,
     ) -> Option<u64> {
+        // A number with too many digits does not parse, but is "too large" and not "not a number".
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match text.parse::<u64>() {
             Ok(number) if range.contains(&number) => return Some(number),
@@ -105,7 +106,7 @@ impl<'v> Reader<'v> {
     }
 }
 
-/// What to write: the word that was probably meant, or else all that there are.
+/// Returns the advice: the word that was probably meant, or else all known words.
 pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
     text::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
 }
@@ -115,7 +116,7 @@ pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
 pub(crate) struct Variables(BTreeMap<String, OsString>);
 
 impl Variables {
-    /// Those of this process that are about telemetry, as they are now.
+    /// Returns the current variables of this process that begin with `OTEL_` or `TRACETEST_`.
     pub(crate) fn of_process() -> Self {
         let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
@@ -128,7 +129,7 @@ impl Variables {
         Some(value.to_str().ok_or_else(|| Fault::new("is not UTF-8", "set it to text")))
     }
 
-    /// The names of all that are not empty, in the order of the alphabet.
+    /// Returns the names of all variables that are not empty, in alphabetical order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
     }
@@ -137,7 +138,7 @@ impl Variables {
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut variables = BTreeMap::new();
-        // one by one: to build a tree at once takes a sort, which is as much code again
+        // Inserted one by one: `BTreeMap::from_iter` sorts, which would double the code.
         for (name, value) in pairs {
             variables.insert(name.into(), value.into());
         }
@@ -151,8 +152,8 @@ pub(super) const OTEL_PROPAGATORS: &str = "OTEL_PROPAGATORS";
 pub(super) const OTEL_TRACES_SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 pub(super) const OTEL_TRACES_SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// Those that no row has.
-const OF_PROVIDER: [&str; 5] = [
+/// Variables without a row in the tables of settings.
+const PROVIDER_VARIABLES: [&str; 5] = [
     OTEL_SERVICE_NAME,
     OTEL_RESOURCE_ATTRIBUTES,
     OTEL_PROPAGATORS,
@@ -160,10 +161,12 @@ const OF_PROVIDER: [&str; 5] = [
     OTEL_TRACES_SAMPLER_ARG,
 ];
 
-const ALL: &str = "OTEL_";
-/// The level of an SDK's log of its own troubles, which this crate has not: it is easily taken for that of log records.
+/// Prefix of all variables.
+const PREFIX: &str = "OTEL_";
+/// Level of an SDK's internal log, which this crate does not write. It is easily confused with the level of log
+/// records.
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
-/// Variables of the specification that this crate does not support; a trailing `_` stands for all that begin so.
+/// Variables of the specification that this crate does not support. A name that ends in `_` is a prefix.
 const UNSUPPORTED: [&str; 6] = [
     "OTEL_CONFIG_FILE",
     "OTEL_EXPERIMENTAL_CONFIG_FILE",
@@ -172,10 +175,10 @@ const UNSUPPORTED: [&str; 6] = [
     "OTEL_EXPORTER_PROMETHEUS_",
     "OTEL_EXPORTER_ZIPKIN_",
 ];
-/// Whatever begins so is meant for an exporter like ours.
-const OURS: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
+/// Prefixes of variables that only OTLP exporters read, so that an unknown name is a mistake.
+const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
-/// More are not looked at: a program should start at once, whatever else is in its environment.
+/// Maximum number of unknown variables that are compared with known ones, which bounds the time of a start.
 const MAX_UNKNOWN: usize = 1_000;
 
 /// Returns the variable that sets a row for one signal; `None` if the signal has none for it.
@@ -188,7 +191,7 @@ pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
     }
 }
 
-/// Returns the variable that sets a row for all signals, where their own say nothing.
+/// Returns the variable that sets a row for all signals without a variable of their own.
 pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
     match &row.variables {
         VariableNames::OfExporter(end) => Some(of_exporter(None, end)),
@@ -196,17 +199,17 @@ pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
     }
 }
 
-/// Whether endpoints without a scheme are plaintext: for one signal, or for all.
+/// Returns the variable that makes endpoints without a scheme plaintext, for one signal or for all.
 pub(super) fn insecure_variable(signal: Option<Signal>) -> String {
     of_exporter(signal, "INSECURE")
 }
 
-/// Where a signal goes at all.
+/// Returns the variable that selects the exporters of a signal.
 pub(super) fn exporter_variable(signal: Signal) -> String {
     format!("OTEL_{}_EXPORTER", upper(signal))
 }
 
-/// Warns of unknown variables that resemble a known one. Those of other programs are left alone.
+/// Warns about unknown variables that resemble a known one. Variables of other programs are not reported.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
@@ -214,7 +217,7 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
         if name == SDK_LOG_LEVEL {
             let what = "has no effect: it is for an SDK's own log, and standpipe writes none";
             let fault = Fault::new(what, "for the least severity of log records set OTEL_LOGS_LEVEL");
-            reader.findings.push(fault.found(DiagnosticSeverity::Note, None, name));
+            reader.diagnostics.push(fault.found(DiagnosticSeverity::Note, None, name));
             continue;
         }
         if UNSUPPORTED.iter().any(|start| name.starts_with(start)) {
@@ -222,9 +225,9 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
             reader.warn(name, Fault::new("has no effect: standpipe does not support it", fix));
             continue;
         }
-        let ours = OURS.into_iter().find(|start| name.starts_with(start));
-        // the start that they have in common says nothing of what was meant
-        let start = ours.unwrap_or(ALL);
+        let ours = OTLP_PREFIXES.into_iter().find(|start| name.starts_with(start));
+        // A common prefix would make all names similar, so only the rest is compared.
+        let start = ours.unwrap_or(PREFIX);
         let Some(end) = name.strip_prefix(start) else { continue };
         let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();
         let meant = if ours.is_some() { text::nearest(end, &ends) } else { text::slip(end, &ends) };
@@ -237,15 +240,15 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     }
 }
 
-/// Whether one of them is set.
+/// Returns whether at least one known variable is set.
 pub(super) fn is_any_set(variables: &Variables) -> bool {
     let known = known();
     variables.names().any(|name| known.iter().any(|known| known == name))
 }
 
-/// All of them.
+/// Returns the names of all known variables.
 pub(super) fn known() -> Vec<String> {
-    let general = general::rows().flat_map(|row| row.variables).chain(&OF_PROVIDER);
+    let general = general::rows().flat_map(|row| row.variables).chain(&PROVIDER_VARIABLES);
     let mut known: Vec<String> = general.map(|&name| name.to_owned()).collect();
     known.push(insecure_variable(None));
     known.extend(rows().filter_map(base_variable));

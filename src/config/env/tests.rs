@@ -1,4 +1,4 @@
-//! What a variable is set to, and what comes of it.
+//! Values of variables, and the resulting configuration.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
-use crate::config::read::value::Surroundings;
+use crate::config::read::value::Resolver;
 use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 
@@ -18,7 +18,7 @@ fn diagnostics(config: &Config) -> Vec<String> {
     config.diagnostics().iter().map(ToString::to_string).collect()
 }
 
-/// Everything that can be seen of a configuration, a line for each setting.
+/// Returns everything that a configuration shows, one line per setting.
 fn settings(config: &Config) -> Vec<String> {
     let of_exporter = |exporter: &Exporter| {
         let id = exporter.name().to_owned();
@@ -41,7 +41,7 @@ fn refused(variables: &[(&str, &str)]) -> ConfigError {
     Config::from_variables(variables.iter().copied()).expect_err("a broken exporter")
 }
 
-/// Without a word about it, each of these settings is there.
+/// Asserts that each of these settings is present, without diagnostics.
 #[track_caller]
 fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
     let config = sound(variables);
@@ -52,7 +52,7 @@ fn assert_set(variables: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(diagnostics(&config), [""; 0], "{variables:?}");
 }
 
-/// The variable is as good as not set, and that is said.
+/// Asserts that the variable has no effect, and that a diagnostic reports it.
 #[track_caller]
 fn assert_ignored(name: &str, value: &str, message: &str) {
     let config = sound(&[(name, value)]);
@@ -136,7 +136,7 @@ fn an_empty_or_blank_variable_is_as_good_as_none() {
             assert_eq!(diagnostics(&config), [""; 0], "{name}={value:?}");
         }
     }
-    // unknown, but empty
+    // An unknown variable that is empty.
     assert_eq!(diagnostics(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
 }
 
@@ -195,7 +195,7 @@ fn the_endpoint_follows_the_protocol_and_grpc_without_a_scheme_follows_insecure(
         let config = sound(variables);
         assert_eq!(config.exporters()[0].endpoints()[0].1, origin, "{variables:?}");
     }
-    // HTTP has no use for it
+    // HTTP does not use this variable.
     let config = sound(&[(ENDPOINT, "c"), (INSECURE, "false")]);
     assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/v1/traces");
     let own = [
@@ -318,7 +318,7 @@ fn what_is_printed_follows_the_variables_of_queue_and_batches() {
     let expected =
         ["console: lossy = false (OTEL_BLRP_ON_QUEUE_FULL)", "console: level = warn (OTEL_LOGS_LEVEL)"];
     assert_set(&variables, &expected);
-    // what is of a connection is not asked for
+    // Settings of connections are not read for the console.
     let variables = [&printed[..], &[("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere")]].concat();
     assert_set(&variables, &["console: signals = logs (OTEL_LOGS_EXPORTER)"]);
 }
@@ -386,7 +386,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
         let text = format!("{tracer}{line}");
         let document = crate::config::toml::parse("f", &text);
         let read =
-            crate::config::read::read(document, &Surroundings::new(""), &variables.iter().copied().collect());
+            crate::config::read::read(document, &Resolver::new(""), &variables.iter().copied().collect());
         let error = read.expect_err("a value that is refused");
         error.diagnostics().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -398,12 +398,12 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
             "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\", or \"none\"",
         ]
     );
-    // a file that is named but cannot be read is not missing
+    // A file that cannot be read counts as set, so its partner is not reported as missing.
     let said = said("client-key-file = 1\nclient-certificate-file = 2", &[]);
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }
 
-/// What a program or a file has said, filled up with variables.
+/// Fills a configuration of a program or a file from variables.
 #[track_caller]
 fn filled(mut config: Config, variables: &[(&str, &str)]) -> Config {
     let found = fill(&mut config, &variables.iter().copied().collect());
@@ -505,7 +505,7 @@ fn signals_of_one_exporter_must_agree_or_follow_the_variable_of_all() {
         assert!(settings(&config).contains(&line), "{variables:?}: {line}");
         assert_eq!(diagnostics(&config), warnings, "{variables:?}");
     }
-    // nothing is said of a variable that is not asked
+    // A variable that is not read is not reported.
     let set = exporter().timeout(Duration::from_secs(1));
     assert_eq!(diagnostics(&filled(Config::new().exporter(set), &[(OWN[0], "x")])), [""; 0]);
 }
@@ -547,7 +547,7 @@ fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
         (&[(TRACES, "1"), (LOGS, "1"), (METRICS, "1")], &["otlp"]),
         (&[(TRACES, "1"), (LOGS, "2"), (METRICS, "3")], &["otlp.traces", "otlp.logs", "otlp.metrics"]),
         (&[(ALL, "1"), (LOGS, "1")], &["otlp"]),
-        // what is set to the default is set alike
+        // A variable that is set to the default value equals an unset variable.
         (&[(TRACES, "10000")], &["otlp"]),
         (&[("OTEL_BSP_SCHEDULE_DELAY", "1000")], &["otlp"]),
         (&[("OTEL_BSP_SCHEDULE_DELAY", "200"), ("OTEL_BLRP_SCHEDULE_DELAY", "200")], &["otlp"]),
@@ -601,7 +601,7 @@ fn a_signal_goes_where_its_exporter_says() {
         (
             "none,otlp",
             "traces, logs, metrics",
-            Some("ignored: \"none\" among others; remove it, or the others"),
+            Some("ignored: \"none\" is combined with others; remove it, or the others"),
         ),
     ] {
         let config = sound(&[("OTEL_TRACES_EXPORTER", value)]);
@@ -670,7 +670,7 @@ fn samplers_have_their_opentelemetry_names() {
         assert_eq!(
             diagnostics(&config),
             [format!(
-                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a share of all traces; \
+                "warning: OTEL_TRACES_SAMPLER_ARG: ignored: {ratio:?} is not a ratio of traces; \
                  write 0 to 1, like 0.25"
             )]
         );
@@ -726,7 +726,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
     let message = "header 1 has no =; write it like name=value";
     assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
-    // nor is it started without its headers by a program that switches it on again
+    // A program that enables it again does not start it without its headers either.
     assert_eq!(names(&config), ["otlp"]);
     assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
     refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
@@ -908,7 +908,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         (
             "HEADERS",
             "content-length=5",
-            "header \"content-length\" is not yours to set; remove it: standpipe writes it",
+            "header \"content-length\" cannot be set; remove it: standpipe writes it",
         ),
         ("HEADERS", &too_many, "129 headers; write at most 128"),
         (
@@ -936,7 +936,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         ),
     ] {
         let name = format!("OTEL_EXPORTER_OTLP_{name}");
-        // the endpoint of its own makes two exporters that ask the same variable: it is wrong once
+        // With its own endpoint there are two exporters, which read the same variable; it is reported once.
         let error = refused(&[
             (&name, value),
             ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "1"),
@@ -1017,7 +1017,7 @@ proptest! {
         let known = reader::known();
         let variables = chosen.iter().map(|(index, value)| (index.get(&known).as_str(), value.as_str()));
         let config = Config::from_variables(variables.clone()).unwrap_or_else(ConfigError::into_usable);
-        // what is said to be usable is usable
+        // The usable configuration must be valid.
         prop_assert!(config.validate().is_ok());
         let mut config = Config::new().exporter(Exporter::http("http://c"));
         let found = fill(&mut config, &variables.collect());
@@ -1037,7 +1037,7 @@ fn ignores_variable_of_tracetest_that_is_not_utf8_and_keeps_the_value_of_the_fil
     let name = "TRACETEST_TELEMETRY_EXPORTERS_C_SERVICENAME";
     let variables: Variables = [(name, OsString::from_vec(vec![0xff]))].into_iter().collect();
     let document = crate::config::toml::parse("f", text);
-    let config = crate::config::read::read(document, &Surroundings::new(""), &variables).expect("usable");
+    let config = crate::config::read::read(document, &Resolver::new(""), &variables).expect("usable");
     assert_eq!(config.summaries()[0].service_name, "shop");
     let expected = format!("warning: {name}: ignored: is not UTF-8; set it to text");
     assert!(config.diagnostics().iter().any(|found| found.to_string() == expected), "{config:?}");

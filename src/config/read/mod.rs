@@ -1,8 +1,8 @@
-//! Reads configuration files: a text of TOML or YAML becomes a document, and its sections become exporters and providers.
+//! Reads configuration files: TOML or YAML text is parsed to a document, whose sections become exporters and providers.
 //!
 //! ```text
 //! file, stream, text → Format → Document → program, tracers, metrics, providers → Exporter, ProviderSettings
-//!                                   └──────────────────┴───────────────→ diagnostics, each with its place
+//!                                   └──────────────────┴───────────────→ diagnostics, each with its location
 //! ```
 
 mod program;
@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::Path;
 
 use self::table::Report;
-use self::value::{MAX_FILE_BYTES, ReadError, Surroundings, read_at_most, read_bounded};
+use self::value::{MAX_FILE_BYTES, ReadError, Resolver, read_at_most, read_bounded};
 use super::env::{self, Variables};
 use super::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Location};
 use super::node::{Document, Mistake, Node, Places, Tree};
@@ -25,21 +25,22 @@ use super::yaml;
 use super::{Config, Exporter, toml, validate};
 
 impl Config {
-    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, else TOML.
+    /// Reads a file. It is YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, and else TOML.
     ///
-    /// Three kinds of sections become exporters, and others are ignored: every `[tracer.<id>]` of type `open-telemetry` or
-    /// `otel` (spans and logs), `[metrics.open-telemetry]`, and the `telemetry.exporters.<name>` that `server.telemetry`
-    /// chooses. `[telemetry]` names and describes the program. The [guide](crate::guide::configuration) has every key with its
-    /// default. What the file leaves open is set as [`with_environment`](Self::with_environment) does. Paths start at the
-    /// directory of the file.
+    /// Three kinds of sections become exporters: every `[tracer.<id>]` of type `open-telemetry` or `otel` (spans and
+    /// logs), `[metrics.open-telemetry]`, and each `telemetry.exporters.<name>` that `server.telemetry` selects.
+    /// `[telemetry]` describes the program. Other sections are ignored. The [guide](crate::guide::configuration) lists
+    /// every key with its default. Settings that are not in the file are filled from the environment, as
+    /// [`with_environment`](Self::with_environment) does. Relative paths in the file start at its directory.
     ///
-    /// [`diagnostics`](Self::diagnostics) lists what was noticed without being an error, such as an unknown key, or that there
-    /// is none of these sections.
+    /// [`diagnostics`](Self::diagnostics) lists warnings and notes, such as an unknown key or a file without any of
+    /// these sections.
     ///
     /// # Errors
     ///
-    /// Every error in the file at once, together with what is usable without the broken exporters. A file that
-    /// cannot be read, is not UTF-8, is larger than 1 MiB or is YAML in a build without it is [unreadable](ConfigError::is_unreadable).
+    /// If the file contains an error. The [`ConfigError`] contains all diagnostics and the usable exporters. It is
+    /// [unreadable](ConfigError::is_unreadable) if the file cannot be read, is not UTF-8, is larger than 1 MiB, or is
+    /// YAML in a build without the `yaml` feature.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -47,8 +48,8 @@ impl Config {
         read_bytes(&name, bytes, Some(Format::of(path)), path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads the same from a stream, such as standard input: TOML, or YAML if it is that. Places in it are shown as
-    /// `name:line:column`, and paths in it start at the working directory; all else is as for a file.
+    /// Reads a configuration from a stream, such as standard input, as [`from_file`](Self::from_file) does. The format
+    /// is detected. Locations are shown as `name:line:column`, and relative paths start at the working directory.
     ///
     /// ```
     /// use standpipe::Config;
@@ -67,8 +68,8 @@ impl Config {
         read_bytes(name, bytes, None, Path::new(""))
     }
 
-    /// Reads the same from text; places in it are shown as `<toml>:line:column`, and paths in it start at the
-    /// working directory. The environment is asked for what `%{env:NAME}%` names, and for nothing else.
+    /// Reads TOML text, as [`from_file`](Self::from_file) does. Locations are shown as `<toml>:line:column`, and
+    /// relative paths start at the working directory. Only references such as `%{env:NAME}%` read the environment.
     ///
     /// ```
     /// use standpipe::Config;
@@ -93,7 +94,7 @@ impl Config {
         read_text(text, Format::Toml)
     }
 
-    /// Reads the same from YAML, as [`from_toml_str`](Self::from_toml_str); places in it are shown as
+    /// Reads YAML text, as [`from_toml_str`](Self::from_toml_str) reads TOML. Locations are shown as
     /// `<yaml>:line:column`.
     ///
     /// ```
@@ -125,7 +126,7 @@ impl Config {
     }
 }
 
-/// Reads the bytes of a file; `format` is the one that its name states, if it has a name.
+/// Reads the bytes of a file; `format` is the format of its extension, or `None` for a stream.
 fn read_bytes(
     name: &str,
     bytes: Vec<u8>,
@@ -137,6 +138,7 @@ fn read_bytes(
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(name, ReadError::NotUtf8 { line })
     })?;
+    // A guess may be wrong. Then the text is parsed again; a wrong extension is reported instead.
     let assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
@@ -145,10 +147,10 @@ fn read_bytes(
             None => document = assumed.other().parse(name, &text)?,
         }
     }
-    read(document, &Surroundings::new(directory), &Variables::of_process())
+    read(document, &Resolver::new(directory), &Variables::of_process())
 }
 
-/// Reads text; paths in it start at the working directory, and the environment is not asked.
+/// Reads text without filling settings from the environment. Relative paths start at the working directory.
 fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     let name = match format {
         Format::Toml => "<toml>",
@@ -157,10 +159,10 @@ fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
-    read(format.parse(name, text)?, &Surroundings::new(""), &Variables::default())
+    read(format.parse(name, text)?, &Resolver::new(""), &Variables::default())
 }
 
-/// What a text is written in.
+/// The syntax of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Toml,
@@ -168,14 +170,14 @@ enum Format {
 }
 
 impl Format {
-    /// YAML is known by its extension; everything else is TOML.
+    /// Returns YAML for its two extensions, and TOML for all others.
     fn of(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));
         if is_yaml { Self::Yaml } else { Self::Toml }
     }
 
-    /// Guesses the format of a text without a name: TOML begins with `[table]` or `key = value`.
+    /// Guesses the format of a stream by its first line: TOML begins with `[table]` or `key = value`.
     fn guess(text: &str) -> Self {
         let is_toml = |(_, line): (usize, &str)| line.starts_with('[') || line.contains('=');
         if first_line(text).is_none_or(is_toml) { Self::Toml } else { Self::Yaml }
@@ -189,7 +191,7 @@ impl Format {
         if self == Self::Toml { "TOML" } else { "YAML" }
     }
 
-    /// Whether a text that is wrong in this format is right in the other.
+    /// Returns whether a text with errors in this format is a valid configuration in the other format.
     fn is_mistaken(self, document: &Document<'_>, text: &str) -> bool {
         if document.mistakes.is_empty() && document.root.as_table().is_some() {
             return false;
@@ -198,12 +200,12 @@ impl Format {
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
     }
 
-    /// One mistake, the name of the file, in place of one in every line.
+    /// Replaces all syntax errors by one about the name of the file.
     fn report_other_format(self, document: &mut Document<'_>) {
         let (own, other) = (self.name(), self.other().name());
         let fault = Fault::new(
-            format!("this is {other}, but by its name the file is {own}"),
-            format!("let its name end in .{}", other.to_ascii_lowercase()),
+            format!("the file contains {other}, but its name means {own}"),
+            format!("rename it to end in .{}", other.to_ascii_lowercase()),
         );
         let diagnostic = fault.error(Some(document.places.location(0)), "");
         document.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
@@ -212,7 +214,7 @@ impl Format {
 
     /// # Errors
     ///
-    /// If this build cannot read the format, or the text is one of variables.
+    /// If this build cannot read the format, or the text is a list of environment variables.
     fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
         if let Some(line) = line_of_a_shell(text) {
             let location = Location { file: file.to_owned(), line, column: 1 };
@@ -220,7 +222,7 @@ impl Format {
             let fault = Fault::new("these are environment variables", fix);
             return Err(ConfigError::new(vec![fault.error(Some(location), "")], Config::new()));
         }
-        // the byte order mark that some editors write first is not a character of the first line
+        // Some editors write a byte order mark, which must not count as a character of the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
             Self::Toml => Ok(toml::parse(file, text)),
@@ -234,14 +236,15 @@ impl Format {
 
 /// Returns the number and the text of the first line that is neither empty nor a comment.
 fn first_line(text: &str) -> Option<(usize, &str)> {
-    // files begin with comments, but not for ever
+    // Bounds the search in a file that contains only comments.
     const MAX_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
     let mut lines = (1..).zip(text.lines().map(str::trim)).take(MAX_BLANK_LINES);
     lines.find(|(_, line)| !is_blank(line))
 }
 
-/// The first line that says something, if that is what a shell reads: as TOML every line of it would be a mistake.
+/// Returns the number of the first significant line if it is a shell assignment. Read as TOML, every line of such a
+/// file would be an error.
 fn line_of_a_shell(text: &str) -> Option<usize> {
     let (line, first) = first_line(text)?;
     let is_shell = first.starts_with("export ") || first.starts_with("OTEL_") && first.contains('=');
@@ -255,36 +258,39 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
         }
         _ => error.to_string(),
     };
-    let fix = match &error {
+    let (line, fix) = match &error {
         #[cfg(not(feature = "yaml"))]
-        ReadError::NoYaml => "build standpipe with its feature \"yaml\", or write the same as TOML",
-        _ => "name a readable file of TOML or YAML, at most 1 MiB",
+        ReadError::NoYaml => (1, "build standpipe with its feature \"yaml\", or write the same as TOML"),
+        ReadError::NotUtf8 { line } => (*line, "save the file as UTF-8"),
+        _ => (1, "name a readable file of TOML or YAML, at most 1 MiB"),
     };
-    let location = Location { file: file.to_owned(), line: 1, column: 1 };
+    let location = Location { file: file.to_owned(), line, column: 1 };
     ConfigError::unreadable(Fault::new(what, fix).error(Some(location), ""), error)
 }
 
-/// The configuration that a document describes; what it leaves open is looked for among the variables.
+/// Returns the configuration that a document describes. Unset settings are filled from the variables.
 pub(super) fn read(
     document: Document<'_>,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     variables: &Variables,
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
     let has_mistakes = !mistakes.is_empty();
-    // in a text without any of our sections a mistake may be what they are missing for
+    // Without any known section, a syntax error may be the reason for its absence, and is reported as an error.
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
-    let mut report = Report::new(surroundings, &places, mistakes, !is_ours);
+    let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
+    // Applied first, so that a diagnostic about a replaced value names the variable.
     tracetest::apply_overrides(&mut root, variables, &mut report);
     let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);
     found.read_metrics(&root);
     found.read_program(&root);
     found.read_providers(&root);
-    let has_strays = stalwart::warn_of_strays(&root, &mut found.report);
+    let has_misnamed_sections = stalwart::warn_about_misnamed_sections(&root, &mut found.report);
+    // The functions above read one kind of section each. Restore the order of the file.
     found.exporters.sort_by_cached_key(|(at, ..)| *at);
 
     let Found { report, mut config, exporters } = found;
@@ -292,9 +298,9 @@ pub(super) fn read(
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
     let mut diagnostics = report.into_diagnostics();
-    // a mistake may be what is missing for an exporter, and so may the name of a section
+    // A missing exporter needs no diagnostic if a syntax error or a misnamed section explains its absence.
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
-    let is_explained = has_mistakes || has_strays || diagnostics.iter().any(is_error);
+    let is_explained = has_mistakes || has_misnamed_sections || diagnostics.iter().any(is_error);
     if !is_explained && !describes_something(&root) {
         diagnostics.push(nothing_described(&root, &places));
     }
@@ -302,7 +308,7 @@ pub(super) fn read(
     validate::validate(config, diagnostics, &broken)
 }
 
-/// Whether there is a section of ours, be it switched off.
+/// Returns whether the document has a section for an exporter, even if it is disabled.
 fn describes_something(root: &Node) -> bool {
     let has_tracers =
         root.get("tracer").and_then(|field| field.node.as_table()).is_some_and(|t| !t.is_empty());
@@ -323,11 +329,11 @@ fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {
     Fault::new(what, "standpipe init writes a file to begin with").warning(Some(places.location(0)), "")
 }
 
-/// What has been found in a document so far.
+/// The state of reading a document.
 struct Found<'d> {
     report: Report<'d>,
-    /// Without its exporters.
+    /// Configuration without exporters.
     config: Config,
-    /// With their places and sections.
+    /// Exporters with their places and sections.
     exporters: Vec<(usize, Section, Exporter)>,
 }

@@ -1,12 +1,12 @@
-//! Reads the keys of `telemetry` that are about the program itself: its name, its resource and its share of traces.
+//! Reads the keys of `telemetry` that describe the program: service name, resource and sampling.
 
 use super::Found;
 use super::table::Report;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
-use crate::config::read::value::{self, Surroundings, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text, Unusable};
 use crate::config::sampler::Sampler;
-use crate::config::section::{OF_PROGRAM, Section, TELEMETRY};
+use crate::config::section::{PROGRAM_KEYS, Section, TELEMETRY};
 use crate::config::text::dotted;
 use crate::config::values::header::MAX_ATTRIBUTES;
 use crate::config::{ProviderSettings, SettingSource};
@@ -17,11 +17,11 @@ const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.na
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
 impl Found<'_> {
-    /// Reads the keys of the program. An error in them breaks no exporter.
+    /// Reads the keys of the program. An error in them does not disable an exporter.
     pub(super) fn read_program(&mut self, root: &Node) {
         let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
-        let [name, resource, sampling] = OF_PROGRAM;
-        // the name last: it wins over one among the attributes
+        let [name, resource, sampling] = PROGRAM_KEYS;
+        // The service name is read last, because it takes precedence over the attribute `service.name`.
         if let Some(Field { node, .. }) = given(fields, resource) {
             match node.as_table() {
                 Some(fields) => self.attributes(fields, &[resource], &mut 0),
@@ -31,8 +31,8 @@ impl Found<'_> {
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
     }
 
-    /// Reads attributes, of which there have been `count`. A name with dots that is not quoted is a path of tables, and means
-    /// the same.
+    /// Reads attributes; `count` is the number of attributes so far. TOML parses an unquoted name with dots as nested
+    /// tables, so the names of nested tables are joined again.
     fn attributes(&mut self, fields: &[Field], path: &[&str], count: &mut usize) {
         for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
             let path = [path, &[&field.name]].concat();
@@ -61,16 +61,16 @@ impl Found<'_> {
         if let Some(first) = settings.resource_source(key).location() {
             return Err(Fault::duplicate_key(first.line).into());
         }
-        let (source, surroundings) = (self.report.source(node.at), self.report.surroundings);
+        let (source, resolver) = (self.report.source(node.at), self.report.resolver);
         match &node.value {
             Tree::List(nodes) => {
-                let items = nodes.iter().map(|node| Item::read(node, surroundings));
+                let items = nodes.iter().map(|node| Item::read(node, resolver));
                 let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
                 let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
                 settings.set_resource(key, Value::Array(&values), source);
             }
             _ => {
-                let item = Item::read(node, surroundings)?;
+                let item = Item::read(node, resolver)?;
                 settings.set_resource(key, item.value(), source);
                 if let Item::Text(Text { written, is_secret: true, .. }) = item {
                     settings.show_as_written(key, written);
@@ -80,7 +80,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Reports why a value was not taken.
+    /// Reports the reason for which a value was not used.
     fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
         if let Err(unusable) = set {
             let path = dotted(&[&[TELEMETRY], path].concat());
@@ -89,8 +89,8 @@ impl Found<'_> {
     }
 }
 
-/// Takes over the name of the service and the share of traces, which have these keys in the section or else in `telemetry`. A
-/// mistake breaks the section, if there is one.
+/// Reads service name and sampling, which have these keys in the section, or in `telemetry` if `section` is `None`. An
+/// error disables the section.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],
@@ -103,7 +103,7 @@ pub(super) fn read_provider(
         let set = if key == name { set_service_name } else { set_sampling };
         let table = section.map_or(vec![TELEMETRY], Section::path);
         let path = dotted(&[&table[..], &[key]].concat());
-        match (set(settings, node, report.surroundings, report.source(node.at)), section) {
+        match (set(settings, node, report.resolver, report.source(node.at)), section) {
             (Ok(None), _) => {}
             (Ok(Some(odd)), _) => report.warning(node.at, path, Fault::new(odd, advice)),
             (Err(unusable), Some(_)) => {
@@ -114,14 +114,14 @@ pub(super) fn read_provider(
     }
 }
 
-/// Takes over a name, unless it is empty. Returns what was probably not meant.
+/// Sets the service name, unless it is empty. Returns the text of a warning, if any.
 fn set_service_name(
     settings: &mut ProviderSettings,
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     source: SettingSource,
 ) -> Result<Option<String>, Unusable> {
-    let name = value::loose_text(node, surroundings)?;
+    let name = value::loose_text(node, resolver)?;
     if name.text.trim().is_empty() {
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
@@ -129,34 +129,34 @@ fn set_service_name(
     Ok(None)
 }
 
-/// Takes over a share of traces in percent. Returns what was probably not meant.
+/// Sets the percentage of traces. Returns the text of a warning, if any.
 fn set_sampling(
     settings: &mut ProviderSettings,
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     source: SettingSource,
 ) -> Result<Option<String>, Unusable> {
-    let given = value::percent(node, surroundings)?;
+    let given = value::percent(node, resolver)?;
     let percent = given.clamp(0.0, 100.0);
-    // the same division as in the programs that this is read for, so that both keep the same traces
+    // The same division as in Tracetest, so that both programs record the same traces.
     settings.set_sampler(Sampler::trace_id_ratio(percent / 100.0), Some(percent), source);
     let kept = if given > percent { "all traces are" } else { "no trace is" };
     Ok((given != percent).then(|| format!("{given} is not 0 to 100 percent: {kept} kept")))
 }
 
-/// The field of a name, unless it is null.
+/// Returns the field of this name, unless it is null.
 pub(super) fn given<'t>(fields: &'t [Field], name: &str) -> Option<&'t Field> {
     fields.iter().find(|field| field.name == name && field.node.value != Tree::Null)
 }
 
-/// A value of an attribute, or of an array.
+/// A single attribute value, or an element of an array.
 enum Item<'n> {
     Text(Text<'n>),
     Plain(Value<'static>),
 }
 
 impl<'n> Item<'n> {
-    fn read(node: &'n Node, surroundings: &Surroundings) -> Result<Self, Unusable> {
+    fn read(node: &'n Node, resolver: &Resolver) -> Result<Self, Unusable> {
         Ok(match &node.value {
             Tree::Bool(value) => Self::Plain(Value::Bool(*value)),
             Tree::Float { value, .. } => Self::Plain(Value::Float(*value)),
@@ -164,7 +164,7 @@ impl<'n> Item<'n> {
                 let too_large = |_| Fault::new("is too large for an integer", "write it in quotes");
                 Self::Plain(Value::Int(i64::try_from(number.value).map_err(too_large)?))
             }
-            _ => Self::Text(value::text(node, surroundings)?),
+            _ => Self::Text(value::text(node, resolver)?),
         })
     }
 

@@ -1,12 +1,12 @@
-//! Reads Stalwart's sections: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]` one of metrics.
-//! Sections that only look like these are reported.
+//! Reads sections in Stalwart's layout: `[tracer.<id>]` is an exporter of spans and logs, `[metrics.open-telemetry]`
+//! one of metrics. Sections with similar names are reported.
 
 use super::Found;
 use super::table::{Report, SectionReader, Switch};
 use crate::config::error::{DiagnosticSeverity, Fault};
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{
-    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, OF_PROGRAM, SERVER, Section, TELEMETRY,
+    CHOICES, ENABLE, ENABLE_LOGS, ENABLE_SPANS, EXPORTERS, METRICS, PROGRAM_KEYS, SERVER, Section, TELEMETRY,
     TYPE,
 };
 use crate::config::settings::general::SELF_OBSERVATION;
@@ -19,7 +19,7 @@ use crate::record::Signal;
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
-/// Each has a queue and a thread of its own; there are not as many collectors.
+/// Maximum number of exporters. Each has a queue and a thread, and no program has so many collectors.
 const MAX_EXPORTERS: usize = 256;
 
 impl Found<'_> {
@@ -42,10 +42,11 @@ impl Found<'_> {
         }
     }
 
-    /// Returns the exporter that a tracer describes; `None` if it is not to be started, whatever else is wrong with it.
+    /// Returns the exporter that a tracer describes. Returns `None` if it is disabled, without checking its other keys.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
-        tracer.refuse_twins();
+        // The only check of a disabled tracer, because the switches decide whether it is disabled.
+        tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;
         }
@@ -60,7 +61,7 @@ impl Found<'_> {
         let mut reader = SectionReader::new(&Section::Metrics, field, &mut self.report)?;
         match reader.transport() {
             Switch::On => {}
-            // an empty table switches nothing on, either
+            // An empty table needs no note.
             Switch::Missing if !reader.entries.is_empty() => {
                 let fault = Fault::new("not started: it has no transport", "write transport = \"http\"");
                 let path = reader.key(TRANSPORT.key);
@@ -83,7 +84,7 @@ impl Found<'_> {
 }
 
 impl SectionReader<'_, '_, '_> {
-    /// Returns the exporter with every usable setting; others are reported.
+    /// Returns the exporter with every valid setting, and reports the others.
     fn exporter(&mut self) -> Exporter {
         let (name, path) = (self.section.exporter_id(), dotted(&self.section.path()));
         let mut exporter = Exporter::of_table(name, path, self.report.location(self.declared_at));
@@ -91,8 +92,9 @@ impl SectionReader<'_, '_, '_> {
         exporter
     }
 
-    /// The parser saw two different keys where the file says the same thing twice.
-    fn refuse_twins(&mut self) {
+    /// Reports switches that are set twice in different forms, such as `enable.log-exporter` and a table `enable`. To
+    /// the parser, these are different keys.
+    fn refuse_duplicate_switches(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
             let twins: Vec<_> = self.entries.all(name).cloned().collect();
             if let [first, second, ..] = &twins[..] {
@@ -117,7 +119,7 @@ impl SectionReader<'_, '_, '_> {
         let path = self.key(TYPE);
         let Some(kind) = self.entries.find(TYPE).cloned() else {
             if self.is_broken() {
-                // it may stand in a line that could not be read
+                // The type may be in a line with a syntax error.
                 return true;
             }
             let fault = Fault::new("not started: it has no type", TYPE_ADVICE);
@@ -133,6 +135,7 @@ impl SectionReader<'_, '_, '_> {
         let (at, report) = (kind.node.at, &mut self.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
+        // A similar type is a mistake, any other belongs to another program's tracer.
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
             true => report.lone_error(at, path, Fault::new(what, "did you mean \"open-telemetry\"?")),
             false => report.note(at, path, what),
@@ -143,7 +146,7 @@ impl SectionReader<'_, '_, '_> {
     fn has_transport(&mut self) -> bool {
         match self.transport() {
             Switch::On => {}
-            // an error, but read on; it may also stand in a line that could not be read
+            // The transport may be in a line with a syntax error, which is already reported.
             Switch::Missing if self.is_broken() => {}
             Switch::Missing => self.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
@@ -155,7 +158,7 @@ impl SectionReader<'_, '_, '_> {
         true
     }
 
-    /// Spans unless they are switched off, logs if they are switched on; `false` if nothing would ever be sent.
+    /// Selects spans unless they are disabled, and logs if they are enabled. Returns `false` if no signal remains.
     fn choose_signals(&mut self, exporter: &mut Exporter) -> bool {
         self.bool(ENABLE);
         let spans = self.bool(ENABLE_SPANS);
@@ -180,7 +183,7 @@ impl SectionReader<'_, '_, '_> {
         !chosen.is_empty()
     }
 
-    /// Whether the level lets no log record pass, beside a switch that wants them sent.
+    /// Returns whether `level = "disable"` contradicts an enabled log exporter, and warns about it.
     fn is_silenced(&mut self, exporter: &Exporter) -> bool {
         let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;
@@ -192,14 +195,14 @@ impl SectionReader<'_, '_, '_> {
     }
 }
 
-/// Warns of every section that was probably meant to be read, and returns whether there is one. Sections of other programs are
-/// left alone: only those with our keys in them are looked at.
-pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
+/// Warns about every section that was probably meant as one of ours, and returns whether there is one. A section is
+/// compared only if it has keys of ours, so that sections of other programs are not reported.
+pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>) -> bool {
     let known = report.count();
     for section in root.as_table().unwrap_or_default() {
         let name = section.name.as_str();
         let fields = section.node.as_table().unwrap_or_default();
-        let is_ours = |field: &Field| field.name == EXPORTERS[1] || OF_PROGRAM.contains(&&*field.name);
+        let is_ours = |field: &Field| field.name == EXPORTERS[1] || PROGRAM_KEYS.contains(&&*field.name);
         if ["tracer", TELEMETRY].contains(&name) {
             continue;
         }
@@ -226,7 +229,7 @@ pub(super) fn warn_of_strays(root: &Node, report: &mut Report<'_>) -> bool {
     report.count() > known
 }
 
-/// Whether this looks like an exporter.
+/// Returns whether a table has the type or the transport of an exporter.
 fn is_exporter(node: &Node) -> bool {
     let text = |name: &str| node.get(name).and_then(|field| field.node.as_text());
     let is_transport = |word: &str| Transport::NAMES.iter().any(|(name, _)| *name == word);

@@ -1,48 +1,49 @@
-//! Reads the tables of a document into exporters, and reports mistakes.
+//! Reads the sections of a document into exporters, and reports mistakes.
 //!
-//! [`SectionReader`] maps the keys of a section, whichever layout it has, onto the rows of the settings. [`Report`] collects
-//! the diagnostics, each with its place, and knows which sections they break.
+//! [`SectionReader`] maps the keys of a section, in either layout, to the rows of the settings. [`Report`] collects the
+//! diagnostics with their locations, and the sections that have errors.
 
 use std::collections::BTreeSet;
 
-use crate::config::error::{Diagnostic, DiagnosticSeverity, Fault, Findings, Location, Words};
+use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
-use crate::config::read::value::{self, Surroundings, Unusable};
+use crate::config::read::value::{self, Resolver, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
 use crate::config::settings::kind::{Kind, SettingValue};
 use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
-use crate::config::summary::Few;
+use crate::config::summary::SmallMap;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, header, text};
 
-/// The advice on a value where a table is expected.
+/// Advice for a value where a table is expected.
 pub(super) const BELOW_IT: &str = "write its keys below it";
 
+/// Collects the diagnostics about a document.
 pub(super) struct Report<'d> {
-    /// Where the values of the document get their secrets from.
-    pub(super) surroundings: &'d Surroundings,
+    /// Expands references such as `%{env:NAME}%` in values.
+    pub(super) resolver: &'d Resolver,
     places: &'d Places<'d>,
-    findings: Findings,
+    diagnostics: DiagnosticList,
     broken: BTreeSet<Section>,
-    /// Something is wrong that could concern any section.
+    /// True after a syntax error that may concern any section.
     all_broken: bool,
     /// Places whose values were replaced by those of environment variables.
-    replaced: Few<usize, String>,
+    replaced: SmallMap<usize, String>,
 }
 
 impl<'d> Report<'d> {
-    /// Mistakes in sections of other programs are warnings, as they break nothing, unless `is_foreign`: a document without
-    /// any known section has nothing else to report.
+    /// Makes a report with the syntax errors. Errors in sections of other programs become warnings, unless the document
+    /// has no known section (`is_foreign`).
     pub(super) fn new(
-        surroundings: &'d Surroundings,
+        resolver: &'d Resolver,
         places: &'d Places<'d>,
         mistakes: Vec<Mistake>,
         is_foreign: bool,
     ) -> Self {
-        let (findings, broken) = (Findings::default(), BTreeSet::new());
+        let (diagnostics, broken) = (DiagnosticList::default(), BTreeSet::new());
         let mut report =
-            Self { surroundings, places, findings, broken, all_broken: false, replaced: Few::default() };
+            Self { resolver, places, diagnostics, broken, all_broken: false, replaced: SmallMap::default() };
         for Mistake { owner, mut diagnostic } in mistakes {
             match owner {
                 Owner::Section(section) => _ = report.broken.insert(section),
@@ -50,12 +51,12 @@ impl<'d> Report<'d> {
                 Owner::Other if is_foreign => {}
                 Owner::Other => diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning),
             }
-            report.findings.push(diagnostic);
+            report.diagnostics.push(diagnostic);
         }
         report
     }
 
-    /// Reports an error that keeps a section from being started, or all of them.
+    /// Reports an error that disables a section, or all sections if `section` is `None`.
     pub(super) fn error(
         &mut self,
         section: Option<&Section>,
@@ -70,7 +71,7 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
 
-    /// Reports an error where no exporter can be started anyway.
+    /// Reports an error that disables no section.
     pub(super) fn lone_error(&mut self, at: usize, key: impl Into<String>, fault: Fault) {
         self.push(DiagnosticSeverity::Error, at, key.into(), fault);
     }
@@ -79,12 +80,12 @@ impl<'d> Report<'d> {
         self.push(DiagnosticSeverity::Warning, at, key.into(), fault);
     }
 
-    /// Reports something that needs no change.
+    /// Reports information that requires no action.
     pub(super) fn note(&mut self, at: usize, key: impl Into<String>, what: impl Into<Words>) {
         self.push(DiagnosticSeverity::Note, at, key.into(), Fault::new(what, ""));
     }
 
-    /// Reports a value of another type than the key has.
+    /// Reports a value of the wrong type.
     pub(super) fn wrong_type(
         &mut self,
         section: Option<&Section>,
@@ -95,28 +96,28 @@ impl<'d> Report<'d> {
         self.error(section, node.at, key, Unusable::WrongType.into_fault(node, advice));
     }
 
-    /// Reports a key that is not known where it stands; `name` is its last part.
+    /// Reports an unknown key; `name` is its last part.
     pub(super) fn unknown_key(&mut self, at: usize, key: String, name: &str, known: &[&str]) {
-        // the search for a similar key is costly, and its result would not be shown
-        let meant = if self.findings.has_room() { text::did_you_mean(name, known) } else { None };
+        // Skips the costly search for a similar key if the diagnostic would not be shown.
+        let meant = if self.diagnostics.has_room() { text::did_you_mean(name, known) } else { None };
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
     }
 
     /// Returns the number of diagnostics.
     pub(super) fn count(&self) -> usize {
-        self.findings.count()
+        self.diagnostics.count()
     }
 
     pub(super) fn location(&self, at: usize) -> Location {
         self.places.location(at)
     }
 
-    /// Reports why a variable is ignored.
+    /// Reports the reason for which a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
-        self.findings.push(fault.of("ignored:").warning(None, variable));
+        self.diagnostics.push(fault.of("ignored:").warning(None, variable));
     }
 
-    /// Notes that the value at a place is that of an environment variable.
+    /// Records that an environment variable has replaced the value at a place.
     pub(super) fn replace(&mut self, at: usize, variable: String) {
         self.replaced.insert(at, variable);
     }
@@ -135,12 +136,13 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.findings.into_diagnostics()
+        self.diagnostics.into_diagnostics()
     }
 
     pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
+        // A value with a syntax error is already reported.
         if !self.places.is_spoilt(at) {
-            self.findings.push(match self.replaced.get(&at) {
+            self.diagnostics.push(match self.replaced.get(&at) {
                 Some(variable) => fault.found(severity, None, variable.as_str()),
                 None => fault.found(severity, Some(self.location(at)), key),
             });
@@ -151,7 +153,7 @@ impl<'d> Report<'d> {
 /// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
 const TRUE_OR_FALSE: &str = "write true or false, without quotes";
-/// The one type of exporter that Tracetest and its kin know.
+/// The only type of exporter in Tracetest's layout.
 const COLLECTOR: &str = "collector";
 
 /// Reads one section into an exporter.
@@ -162,10 +164,10 @@ pub(super) struct SectionReader<'r, 'd, 't> {
     pub(super) entries: Entries<'t>,
 }
 
-/// A key and its value, whichever way they were written.
+/// A key and its value. Nested tables and dotted keys yield the same entry.
 #[derive(Clone)]
 pub(super) struct Entry<'t> {
-    /// From the section on.
+    /// Parts of the key below the section.
     path: Vec<&'t str>,
     key_at: usize,
     pub(super) node: &'t Node,
@@ -185,7 +187,7 @@ impl<'t> Entries<'t> {
         self.all(name).next()
     }
 
-    /// Returns all entries of a name: one that the file has twice in different forms is two keys to the parser.
+    /// Returns all entries of a name. To the parser, two forms of one key are different keys.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.0.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
@@ -194,10 +196,10 @@ impl<'t> Entries<'t> {
         self.0.is_empty()
     }
 
-    /// Adds the fields of a table below a path, and those of the tables in it that lead to a known key.
+    /// Adds the fields of a table below a path. Descends into nested tables that are prefixes of a known key.
     fn add(&mut self, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
         for field in fields {
-            // TOML keeps a tracer's table `enable` apart from its key `enable`
+            // The TOML parser stores a tracer's table `enable` separately from its key `enable`.
             let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
                 Some("") => (None, ENABLE),
                 Some(leaf) => (Some(ENABLE), leaf),
@@ -221,14 +223,15 @@ fn leads_on(path: &[&str], known: &[&'static str]) -> bool {
 /// The transport of a section.
 pub(super) enum Switch {
     Missing,
-    /// Switched off at this place.
+    /// Disabled at this place.
     Off(usize),
-    /// Switched on, as far as is known.
+    /// Enabled, or invalid, which is reported later.
     On,
 }
 
 impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
-    /// Begins to read a section, whose keys in nested tables have their path as a name; `None` if it is not a table.
+    /// Begins to read a section. Keys in nested tables get their path as name. Returns `None` if the value is not a
+    /// table.
     pub(super) fn new(section: &'r Section, field: &'t Field, report: &'r mut Report<'d>) -> Option<Self> {
         let Some(fields) = field.node.as_table() else {
             report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
@@ -236,26 +239,27 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         };
         let mut entries = Entries(Vec::with_capacity(fields.len()));
         entries.add(fields, &[], &section.names());
+        // A nested table may follow later in the file, but diagnostics must be in its order.
         entries.0.sort_by_cached_key(|entry| entry.key_at);
         Some(Self { section, declared_at: field.at, report, entries })
     }
 
-    /// Returns whether the transport switches the section on. An unknown transport counts as on: it is reported with all
-    /// other errors.
+    /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is
+    /// reported with all other errors.
     pub(super) fn transport(&self) -> Switch {
         let Some(transport) = self.entries.find(TRANSPORT.key) else {
             return Switch::Missing;
         };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
-        match value::text(transport.node, self.report.surroundings) {
+        match value::text(transport.node, self.report.resolver) {
             Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
             _ => Switch::On,
         }
     }
 
-    /// Sets every usable setting of an exporter; others are reported.
+    /// Sets every valid setting of an exporter, and reports the others.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
-        // a clone, because every report needs `self`
+        // Cloned, because reports borrow `self` mutably.
         for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
             self.apply(entry, exporter);
         }
@@ -276,30 +280,30 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         if is_open {
             return;
         }
-        let (source, surroundings) = (self.report.source(entry.node.at), self.report.surroundings);
+        let (source, resolver) = (self.report.source(entry.node.at), self.report.resolver);
         let (_, advice) = self.section.spelling(row);
         let taken = match &row.kind {
             Kind::Headers => {
                 self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
-            _ if is_of_tracetest && *row == TRANSPORT => {
-                value::text(entry.node, surroundings).and_then(|text| {
-                    if text.text != COLLECTOR {
-                        return Err(text.fault(Fault::new("is not known", advice)).into());
-                    }
-                    exporter.record(row, source.clone(), None);
-                    Ok(())
-                })
-            }
-            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, surroundings)
+            _ if is_of_tracetest && *row == TRANSPORT => value::text(entry.node, resolver).and_then(|text| {
+                if text.text != COLLECTOR {
+                    return Err(text.fault(Fault::new("is not known", advice)).into());
+                }
+                exporter.record(row, source.clone(), None);
+                Ok(())
+            }),
+            // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
+            Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
                 .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
-            kind => kind.read(entry.node, surroundings, advice).map(|value| {
+            kind => kind.read(entry.node, resolver, advice).map(|value| {
                 self.warn_of_milliseconds(entry, &value);
                 exporter.apply(row, value, source.clone());
             }),
         };
         if let Err(unusable) = taken {
-            // it is not set, so that mistakes in the environment are reported as well; but it is not missing either
+            // The setting stays unset, so that mistakes in the environment are reported as well. Its partner must not
+            // be reported as missing, though.
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }
@@ -307,7 +311,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Warns of a number without a unit that is so small that seconds were probably meant.
+    /// Warns about a number without a unit that is so small that seconds were probably meant.
     fn warn_of_milliseconds(&mut self, entry: &Entry<'_>, value: &SettingValue) {
         let SettingValue::Duration(duration) = value else { return };
         let is_bare = entry.node.as_text().is_none_or(|text| text.trim().parse::<u64>().is_ok());
@@ -319,7 +323,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Reads a list of lines, one line, or a table of names and values.
+    /// Reads headers from a list of lines, a single line, or a table of names and values.
     fn headers(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) -> Result<(), Unusable> {
         let lines: Vec<(Option<&str>, &Node)> = match &entry.node.value {
             Tree::Text(_) => vec![(None, entry.node)],
@@ -327,9 +331,10 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
             _ => return Err(Unusable::WrongType),
         };
+        // Before any text is expanded: each line may name a large file.
         header::check_count(lines.len())?;
         for (name, node) in lines {
-            let added = value::text(node, self.report.surroundings).and_then(|text| {
+            let added = value::text(node, self.report.resolver).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
                 let (name, value) = match name {
                     Some(name) => (name, &*text.text),
@@ -364,7 +369,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.report.warning(entry.key_at, path, fault);
     }
 
-    /// Warns of `https` as a transport, which is `http`: the endpoint alone decides whether requests are encrypted.
+    /// Warns about the transport `https` with a plaintext endpoint: only the endpoint decides about encryption.
     fn warn_of_plain_https(&mut self, exporter: &Exporter) {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.entries.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
@@ -389,7 +394,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 
     /// Returns the text of a key that is not a setting of an exporter.
     pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
-        let text = value::text(entry.node, self.report.surroundings);
+        let text = value::text(entry.node, self.report.resolver);
         text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()
     }
 
@@ -398,7 +403,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.report.error(Some(self.section), second.key_at, self.path(second), fault);
     }
 
-    /// Returns whether an error of the section is known already.
+    /// Returns whether an error of the section has been reported.
     pub(super) fn is_broken(&self) -> bool {
         self.report.is_broken(self.section)
     }

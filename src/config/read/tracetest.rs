@@ -1,5 +1,6 @@
-//! Reads the sections of Tracetest and Qualitytrace: `telemetry.exporters.<name>` is an exporter with its provider, and
-//! `server.telemetry` chooses among them. The variables `TRACETEST_…` replace values of such files.
+//! Reads sections in the layout of Tracetest and Qualitytrace: `telemetry.exporters.<name>` describes an exporter and
+//! its provider, and `server.telemetry` selects exporters. Variables that begin with `TRACETEST_` replace values of
+//! such files.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,19 +13,20 @@ use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::read::value;
 use crate::config::sampler::Sampler;
-use crate::config::section::{CHOICES, EXPORTERS, OF_PROGRAM, OF_PROVIDER, SERVER, Section, TELEMETRY};
+use crate::config::section::{CHOICES, EXPORTERS, PROGRAM_KEYS, PROVIDER_KEYS, SERVER, Section, TELEMETRY};
 use crate::config::settings::{SIGNALS, TRANSPORT, rows};
 use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
-/// What such a file leaves open is its own default, not ours.
+/// Default of this layout, which differs from the default of other exporters.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to do about a key of an exporter that stands beside those of the program.
-const OF_EXPORTER: &str = "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
+/// Advice for a key of an exporter among the keys of the program.
+const MISPLACED_ADVICE: &str =
+    "write it in [tracer.<id>], [metrics.open-telemetry] or telemetry.exporters.<name>";
 
-/// A provider, and the exporter that it uses.
+/// A provider, and the name of its exporter.
 struct Choice<'t> {
     provider: ProviderName,
     key: &'static str,
@@ -33,8 +35,8 @@ struct Choice<'t> {
 }
 
 impl Found<'_> {
-    /// Reads the providers that a document describes. Mistakes in exporters that are not chosen do not matter. The program's
-    /// own provider begins with the keys of the program, the application's with nothing.
+    /// Reads the providers of a document. Exporters that are not selected are not checked. The program's provider
+    /// starts with the keys of the program, the application's with defaults.
     pub(super) fn read_providers(&mut self, root: &Node) {
         let described = self.described(root);
         let choices = self.choices(root);
@@ -48,14 +50,14 @@ impl Found<'_> {
         let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
             return &[];
         };
-        let known = [&EXPORTERS[1..], &OF_PROGRAM].concat();
+        let known = [&EXPORTERS[1..], &PROGRAM_KEYS].concat();
         let is_of_exporter = |field: &&Field| {
             ["tracer", "metrics"].contains(&&*field.name) || rows().any(|row| row.key == field.name)
         };
         let (misplaced, others): (Vec<_>, Vec<_>) = telemetry.iter().partition(is_of_exporter);
         for field in misplaced {
             let key = dotted(&[EXPORTERS[0], &field.name]);
-            self.report.warning(field.at, key, Fault::new("not a key of the program", OF_EXPORTER));
+            self.report.warning(field.at, key, Fault::new("not a key of the program", MISPLACED_ADVICE));
         }
         warn_of_unknown(&mut self.report, others, &EXPORTERS[..1], &known);
         self.table(root, &EXPORTERS).unwrap_or_default()
@@ -69,7 +71,7 @@ impl Found<'_> {
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
             let Some(field) = given(fields, key) else { continue };
-            match value::text(&field.node, self.report.surroundings) {
+            match value::text(&field.node, self.report.resolver) {
                 Ok(exporter) => choices.push(Choice { provider, key, at: field.node.at, exporter }),
                 Err(unusable) => {
                     let path = dotted(&[&SERVER[..], &[key]].concat());
@@ -90,11 +92,12 @@ impl Found<'_> {
             ProviderName::Internal => (&mut self.config.main, &[Signal::Traces, Signal::Metrics]),
             ProviderName::Application => (&mut self.config.application, &[Signal::Traces]),
         };
+        // In Tracetest's files, a missing `sampling` means all traces, independent of the parent.
         if provider.sampler_source == SettingSource::Default {
             provider.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }
         let fields = field.node.as_table().unwrap_or_default();
-        program::read_provider(fields, OF_PROVIDER, Some(&section), provider, &mut self.report);
+        program::read_provider(fields, PROVIDER_KEYS, Some(&section), provider, &mut self.report);
         exporter.assign(choice.provider);
         exporter.signals = Signals::of(signals);
         exporter.record(&SIGNALS, self.report.source(choice.at), None);
@@ -102,7 +105,7 @@ impl Found<'_> {
         Some(())
     }
 
-    /// Returns the exporter with every usable setting, others are reported; `None` if the value is not a table.
+    /// Returns the exporter with every valid setting, and reports the others. `None` if the value is not a table.
     fn exporter(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let declared = self.report.location(field.at);
         let mut exporter = Exporter::of_tracetest(section.exporter_id(), dotted(&section.path()), declared);
@@ -114,7 +117,7 @@ impl Found<'_> {
             reader.missing(key, advice);
         }
         reader.settings(&mut exporter);
-        // these programs send plaintext unless the endpoint says https
+        // As in Tracetest, an endpoint without a scheme is plaintext.
         exporter.connection.insecure = Some(true);
         Some(exporter)
     }
@@ -132,7 +135,7 @@ impl Found<'_> {
             };
             let what = format!("there is no exporter {}", quoted(choice.exporter.written));
             let path = dotted(&[&SERVER[..], &[choice.key]].concat());
-            // the other provider has nothing to do with it
+            // The error must not disable the other provider.
             self.report.lone_error(choice.at, path, Fault::new(what, fix));
         }
         found
@@ -144,7 +147,7 @@ impl Found<'_> {
         for (depth, name) in path.iter().enumerate() {
             node = &given(node.as_table()?, name)?.node;
             if node.as_table().is_none() {
-                // `server` may be anything: only what is below it is ours
+                // `server` may belong to another program; only `server.telemetry` is ours.
                 if path[..=depth] != SERVER[..1] {
                     let path = dotted(&path[..=depth]);
                     self.report.wrong_type(Some(&Section::Server), path, node, BELOW_IT);
@@ -155,7 +158,7 @@ impl Found<'_> {
         node.as_table()
     }
 
-    /// Reports exporters that are described and never used: mostly the choice was forgotten.
+    /// Reports exporters that are described but not selected, because the selection is easily forgotten.
     fn report_idle(&mut self, described: &[Field], choices: &[Choice<'_>]) {
         let is_idle =
             |field: &&Field| !choices.iter().any(|choice| is_alike(&field.name, &choice.exporter.text));
@@ -184,7 +187,7 @@ fn warn_of_unknown<'t>(
     }
 }
 
-/// Whether two names differ only in their case.
+/// Returns whether two names are equal except for case.
 fn is_alike(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
@@ -201,7 +204,7 @@ fn listed(fields: &[Field]) -> String {
     shown.join(", ")
 }
 
-/// Begins the names of variables that replace values, and the sections whose values are replaced.
+/// Prefix of variables that replace values, and the sections whose values can be replaced.
 const PREFIX: &str = "TRACETEST";
 const REPLACED: [(&[&str], &str); 2] =
     [(&[TELEMETRY], "TRACETEST_TELEMETRY_"), (&SERVER, "TRACETEST_SERVER_TELEMETRY_")];
@@ -230,7 +233,7 @@ fn replace(
 ) {
     match &mut node.value {
         Tree::Table(fields) => {
-            // names that no variable has are not spelt out: there may be many names, and long ones
+            // Skips tables for which no variable exists, because a document may have many long names.
             if !variables.names().any(|known| known.starts_with(name)) {
                 return;
             }
@@ -257,7 +260,7 @@ fn replace(
 }
 
 fn push(name: &mut String, part: &str) {
-    // shells have no other characters in names
+    // Names of shell variables consist of these characters only.
     let in_capitals = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     name.push('_');
     name.extend(part.chars().map(in_capitals));

@@ -1,4 +1,4 @@
-//! Reads the values of a file: their types, their units, and the secrets that `%{env:NAME}%` and `%{file:path}%` name.
+//! Reads values of a file: checks their types, parses units, and expands `%{env:NAME}%` and `%{file:path}%`.
 
 use std::cell::Cell;
 use std::env::VarError;
@@ -16,15 +16,15 @@ use crate::config::{text, units};
 
 pub(crate) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
 
-/// Why a value was not taken.
+/// The reason for which a value is not used.
 pub(crate) enum Unusable {
-    /// Another type than the key has.
+    /// The value has another type than the setting.
     WrongType,
     Faulty(Fault),
 }
 
 impl Unusable {
-    /// What is wrong; `advice` is for a value of another type.
+    /// Returns the fault; `advice` is the fix for a value of another type.
     pub(crate) fn into_fault(self, node: &Node, advice: &'static str) -> Fault {
         match self {
             Self::WrongType => Fault::new(format!("found {}", node.kind()), advice),
@@ -39,56 +39,55 @@ impl From<Fault> for Unusable {
     }
 }
 
-/// A string, with its secrets put in.
+/// A string in which references to secrets are expanded.
 pub(crate) struct Text<'v> {
-    /// As it stands in the file: the only form that may be shown.
+    /// The text of the file, without expanded secrets. Only this form may be shown.
     pub(crate) written: &'v str,
     pub(crate) text: String,
-    /// Whether something was put in, so that `text` is not `written`.
+    /// True if `text` contains an expanded secret.
     pub(crate) is_secret: bool,
 }
 
 impl Text<'_> {
-    /// Says something of the text, without showing what was put in.
+    /// Prepends the text to a fault, without expanded secrets.
     pub(crate) fn fault(&self, fault: Fault) -> Fault {
-        let has_user_info = self.written.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
-        fault.of(if has_user_info { "a URL with user info".to_owned() } else { quoted(self.written) })
+        fault.of(quoted(self.written))
     }
 }
 
-pub(crate) fn text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
-    Ok(surroundings.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
+pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
+    Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
-/// One of the words that a key knows, in any case.
+/// Returns the known word that equals the value, in any case.
 pub(crate) fn word<'k>(
     node: &Node,
-    surroundings: &Surroundings,
+    resolver: &Resolver,
     advice: &'static str,
     known: &[&'k str],
 ) -> Result<&'k str, Unusable> {
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     let found = known.iter().find(|known| known.eq_ignore_ascii_case(&text.text));
     found.copied().ok_or_else(|| {
-        // a secret is not compared with known words
+        // An expanded secret must not influence the advice.
         let word = if text.is_secret { "" } else { text.text.as_str() };
         let fix = text::did_you_mean(word, known).map_or(advice.into(), Words::from);
         text.fault(Fault::new("is not known", fix)).into()
     })
 }
 
-/// Text, or a number that was written without quotes.
-pub(crate) fn loose_text<'v>(node: &'v Node, surroundings: &Surroundings) -> Result<Text<'v>, Unusable> {
+/// Returns text; a number without quotes counts as text.
+pub(crate) fn loose_text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
     match &node.value {
         Tree::Integer(Integer { written, .. }) | Tree::Float { written, .. } => {
             Ok(Text { written, text: written.clone(), is_secret: false })
         }
-        _ => text(node, surroundings),
+        _ => text(node, resolver),
     }
 }
 
-/// A number of percent, which an environment variable can only give as text.
-pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, Unusable> {
+/// Returns a percentage. Text is accepted, because environment variables contain only text.
+pub(crate) fn percent(node: &Node, resolver: &Resolver) -> Result<f64, Unusable> {
     const NO_NUMBER: &str = "is not a number";
     match &node.value {
         Tree::Integer(number) => Ok(number.value as f64),
@@ -97,20 +96,20 @@ pub(crate) fn percent(node: &Node, surroundings: &Surroundings) -> Result<f64, U
         }
         Tree::Float { value, .. } => Ok(*value),
         _ => {
-            let text = text(node, surroundings)?;
+            let text = text(node, resolver)?;
             let number = text.text.trim().parse::<f64>().ok().filter(|number| !number.is_nan());
             number.ok_or_else(|| text.fault(Fault::new(NO_NUMBER, PERCENT_ADVICE)).into())
         }
     }
 }
 
-/// A duration as Go spells it: always with its units.
-pub(crate) fn go_duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+/// Returns a duration in Go's syntax, in which units are required.
+pub(crate) fn go_duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         let duration = units::parse_go_duration(&number.written);
         return duration.map_err(|fault| fault.of(shortened(&number.written)).into());
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_go_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
@@ -121,21 +120,21 @@ pub(crate) fn bool(node: &Node) -> Result<bool, Unusable> {
     }
 }
 
-/// Milliseconds as a number, or a number with its unit as a string.
-pub(crate) fn duration(node: &Node, surroundings: &Surroundings) -> Result<Duration, Unusable> {
+/// Returns a duration: a number of milliseconds, or a string with number and unit.
+pub(crate) fn duration(node: &Node, resolver: &Resolver) -> Result<Duration, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(Duration::from_millis(whole(number)?));
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_duration(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
-/// Bytes as a number, or a number with its unit as a string.
-pub(crate) fn bytes(node: &Node, surroundings: &Surroundings) -> Result<u64, Unusable> {
+/// Returns a size: a number of bytes, or a string with number and unit.
+pub(crate) fn bytes(node: &Node, resolver: &Resolver) -> Result<u64, Unusable> {
     if let Tree::Integer(number) = &node.value {
         return Ok(whole(number)?);
     }
-    let text = text(node, surroundings)?;
+    let text = text(node, resolver)?;
     units::parse_size(&text.text).map_err(|fault| text.fault(fault).into())
 }
 
@@ -158,33 +157,34 @@ fn whole(number: &Integer) -> Result<u64, Fault> {
 
 /// The size limit of the configuration and of each file that it names.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// The limit of all files and variables of one configuration together: a short text can name a large file many times.
-const MAX_BROUGHT_IN: usize = 16 << 20;
-/// The least that a look-up counts, as opening a file takes time, too.
+/// Limit for all files and variables that one configuration reads, because a short text can name a large file many
+/// times.
+const MAX_EXPANDED_BYTES: usize = 16 << 20;
+/// Minimum number of bytes that each lookup counts, because opening a file takes time as well.
 const MIN_CHARGE: usize = 4 << 10;
-/// Directories of open files: a shell hands `<(command)` over as `/dev/fd/63`.
-const HANDED_OVER: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+/// Directories of open file descriptors, whose pipes may be read: a shell passes `<(command)` as `/dev/fd/63`.
+const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
-/// Where the secrets are looked up.
-pub(crate) struct Surroundings {
-    /// Relative paths start here.
+/// Expands references to secrets, such as `%{env:NAME}%` and `%{file:path}%`, and reads files that values name.
+pub(crate) struct Resolver {
+    /// Start of relative paths.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
-    /// How much more may be brought in.
+    /// Remaining bytes of [`MAX_EXPANDED_BYTES`].
     left: Cell<usize>,
 }
 
-impl Surroundings {
-    /// The process' own environment; `directory` is the one of the configuration file.
+impl Resolver {
+    /// Makes a resolver for the environment of the process; `directory` is that of the configuration file.
     pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             environment: |name| std::env::var(name),
-            left: Cell::new(MAX_BROUGHT_IN),
+            left: Cell::new(MAX_EXPANDED_BYTES),
         }
     }
 
-    /// Puts the secrets into a value. Text that came from elsewhere is not searched again.
+    /// Expands the references in a value. Expanded text is not searched for further references.
     fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
         let mut text = String::with_capacity(written.len());
         let mut rest = written;
@@ -202,16 +202,17 @@ impl Surroundings {
 
     /// Reads a file that the configuration names.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        // Charged before and after, so that a used-up budget does not even open the file.
         self.charge(0)?;
         let bytes = read_bounded(&self.directory.join(path))?;
         self.charge(bytes.len())?;
         Ok(bytes)
     }
 
-    /// Takes the bytes of one look-up from the limit of all.
+    /// Subtracts the bytes of one lookup from the limit.
     fn charge(&self, bytes: usize) -> Result<(), ReadError> {
         let left = self.left.get().checked_sub(bytes.max(MIN_CHARGE));
-        // after the first look-up beyond the limit no other succeeds
+        // After the first lookup beyond the limit, all further ones fail.
         self.left.set(left.unwrap_or(0));
         left.map(|_| ()).ok_or(ReadError::TooMuch)
     }
@@ -244,13 +245,14 @@ impl Surroundings {
             |state| Fault::new(format!("file {} is {state}", quoted(path)), "write the value into it");
         let bytes = self.read(path).map_err(|cause| unreadable(path, path, &cause))?;
         let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
-        // editors end a file with a line break; no secret does
+        // Editors end a file with a line break, which is not part of the secret.
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() { Err(fault("empty")) } else { Ok(text.to_owned()) }
     }
 }
 
-/// Reports that a file cannot be read; `written` is its path as the configuration spells it, `path` with secrets put in.
+/// Returns the fault of a file that cannot be read; `written` is its path in the configuration, `path` the expanded
+/// path.
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
     match unshown(path).or_else(|| unshown(written)) {
         Some(text) => {
@@ -263,20 +265,20 @@ pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault 
     }
 }
 
-/// Why a file was not read.
+/// The reason for which a file was not read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Io(io::Error),
     Directory,
-    /// To open a pipe without a writer would take for ever, and so would many a device.
+    /// Not a regular file. Opening a pipe without a writer, or reading from some devices, never returns.
     NotRegular,
     TooLarge,
     NotUtf8 {
         line: usize,
     },
-    /// All files and variables of the configuration together are beyond their limit.
+    /// All files and variables of the configuration together exceed [`MAX_EXPANDED_BYTES`].
     TooMuch,
-    /// The build cannot read the format.
+    /// This build has no YAML parser.
     #[cfg(not(feature = "yaml"))]
     NoYaml,
 }
@@ -290,7 +292,9 @@ impl fmt::Display for ReadError {
             Self::NotRegular => f.write_str("is not a regular file"),
             Self::TooLarge => f.write_str("larger than 1 MiB"),
             Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
-            Self::TooMuch => write!(f, "all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20),
+            Self::TooMuch => {
+                write!(f, "all files and variables together are larger than {} MiB", MAX_EXPANDED_BYTES >> 20)
+            }
             #[cfg(not(feature = "yaml"))]
             Self::NoYaml => f.write_str("this build cannot read YAML"),
         }
@@ -317,7 +321,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
     let kind = fs::metadata(path)?.file_type();
     match kind.is_dir() {
         true => Err(ReadError::Directory),
-        false if kind.is_file() || HANDED_OVER.iter().any(|place| path.starts_with(place)) => {
+        false if kind.is_file() || DESCRIPTOR_DIRECTORIES.iter().any(|place| path.starts_with(place)) => {
             read_at_most(&mut File::open(path)?)
         }
         false => Err(ReadError::NotRegular),
@@ -327,6 +331,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
 /// Reads a stream to its end within the limit.
 pub(crate) fn read_at_most(reader: &mut dyn Read) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
+    // One byte more than allowed tells a file of exactly the limit from a larger one.
     reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(bytes) }
 }
@@ -337,8 +342,8 @@ mod tests {
 
     use super::*;
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
+    fn resolver() -> Resolver {
+        Resolver {
             directory: Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
             environment: |name| match name {
                 "TOKEN" => Ok("hunter2".to_owned()),
@@ -347,7 +352,7 @@ mod tests {
                 "LATIN" => Err(VarError::NotUnicode(OsString::new())),
                 _ => Err(VarError::NotPresent),
             },
-            left: Cell::new(MAX_BROUGHT_IN),
+            left: Cell::new(MAX_EXPANDED_BYTES),
         }
     }
 
@@ -358,18 +363,18 @@ mod tests {
             ("%{env:TOKEN}%%{env: TOKEN }%!", "hunter2hunter2!"),
             ("%{env:NESTED}%", "%{env:TOKEN}%"),
         ] {
-            let read = surroundings().expand(text).expect(text);
+            let read = resolver().expand(text).expect(text);
             assert_eq!((&*read.text, read.is_secret), (expanded, true), "{text:?}");
         }
         for text in ["", "100%", "%7B{x}%", "{env:TOKEN}"] {
-            let read = surroundings().expand(text).expect(text);
+            let read = resolver().expand(text).expect(text);
             assert_eq!((&*read.text, read.is_secret), (text, false), "{text:?}");
         }
     }
 
     #[test]
     fn a_file_is_found_beside_the_configuration_and_loses_its_last_line_break() {
-        let main = surroundings().expand("%{file:main.rs}%").expect("this crate's own file");
+        let main = resolver().expand("%{file:main.rs}%").expect("this crate's own file");
         assert!(main.is_secret && main.text.ends_with('}'), "{:?}", main.text);
     }
 
@@ -380,14 +385,14 @@ mod tests {
             ("%{env:EMPTY}%", "environment variable \"EMPTY\" is empty"),
             ("%{env:LATIN}%", "environment variable \"LATIN\" is not UTF-8"),
             ("%{env:}%", "environment variable \"\" is not set"),
-            ("%{env:A=B}%", "environment variable \"A=B\" is not set"),
+            ("%{env:A=B}%", "environment variable *** (3 characters) is not set"),
             ("%{file:no/such}%", "cannot read file \"no/such\": no such file"),
             ("%{file:config}%", "cannot read file \"config\": is a directory"),
             ("%{vault:x}%", "unknown kind of %{…}%"),
             ("%{TOKEN}%", "unknown kind of %{…}%"),
             ("%{env:TOKEN", "unclosed %{"),
         ] {
-            assert_eq!(surroundings().expand(text).map(|_| ()).expect_err(text).what, what, "{text:?}");
+            assert_eq!(resolver().expand(text).map(|_| ()).expect_err(text).what, what, "{text:?}");
         }
     }
 }

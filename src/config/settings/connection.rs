@@ -1,11 +1,12 @@
-//! Connection and retry settings with their defaults, a row for each setting, the builder's methods, and the URL and head of a
-//! request that follow from them.
+//! Connection and retry settings: defaults, a row for each setting, the builder's methods, and the URLs derived from
+//! them.
 
 use std::time::Duration;
 
 use super::kind::{Field, Kind, field, file, word};
 use super::{
-    LONGEST, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings, table,
+    MAX_DURATION, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
+    table,
 };
 use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::Fault;
@@ -16,41 +17,41 @@ use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transpo
 use crate::record::Signal;
 
 settings! {
-    /// What HTTP and gRPC need alike.
+    /// Connection settings for HTTP and gRPC.
     #[derive(Clone)]
     ConnectionSettings {
         pub(crate) transport: Transport = Transport::Http,
-        /// As given, secrets put in; [`url`](Self::url) is what it means.
+        /// Endpoint with expanded secrets; [`url`](Self::url) derives the URL of a signal from it.
         pub(crate) endpoint: String = Transport::Http.default_endpoint().to_owned(),
-        /// The endpoint for messages: without what may be a secret.
+        /// Endpoint for messages, without text that may be a secret.
         pub(crate) shown_endpoint: String = Transport::Http.default_endpoint().to_owned(),
-        /// What becomes of the endpoint's path.
+        /// How the path of a request is derived from the endpoint.
         pub(in crate::config) path_rule: PathRule = PathRule::default(),
-        /// Whether a gRPC endpoint without a scheme is plaintext; `None`: only on loopback.
+        /// Whether a gRPC endpoint without a scheme is plaintext; with `None`, only a loopback address is.
         pub(in crate::config) insecure: Option<bool> = None,
-        /// Names as given, values hidden from `Debug`.
+        /// Names and values of headers. `Debug` hides the values.
         pub(crate) headers: Vec<(String, Secret)> = Vec::new(),
-        /// Whether the value of a header came from elsewhere, as secrets do.
+        /// True if the value of a header contains an expanded secret.
         pub(in crate::config) has_secret_header: bool = false,
-        /// One attempt, from the look-up of the name to the last byte of the answer.
+        /// Time limit of one attempt, from name resolution to the last byte of the response.
         pub(crate) timeout: Duration = Duration::from_secs(10),
         pub(crate) compression: Compression = Compression::None,
         pub(crate) proxy: Proxy = Proxy::FromEnvironment,
         pub(crate) tls: TlsSettings = TlsSettings::default(),
-        /// A token in front of `standpipe/<version>` in the `User-Agent`.
+        /// Product that precedes `standpipe/<version>` in the `User-Agent`.
         pub(crate) user_agent: Option<String> = None,
-        /// Whether that came from elsewhere, as secrets do: then it is only shown to the server.
+        /// True if `user_agent` contains an expanded secret, which only the server may see.
         pub(crate) hides_user_agent: bool = false,
     }
 
-    /// What follows when an attempt fails.
+    /// Settings for failed attempts.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     RetrySettings {
-        /// A batch that could not be delivered in this time is dropped and counted.
+        /// Time after which an undelivered batch is dropped and counted.
         pub(crate) give_up_after: Duration = Duration::from_secs(300),
         pub(crate) first_delay: Duration = Duration::from_millis(250),
         pub(crate) max_delay: Duration = Duration::from_secs(30),
-        /// A server's `Retry-After` is honoured up to this.
+        /// Longest `Retry-After` of a server that is honored.
         pub(crate) max_retry_after: Duration = Duration::from_secs(60),
     }
 }
@@ -58,32 +59,32 @@ settings! {
 /// Certificates, as PEM text.
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {
-    /// Instead of the bundled roots.
+    /// Certificate authorities that replace the bundled roots.
     pub(crate) ca: Option<Vec<u8>>,
     pub(crate) client_certificate: Option<Vec<u8>>,
     pub(crate) client_key: Option<Vec<u8>>,
 }
 
 impl TlsSettings {
-    /// Certificate chain and private key, where both are set.
+    /// Returns certificate chain and private key if both are set.
     pub(crate) fn client(&self) -> Option<(&[u8], &[u8])> {
         self.client_certificate.as_deref().zip(self.client_key.as_deref())
     }
 }
 
-/// The [`Field`] of a duration whose largest value, [`LONGEST`], stands for no limit.
+/// The [`Field`] of a duration whose largest value, [`MAX_DURATION`], represents no limit.
 macro_rules! unlimited {
     ($($name:ident).+) => {
         Field {
-            get: |owner| Some(owner.$($name).+).filter(|time| *time != LONGEST),
-            set: |owner, time| owner.$($name).+ = time.unwrap_or(LONGEST),
+            get: |owner| Some(owner.$($name).+).filter(|time| *time != MAX_DURATION),
+            set: |owner, time| owner.$($name).+ = time.unwrap_or(MAX_DURATION),
         }
     };
 }
 
-// the transport comes before the endpoint, whose meaning depends on it
+// The transport is read before the endpoint, because the default port and scheme depend on it.
 table! { ADDRESS from PLAIN:
-    /// how requests travel; `disable` for off
+    /// protocol of requests; `disable` switches the exporter off
     TRANSPORT "transport" {
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
@@ -100,7 +101,7 @@ table! { ADDRESS from PLAIN:
             (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
         },
     }
-    /// a URL, `host` or `host:port`; without a path, that of each signal is appended, but not for gRPC
+    /// a URL, `host` or `host:port`; over HTTP, the path of each signal is appended if the endpoint has no path
     ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
@@ -123,16 +124,16 @@ table! { ADDRESS from PLAIN:
 }
 
 table! { CONNECTION from CONNECTED:
-    /// one attempt, from the look-up of the name to the end of the answer; the other signals wait for it no longer
-    /// than that; `none`: the time of its batch bounds it
+    /// time limit of one attempt, from name resolution to the end of the response, which also limits how long other
+    /// signals wait for it; with `none`, the limit is that of the batch
     TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::OfExporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
     }
-    /// a batch that could not be delivered in this time, if it is not `none`, is dropped and counted; in a shutdown its
-    /// budget counts
+    /// time after which an undelivered batch is dropped and counted, or `none` for no limit; during a shutdown, its
+    /// budget applies
     GIVE_UP_AFTER "give-up-after" {
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
@@ -142,7 +143,7 @@ table! { CONNECTION from CONNECTED:
             "OTEL_METRIC_EXPORT_TIMEOUT",
         ]),
     }
-    /// first step of the back-off, which doubles from there; the pause is random below the step
+    /// first step of the exponential back-off; each step doubles, and the pause is a random time below the step
     RETRY_FIRST_DELAY "retry-first-delay" {
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
@@ -153,32 +154,31 @@ table! { CONNECTION from CONNECTED:
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
     }
-    /// longest pause that a server can ask for with `Retry-After`; after it the batch is sent again
+    /// longest pause that a server can request with `Retry-After`; after it, the batch is sent again
     MAX_RETRY_AFTER "max-retry-after" {
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
-    /// of request bodies
+    /// compression of request bodies
     COMPRESSION "compression" {
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::OfExporter("COMPRESSION"),
         rule: rules::compression,
     }
-    /// `env`: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; loopback is always reached
-    /// directly
+    /// `env`: uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; loopback is always reached directly
     PROXY "proxy" {
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
     }
-    /// certificate authorities to trust instead, PEM
+    /// certificate authorities that replace the bundled roots, PEM
     CA_FILE "ca-file" {
         kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CERTIFICATE"),
         rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
-    /// certificate to present, PEM, with its key below
+    /// client certificate, PEM; requires `client-key-file`
     CLIENT_CERTIFICATE_FILE "client-certificate-file" {
         kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
@@ -189,7 +189,7 @@ table! { CONNECTION from CONNECTED:
             rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
         },
     }
-    /// private key of the certificate above, PEM
+    /// private key of the client certificate, PEM
     CLIENT_KEY_FILE "client-key-file" {
         kind: file!(connection.tls.client_key, "none"),
         advice: "write the path of a PEM file",
@@ -200,7 +200,7 @@ table! { CONNECTION from CONNECTED:
             rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
         },
     }
-    /// a product of yours goes in front
+    /// product that precedes `standpipe/<version>` in the `User-Agent`
     USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
@@ -215,21 +215,23 @@ table! { CONNECTION from CONNECTED:
 }
 
 setters! {
-    /// Bounds one attempt, from the look-up of the name to the last byte of the answer; 10 s unless set. One that
-    /// hangs holds the other signals of the exporter up for as long, and no longer.
+    /// Sets the time limit of one attempt, from name resolution to the last byte of the response; 10 s unless set. An
+    /// attempt that hangs delays the other signals of the exporter by at most this time.
     timeout(timeout: Duration) sets connection.timeout of TIMEOUT;
-    /// Drops and counts a batch that could not be delivered in this time; 5 minutes unless set. During a shutdown its
-    /// budget counts instead.
+    /// Sets the time after which an undelivered batch is dropped and counted; 5 minutes unless set. During a shutdown,
+    /// the budget of the shutdown applies instead.
     give_up_after(longest: Duration) sets retry.give_up_after of GIVE_UP_AFTER;
-    /// Bounds the pause that a server can ask for with `Retry-After`; 1 minute unless set. After it the batch is sent again.
+    /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
+    /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-    /// Decides whether the proxies named by the environment are used; they are unless set.
+    /// Sets whether proxies from the environment are used; they are unless set.
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
 }
 
 impl Exporter {
-    /// Sets how request bodies are compressed; not at all unless set.
+    /// Sets the compression of request bodies; none unless set.
     pub fn compression(mut self, compression: Compression) -> Self {
+        // Only this call and the readers link the compressor.
         if compression == Compression::Gzip {
             demand::GZIP.raise();
         }
@@ -237,7 +239,7 @@ impl Exporter {
         self.set_in_code(&COMPRESSION)
     }
 
-    /// Adds a header to every request. Its value is never shown; a line break in it is an error at start.
+    /// Adds a header to every request. Its value is never shown. A line break in it is an error at start.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.add_header(&name.into(), &value.into(), SettingSource::Code);
         self.set_in_code(&HEADERS)
@@ -249,21 +251,21 @@ impl Exporter {
         self.set_in_code(&CA_FILE)
     }
 
-    /// Presents a client certificate: a chain and its private key, both as PEM text. The key is never shown.
+    /// Sets the client certificate: a chain and its private key, both as PEM text. The key is never shown.
     pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
         self.connection.tls.client_certificate = Some(certificate.into());
         self.connection.tls.client_key = Some(key.into().into_bytes());
         self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
     }
 
-    /// Sets the delay before the first retry and the longest one that doubling may reach; 250 ms and 30 s unless set.
+    /// Sets the first and the longest step of the exponential back-off; 250 ms and 30 s unless set.
     pub fn retry_delays(mut self, first: Duration, max: Duration) -> Self {
         self.retry.first_delay = first;
         self.retry.max_delay = max;
         self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
     }
 
-    /// Puts a product of your own, like `shop/1.2`, in front of `standpipe/<version>` in the `User-Agent`.
+    /// Sets a product, such as `shop/1.2`, that precedes `standpipe/<version>` in the `User-Agent`.
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
         self.connection.user_agent = Some(product.into());
         self.connection.hides_user_agent = false;
@@ -271,30 +273,32 @@ impl Exporter {
     }
 }
 
-/// No server takes more. Over HTTP the head of a request must fit into one write of 64 KiB, or secrets could not be put
-/// into it; what is not counted, such as the host's name and a proxy's credentials, has the other half of it.
+/// Longest part of a request's head that a configuration may determine. No server accepts more. Over HTTP, the head
+/// must fit into one write of 64 KiB, into which secrets are inserted; the other half is for the host's name and a
+/// proxy's credentials.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// A colon, a space and the end of the line.
+/// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;
 
 impl ConnectionSettings {
-    /// The full URL that a signal is posted to; for gRPC scheme, host and port; what is printed goes to `stdout`.
+    /// Returns the destination of a signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the
+    /// console.
     ///
-    /// An endpoint that cannot be understood is returned as it is: validation has reported it before anything is sent.
+    /// A malformed endpoint is returned unchanged, because validation reports it before anything is sent.
     pub(crate) fn url(&self, signal: Signal) -> String {
         self.meaning(&self.endpoint, signal)
     }
 
-    /// The same for messages: without what may be a secret.
+    /// Returns the destination of a signal for messages, without text that may be a secret.
     pub(crate) fn shown_url(&self, signal: Signal) -> String {
         self.meaning(&self.shown_endpoint, signal)
     }
 
-    /// Counts what endpoint, user-agent and headers add to the head of every request, without a look at their text: there
-    /// may be hundreds of exporters that each have a whole file in it.
+    /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because hundreds of
+    /// exporters may each contain a large file.
     ///
     /// # Errors
-    /// When there is more than a request can carry.
+    /// If they exceed the limit for the head of a request.
     pub(crate) fn check_head(&self) -> Result<(), Fault> {
         let headers =
             self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);
@@ -308,7 +312,7 @@ impl ConnectionSettings {
         Fault::err(format!("{names} are {bytes} bytes long together, and {limit}"), "write shorter ones")
     }
 
-    /// Who sends: the user's token, then ours.
+    /// Returns the `User-Agent`: the configured product, then `standpipe/<version>`.
     pub(crate) fn full_user_agent(&self) -> String {
         let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
         match &self.user_agent {
@@ -317,13 +321,13 @@ impl ConnectionSettings {
         }
     }
 
-    /// Host and port, if they are not to be shown.
+    /// Returns host and port if they contain an expanded secret.
     pub(crate) fn hidden_authority(&self) -> Option<&str> {
         let used = authority(&self.endpoint);
         (used != authority(&self.shown_endpoint)).then_some(used)
     }
 
-    /// What beside headers is not to be shown, even if a server repeats it.
+    /// Returns texts other than headers that messages must not show, even if a server repeats them.
     pub(crate) fn hidden_texts(&self) -> impl Iterator<Item = &str> {
         let host = self.hidden_authority().map(|authority| match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -332,12 +336,12 @@ impl ConnectionSettings {
         host.into_iter().chain(self.user_agent.as_deref().filter(|_| self.hides_user_agent))
     }
 
-    /// Scheme, host and port without what may be a secret, if they can be understood so.
+    /// Returns scheme, host and port of the shown endpoint, if it can be parsed.
     pub(crate) fn shown_origin(&self) -> Option<String> {
         Some(Endpoint::parse(&self.shown_endpoint, self.transport, self.insecure).ok()?.origin())
     }
 
-    /// The endpoint, if it can be understood.
+    /// Parses the endpoint.
     pub(crate) fn parsed(&self) -> Result<Endpoint, Fault> {
         Endpoint::parse(&self.endpoint, self.transport, self.insecure)
     }
@@ -353,7 +357,7 @@ impl ConnectionSettings {
     }
 }
 
-/// Host and port of an endpoint, whether it is understood or not.
+/// Returns host and port of an endpoint, even if it is malformed.
 fn authority(endpoint: &str) -> &str {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Settings of queue, batch, throttle, metrics reader and spool with their defaults, a row for each setting, and the builder's
+//! Settings of queue, batch, throttle, metrics reader and spool: defaults, a row for each setting, and the builder's
 //! methods.
 
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ impl Default for Signals {
     }
 }
 
-/// Every log record passes. Files have another default: see `Exporter::of_table`.
+/// All severities. Files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
         Self(Some(Severity::Trace))
@@ -29,7 +29,7 @@ impl Default for Level {
 }
 
 settings! {
-    /// When metrics are pushed, and in what form.
+    /// Interval and form of metric exports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PeriodicReaderSettings {
         pub(crate) interval: Duration = Duration::from_secs(60),
@@ -37,56 +37,56 @@ settings! {
         pub(crate) histograms: Histograms = Histograms::Explicit,
     }
 
-    /// When a round of sending may start.
+    /// Timing of sending rounds.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     PaceSettings {
-        /// The shortest time between the starts of two rounds.
+        /// Shortest time between the starts of two rounds.
         pub(crate) throttle: Duration = Duration::from_secs(1),
-        /// How long an incomplete batch may wait for more; exporters of environment variables have OpenTelemetry's scheduled
-        /// delay, see `config/env/exporters.rs`.
+        /// Longest time that an incomplete batch waits for more records. Exporters of environment variables have
+        /// OpenTelemetry's scheduled delay: see `config/env/exporters.rs`.
         pub(crate) linger: Duration = Duration::ZERO,
     }
 
-    /// The bounds of the queue of each signal. What happens when it is full has another default for Stalwart's files and
-    /// for environment variables: see `Exporter::of_table` and `Exporter::of_environment`.
+    /// Bounds of the queue of each signal, and the behavior when it is full. Stalwart's files and environment variables
+    /// have other defaults for the latter: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     QueueSettings {
         pub(crate) when_full: WhenFull = WhenFull::Block,
-        /// How long a blocked caller waits at most; `None` = until there is room.
+        /// Longest wait of a blocked caller; `None` for no limit.
         pub(crate) block_timeout: Option<Duration> = Some(Duration::from_secs(5)),
         pub(crate) records: usize = 32_768,
         pub(crate) bytes: usize = 16 << 20,
     }
 
-    /// How large one request may become.
+    /// Bounds of one request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     BatchSettings {
         pub(crate) records: usize = 8_192,
-        /// Of the whole uncompressed request body. Collectors refuse more than 4 MiB by default; the 64 KiB below it are
-        /// room for their own counting.
+        /// Size of the uncompressed request body. Collectors refuse more than 4 MiB by default. The margin of 64 KiB
+        /// allows for collectors that count differently.
         pub(crate) bytes: usize = (4 << 20) - (64 << 10),
     }
 }
 
-/// `queue/level.rs` keeps its two counts in one word, in which records have 24 bits.
-pub(crate) const MOST_QUEUE_RECORDS: usize = (1 << 24) - 1;
-const COUNTED: RangeInclusive<u64> = 1..=MOST_QUEUE_RECORDS as u64;
-const OF_QUEUE: &str = "the most the queue can count";
-/// Far below what the queue can count; and where addresses have 32 bits, a quarter of them.
+/// Largest queue in records: `queue/level.rs` packs both counts into one word, of which records have 24 bits.
+pub(crate) const MAX_QUEUE_RECORDS: usize = (1 << 24) - 1;
+const RECORD_RANGE: RangeInclusive<u64> = 1..=MAX_QUEUE_RECORDS as u64;
+const QUEUE_LIMIT: &str = "the most the queue can count";
+/// Far below the largest count of the queue; on 32-bit machines, a quarter of the address space.
 const QUEUE_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=if IS_64_BIT { 4 << 30 } else { 1 << 30 };
-const OF_QUEUE_BYTES: &str =
-    if IS_64_BIT { OF_QUEUE } else { "the most a queue may hold on a 32-bit machine" };
+const QUEUE_BYTES_LIMIT: &str =
+    if IS_64_BIT { QUEUE_LIMIT } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
 table! { DELIVERY from PLAIN:
-    /// what is sent
+    /// signals that are sent
     SIGNALS "signals" {
         kind: Kind::Signals,
         advice: "name at least one of traces, logs and metrics",
         is_in_tables: false,
         rule: rules::signals,
     }
-    /// least severity of logs; spans are not touched by it
+    /// lowest severity of log records that are sent; spans are not affected
     LEVEL "level" {
         kind: Kind::Word {
             names: || Level::NAMES.iter().map(|(name, _)| *name).collect(),
@@ -99,7 +99,7 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "level", signals: RECORDS }),
         signals: &[Signal::Logs],
     }
-    /// time between two exports of metrics; the first comes after one interval, the last at shutdown
+    /// time between two exports of metrics; the first export happens after one interval, the last one at shutdown
     INTERVAL "interval" {
         kind: Kind::Duration { field: field!(reader.interval), range: POSITIVE },
         advice: "write a duration like \"1m\"",
@@ -108,15 +108,16 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "interval_ms", signals: &[Signal::Metrics] }),
         signals: &[Signal::Metrics],
     }
-    /// sums since the start; `delta`: since the last export; `lowmemory`: the same, but what callbacks observe
-    /// stays cumulative
+    /// `cumulative`: sums since the start; `delta`: since the last export; `lowmemory`: like `delta`, but values from
+    /// callbacks are cumulative
     TEMPORALITY "temporality" {
         kind: word!(Temporality, reader.temporality, &[]),
         advice: "write \"cumulative\", \"delta\" or \"lowmemory\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"]),
         signals: &[Signal::Metrics],
     }
-    /// fixed bounds, or buckets of equal ratio, unless an instrument has bounds of its own
+    /// `explicit`: fixed bounds; `exponential`: bounds that grow exponentially; bounds set by an instrument take
+    /// precedence
     HISTOGRAMS "histograms" {
         kind: word!(Histograms, reader.histograms, &[
             ("explicit_bucket_histogram", "explicit"),
@@ -126,22 +127,22 @@ table! { DELIVERY from PLAIN:
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"]),
         signals: &[Signal::Metrics],
     }
-    /// shortest time between the starts of two sending rounds of a signal; flush, shutdown, a queue three quarters
-    /// full and a record that finds no room cut it short
+    /// shortest time between the starts of two sending rounds of a signal; a flush, a shutdown, a queue that is three
+    /// quarters full and a record that does not fit into the queue end it early
     THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
         in_summary: Some(SummaryField { name: "throttle_ms", signals: RECORDS }),
         signals: RECORDS,
     }
-    /// how long an incomplete batch may wait for more
+    /// longest time that an incomplete batch waits for more records
     LINGER "linger" {
         kind: Kind::Duration { field: field!(pace.linger), range: ANY },
         advice: "write a duration like \"200ms\"",
         variables: VariableNames::OfSignals(["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", ""]),
         signals: RECORDS,
     }
-    /// full queue: `true` drops the new record, `false` makes the caller wait
+    /// when the queue is full, `true` drops the new record, and `false` makes the caller wait
     LOSSY "lossy" {
         kind: Kind::Bool {
             field: Field {
@@ -157,8 +158,8 @@ table! { DELIVERY from PLAIN:
         in_summary: Some(SummaryField { name: "lossy", signals: &Signal::ALL }),
         signals: RECORDS,
     }
-    /// how long a caller waits at most, or `none` for as long as it takes; once a wait has timed out, no caller waits again
-    /// until something was delivered
+    /// longest wait of a caller, or `none` for no limit; after one timeout, no caller waits again until something is
+    /// delivered
     BLOCK_TIMEOUT "block-timeout" {
         kind: Kind::Limit { field: field!(queue.block_timeout), range: POSITIVE },
         advice: "write a duration like \"5s\", or \"none\"",
@@ -166,30 +167,30 @@ table! { DELIVERY from PLAIN:
         signals: RECORDS,
         rule: rules::block_timeout,
     }
-    /// most records in the queue of each signal
+    /// maximum number of records in the queue of each signal
     QUEUE_RECORDS "queue-records" {
-        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
+        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
-    /// most bytes in the queue of each signal
+    /// maximum number of bytes in the queue of each signal
     QUEUE_BYTES "queue-bytes" {
         kind: Kind::Number {
             field: field!(queue.bytes),
             unit: Unit::Bytes,
             range: QUEUE_BYTES_RANGE,
-            most: OF_QUEUE_BYTES,
+            most: QUEUE_BYTES_LIMIT,
         },
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
-    /// most records in a request
+    /// maximum number of records in a request
     BATCH_RECORDS "batch-records" {
-        // no batch can hold more than the queue can
-        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: COUNTED, most: OF_QUEUE },
+        // A batch cannot contain more records than the queue.
+        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
-    /// most bytes in a request, before compression
+    /// maximum number of bytes in a request, before compression
     BATCH_BYTES "batch-bytes" {
         kind: Kind::Number {
             field: field!(batch.bytes),
@@ -202,34 +203,35 @@ table! { DELIVERY from PLAIN:
 }
 
 setters! {
-    /// Sets the time between two pushes of metrics; 1 minute unless set, 1 ms to 365 days. The first push comes
+    /// Sets the time between two exports of metrics; 1 minute unless set, 1 ms to 365 days. The first export happens
     /// after one interval, the last one at shutdown.
     interval(interval: Duration) sets reader.interval of INTERVAL;
-    /// Sets over which stretch of time the sums of metrics go; since the start of the program unless set.
+    /// Sets the temporality of metrics; [`Cumulative`](Temporality::Cumulative) unless set.
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
-    /// Sets how histograms without bounds of their own divide their values; by fixed bounds unless set.
+    /// Sets the buckets of histograms that do not define bounds; [`Explicit`](Histograms::Explicit) unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
-    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for none.
+    /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for no
+    /// throttle.
     throttle(throttle: Duration) sets pace.throttle of THROTTLE;
-    /// Sets how long an incomplete batch may wait for more records; zero unless set.
+    /// Sets the longest time that an incomplete batch waits for more records; zero unless set.
     linger(linger: Duration) sets pace.linger of LINGER;
-    /// Decides what happens to a record that finds the queue full; the caller waits unless set.
+    /// Sets what happens to a new record when the queue is full; the caller waits unless set.
     when_full(when_full: WhenFull) sets queue.when_full of LOSSY;
-    /// Bounds the queue of each signal in records; 32,768 unless set, at most 16,777,215.
+    /// Limits the queue of each signal in records; 32,768 unless set, at most 16,777,215.
     queue_records(records: usize) sets queue.records of QUEUE_RECORDS;
-    /// Bounds the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An exporter
-    /// of all three signals may so hold three times as much, if none of them can be delivered.
+    /// Limits the queue of each signal in bytes; 16 MiB unless set, 1 KiB to 4 GiB, or 1 GiB on a 32-bit machine. An
+    /// exporter of all three signals may use three times as much if no signal can be delivered.
     queue_bytes(bytes: usize) sets queue.bytes of QUEUE_BYTES;
-    /// Bounds one request in records; 8,192 unless set. A request never has more than the queue holds.
+    /// Limits one request in records; 8,192 unless set. A request never contains more records than the queue.
     batch_records(records: usize) sets batch.records of BATCH_RECORDS;
-    /// Bounds one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. A request that
-    /// is compressed is a second copy of its records, so several records together take no more than an eighth of the queue's
-    /// bytes, but 32 KiB in any case.
+    /// Limits one uncompressed request in bytes; 4032 KiB unless set, 1 KiB to 64 MiB. Because compression makes a
+    /// second copy of the records, a request of several records is also limited to an eighth of the queue's bytes, but
+    /// not below 32 KiB.
     batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
 }
 
 impl Exporter {
-    /// Chooses what is sent; all three signals unless set. None at all is an error at start.
+    /// Sets the signals that are sent; all three unless set. An empty list is an error at start.
     ///
     /// ```
     /// use standpipe::{Exporter, Signal};
@@ -242,8 +244,8 @@ impl Exporter {
         self.set_in_code(&SIGNALS)
     }
 
-    /// Sets the least severity of the log records that are sent; all are sent unless set, and with `None` none is. Spans
-    /// are not filtered.
+    /// Sets the lowest severity of log records that are sent. All are sent unless set; with `None`, no log record is
+    /// sent. Spans are not filtered.
     ///
     /// ```
     /// use standpipe::{Exporter, Severity};
@@ -258,12 +260,12 @@ impl Exporter {
         self.set_in_code(&LEVEL)
     }
 
-    /// Bounds how long a caller waits for room in the queue, after which the record is dropped and counted; 5 s unless
-    /// set, 1 ms to 365 days, and with `None` without limit. Means nothing with [`WhenFull::DropNewest`].
+    /// Limits how long a caller waits for room in the queue. After this time, the record is dropped and counted. 5 s
+    /// unless set, 1 ms to 365 days; with `None`, there is no limit. Has no effect with [`WhenFull::DropNewest`].
     ///
-    /// Once a wait has timed out, no caller waits again until something was delivered: an outage costs a program one such
-    /// wait, not one for each record. Without limit a collector that is down stops the program at its full queue, so
-    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses that.
+    /// After one timeout, no caller waits again until something is delivered. So an outage delays a program once, not
+    /// once per record. Without a limit, an unavailable collector stops the program as soon as the queue is full, so
+    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses `None`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -280,23 +282,23 @@ impl Exporter {
 }
 
 settings! {
-    /// What survives the process.
+    /// Settings of the disk spool.
     #[derive(Debug, Clone, PartialEq, Eq)]
     SpoolSettings {
-        /// `None`: nothing.
+        /// Directory of the spool; `None` for no spool.
         pub(crate) directory: Option<PathBuf> = None,
         pub(crate) bytes: usize = 256 << 20,
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
         pub(crate) open_spans: bool = false,
-        /// Whether it only delivers what others have left, of exporters of any name.
+        /// True if the exporter only delivers records of earlier processes, of exporters of any name.
         pub(crate) drains: bool = false,
     }
 }
 
 table! { SPOOLING from CONNECTED:
-    /// a directory of this user alone, on Linux: records that were accepted survive the death of the process, and requests
-    /// that cannot be delivered wait there; needs the feature `spool`
+    /// directory that belongs to this user alone, on Linux: accepted records survive the death of the process, and
+    /// requests that cannot be delivered wait there; needs the feature `spool`
     SPOOL "spool" {
         kind: Kind::Text {
             set: |exporter, directory, _| exporter.spool.directory = Some(directory.into()),
@@ -308,7 +310,7 @@ table! { SPOOLING from CONNECTED:
         advice: "write the path of a directory",
         rule: rules::spool,
     }
-    /// most bytes of requests that wait on disk, in equal parts for the signals; what finds no room there waits in the queue
+    /// maximum number of bytes of requests on disk, in equal parts for the signals; further requests wait in the queue
     SPOOL_BYTES "spool-bytes" {
         kind: Kind::Number {
             field: field!(spool.bytes),
@@ -319,20 +321,20 @@ table! { SPOOLING from CONNECTED:
         advice: "write a size like \"256 MiB\" or a number of bytes",
         partner: Some(&SPOOL),
     }
-    /// how long a request waits on disk at most, or `none` for as long as it takes
+    /// longest time that a request waits on disk, or `none` for no limit
     SPOOL_AGE "spool-age" {
         kind: Kind::Limit { field: field!(spool.age), range: POSITIVE },
         advice: "write a duration like \"3d\", or \"none\"",
         partner: Some(&SPOOL),
     }
-    /// when requests on disk are safe from power loss: `batch` once they are written, `1s` a second later, `none` when the
-    /// system gets to it
+    /// when requests on disk are synchronized and so survive a power failure: `batch` immediately, `1s` within a
+    /// second, `none` when the operating system writes them back
     SPOOL_SYNC "spool-sync" {
         kind: word!(SpoolSync, spool.sync, &[]),
         advice: "write \"batch\", \"1s\" or \"none\"",
         partner: Some(&SPOOL),
     }
-    /// whether spans that are open when the process dies are delivered as well, marked as interrupted
+    /// whether spans that are open when the process dies are delivered by the next process, marked as interrupted
     SPOOL_OPEN_SPANS "spool-open-spans" {
         kind: Kind::Bool { field: field!(spool.open_spans), variables: &[] },
         advice: "write true or false, without quotes",
@@ -340,41 +342,42 @@ table! { SPOOLING from CONNECTED:
     }
 }
 
-/// A number of bytes that every machine can count.
+/// Largest spool. On 32-bit machines, it must fit into `usize`.
 const MAX_SPOOL_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 2 << 30 };
 
 setters! {
-    /// Bounds the requests that wait on disk in bytes; 256 MiB unless set, at least 1 MiB. What finds no room there waits in
-    /// the queue, as if there were no spool.
+    /// Limits the requests on disk in bytes; 256 MiB unless set, at least 1 MiB. When the limit is reached, further
+    /// requests wait in the queue, as without a spool.
     spool_bytes(bytes: usize) sets spool.bytes of SPOOL_BYTES;
-    /// Decides when requests on disk are safe from power loss; a second after they were written unless set. The death of the
-    /// process they survive in any case.
+    /// Sets when requests on disk are synchronized, after which they survive a power failure; within a second unless
+    /// set. They survive the death of the process in any case.
     spool_sync(sync: SpoolSync) sets spool.sync of SPOOL_SYNC;
-    /// Delivers spans that were open when the process died as well; not unless set. Such a span has the status `Error`, the
-    /// attribute `standpipe.interrupted`, and ends when the process was last known to live. 512 spans at a time can be kept,
-    /// of each the first kilobyte; each call that changes a span costs about 70 instructions more.
+    /// Sets whether spans that are open when the process dies are delivered by the next process; off unless set. Such a
+    /// span has the status `Error` and the attribute `standpipe.interrupted`, and ends at the last known time of the
+    /// process. At most 512 open spans are kept, each with its first kilobyte. Each call that changes a span takes
+    /// about 70 more instructions.
     spool_open_spans(on: bool) sets spool.open_spans of SPOOL_OPEN_SPANS;
 }
 
 impl Exporter {
-    /// Keeps in this directory what would be lost otherwise; needs the `spool` feature, and Linux.
+    /// Keeps records on disk in this directory, so that they survive the process. Needs the `spool` feature, and Linux.
     ///
-    /// - The queue lies in a file there, in memory that outlives the process: a record whose `end` has returned survives
-    ///   `kill -9`, `abort`, `exit` and the OOM killer, and costs its caller no system call for it. A record that finds no
-    ///   room in the file is in memory only, which is reported.
-    /// - A request that cannot be delivered is written to a file there, and sent when the collector is back, as is what is
-    ///   left at the end of a shutdown.
+    /// - The queue is a memory-mapped file: a record whose `end` has returned survives `kill -9`, `abort`, `exit` and the OOM
+    ///   killer, without a system call of its caller. If the file is full, further records are in memory only, which is
+    ///   reported.
+    /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The same
+    ///   happens to requests that remain at the end of a shutdown.
     ///
-    /// The next start with the same directory, exporter's name and user delivers what is there, or `standpipe drain`. The
-    /// [guide](crate::guide::spool) has the rest.
+    /// The next start with the same directory, exporter name and user delivers these records, and so does `standpipe
+    /// drain`. The [guide](crate::guide::spool) explains the details.
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
     }
 
-    /// Delivers what exporters of any name have left in this directory, which must exist, and keeps nothing there itself: for a
-    /// tool that empties spools, as `standpipe drain` does. A [flush](crate::Telemetry::flush) waits until nothing is left. Needs
-    /// the `spool` feature, and Linux.
+    /// Delivers the records that exporters of any name have left in this directory, which must exist, and keeps no
+    /// records of this process there. For tools that empty spools, such as `standpipe drain`. A
+    /// [flush](crate::Telemetry::flush) waits until all records are delivered. Needs the `spool` feature, and Linux.
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool = SpoolSettings {
             directory: Some(directory.into()),
@@ -385,8 +388,8 @@ impl Exporter {
         self
     }
 
-    /// Bounds how long a request waits on disk, after which it is dropped and counted; 3 days unless set, and with `None`
-    /// without limit.
+    /// Limits how long a request waits on disk. After this time, it is dropped and counted. 3 days unless set; with
+    /// `None`, there is no limit.
     pub fn spool_age(mut self, longest: impl Into<Option<Duration>>) -> Self {
         self.spool.age = longest.into();
         self.set_in_code(&SPOOL_AGE)

@@ -1,6 +1,6 @@
-//! The settings that are not of one exporter: one row each, as in [`settings`](crate::config::settings).
+//! Settings that do not belong to one exporter: one row each, as in [`settings`](crate::config::settings).
 //!
-//! Service name, resource and sampler are of a [`provider`](crate::config::provider), and read by hand.
+//! Service name, resource and sampler belong to a [`provider`](crate::config::provider) and have no row.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use crate::config::settings::kind::{Field, field};
 use crate::config::settings::settings;
 use crate::config::units;
 
-/// All that there is to know of one setting.
+/// The description of one setting.
 pub(crate) struct GeneralRow {
-    /// As `standpipe check` shows it, and files spell it that have it.
+    /// Key in the output of `standpipe check`, and in files.
     pub(crate) key: &'static str,
     pub(crate) kind: GeneralKind,
-    /// The first of these environment variables that is set counts.
+    /// Environment variables, of which the first valid one is used.
     pub(crate) variables: &'static [&'static str],
 }
 
-/// What values a general setting has.
+/// The kind of a general setting, with the accessors of its value.
 pub(crate) enum GeneralKind {
     Bool(Field<Config, bool>),
     Count(Field<Config, u32>),
-    /// A length, or any.
+    /// A maximum length, or no limit.
     Length(Field<Config, Option<usize>>),
     Duration(Field<Config, Duration>),
 }
 
 settings! {
-    /// How the telemetry ends.
+    /// Settings for the end of the telemetry.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     EndSettings {
-        /// How long a drop without a shutdown may take.
+        /// Longest time that a drop without a shutdown may take.
         pub(crate) drop_budget: Duration = Duration::from_secs(2),
     }
 }
@@ -42,7 +42,7 @@ pub(crate) static DISABLED: GeneralRow =
 pub(crate) static SELF_OBSERVATION: GeneralRow =
     row("self-observation", GeneralKind::Bool(field!(self_observation)), &[]);
 
-/// In code alone: the program knows how long it may take to end.
+/// Set only in code, because the program knows how long it may take to exit.
 pub(crate) static DROP_BUDGET: GeneralRow =
     row("drop-budget", GeneralKind::Duration(field!(end.drop_budget)), &[]);
 
@@ -94,17 +94,17 @@ const fn row(key: &'static str, kind: GeneralKind, variables: &'static [&'static
     GeneralRow { key, kind, variables }
 }
 
-/// Those of spans and of log records alike.
+/// Variables for spans and log records.
 const ATTRIBUTE_COUNT: &str = "OTEL_ATTRIBUTE_COUNT_LIMIT";
 const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 
-/// All rows, in the order in which they are read and shown.
+/// Returns all rows, in the order in which they are read and shown.
 pub(crate) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
     [&DISABLED, &SELF_OBSERVATION, &DROP_BUDGET].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
 }
 
 impl GeneralKind {
-    /// The value that a configuration has, for people.
+    /// Returns the value of a configuration as text.
     pub(crate) fn show(&self, config: &Config) -> String {
         match self {
             Self::Bool(field) => (field.get)(config).to_string(),
@@ -117,7 +117,7 @@ impl GeneralKind {
     }
 }
 
-/// No two rows have the same key.
+/// Compares the keys, which are distinct.
 impl PartialEq for GeneralRow {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key

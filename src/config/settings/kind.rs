@@ -1,4 +1,4 @@
-//! The kinds of settings: how a value of each kind is read, kept, checked and shown.
+//! The kinds of settings: how values of each kind are read, stored, checked and shown.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,11 +8,11 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
-use crate::config::read::value::{self, Surroundings, Text, Unusable};
+use crate::config::read::value::{self, Resolver, Text, Unusable};
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
-/// Where a value is kept.
+/// Accessors of a stored value.
 pub(crate) struct Field<O, T> {
     pub(crate) get: fn(&O) -> T,
     pub(crate) set: fn(&mut O, T),
@@ -26,13 +26,13 @@ macro_rules! field {
 }
 pub(crate) use field;
 
-/// What values a setting of an exporter has.
+/// The kind of a setting of an exporter, with the accessors of its value.
 pub(crate) enum Kind {
     Duration {
         field: Field<Exporter, Duration>,
         range: RangeInclusive<Duration>,
     },
-    /// A duration, or [`NO_LIMIT`].
+    /// A duration, or [`NO_LIMIT`], which is stored as `None`.
     Limit {
         field: Field<Exporter, Option<Duration>>,
         range: RangeInclusive<Duration>,
@@ -41,32 +41,32 @@ pub(crate) enum Kind {
         field: Field<Exporter, usize>,
         unit: Unit,
         range: RangeInclusive<u64>,
-        /// A description of the largest value: "the most the queue can count".
+        /// Description of the largest value, such as "the most the queue can count".
         most: &'static str,
     },
-    /// One of some words, in any case.
+    /// One of a few words, in any case.
     Word {
         names: fn() -> Vec<&'static str>,
         get: fn(&Exporter) -> String,
-        /// An unknown word changes nothing.
+        /// Ignores unknown words.
         set: fn(&mut Exporter, &str),
-        /// The words of its variables and what they mean; empty if they are the same.
+        /// Words in variables and their equivalents in files; empty if both are the same.
         variables: &'static [(&'static str, &'static str)],
     },
     Bool {
         field: Field<Exporter, bool>,
-        /// The words of its variables.
+        /// Words in variables, with their values.
         variables: &'static [(&'static str, bool)],
     },
-    /// A path in files and variables, PEM text in code.
+    /// PEM text, which files and variables name by a path.
     File {
         get: fn(&Exporter) -> Option<&[u8]>,
         set: fn(&mut Exporter, Vec<u8>),
-        /// Shown if no file is set.
+        /// Text that is shown if no file is set.
         default: &'static str,
     },
     Text {
-        /// Also takes whether it holds something that must not be shown.
+        /// The third argument is true if the text contains an expanded secret.
         set: fn(&mut Exporter, String, bool),
         show: fn(&Exporter) -> String,
     },
@@ -116,20 +116,20 @@ macro_rules! word {
 }
 pub(crate) use word;
 
-/// What a file or a variable says of one setting.
+/// The value of one setting, read from a file or a variable.
 #[derive(Clone, PartialEq)]
 pub(crate) enum SettingValue {
     Duration(Duration),
-    /// Of a [`Kind::Limit`].
+    /// No limit, for a [`Kind::Limit`].
     NoLimit,
     Number(usize),
-    /// One that the kind knows.
+    /// A word that the kind knows.
     Word(String),
     Bool(bool),
     File {
-        /// As it may be shown.
+        /// Path without expanded secrets.
         path: String,
-        /// `None` until [`SettingValue::load`]: some files can be read only once.
+        /// Content of the file. `None` until [`SettingValue::load`], because pipes can be read only once.
         pem: Option<Vec<u8>>,
     },
     Text {
@@ -138,17 +138,17 @@ pub(crate) enum SettingValue {
     },
     Endpoint {
         text: String,
-        /// What to show, if secrets were put into the text.
+        /// Text to show if `text` contains an expanded secret.
         written: Option<String>,
         rule: PathRule,
-        /// Whether a gRPC endpoint without a scheme is plaintext, if that is said.
+        /// Whether a gRPC endpoint without a scheme is plaintext; `None` if unset.
         insecure: Option<bool>,
     },
     Headers(Vec<(String, Secret)>),
 }
 
 impl SettingValue {
-    /// Reads the file that the value names, unless that is done.
+    /// Reads the file that the value names, unless it has been read.
     pub(crate) fn load(self) -> Result<Self, Fault> {
         match self {
             Self::File { path, pem: None } => {
@@ -162,43 +162,43 @@ impl SettingValue {
 }
 
 impl Kind {
-    /// What the node of a file says. Headers have a reader of their own: each has its place.
+    /// Reads the value of a node. Headers are read elsewhere, because each header has its own place.
     pub(crate) fn read(
         &self,
         node: &Node,
-        surroundings: &Surroundings,
+        resolver: &Resolver,
         advice: &'static str,
     ) -> Result<SettingValue, Unusable> {
         Ok(match self {
             Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
-                SettingValue::Duration(value::duration(node, surroundings)?)
+                SettingValue::Duration(value::duration(node, resolver)?)
             }
-            // in range, before a machine of 32 bits loses count
+            // Checked before the cast, which would truncate on 32-bit machines.
             Self::Number { unit, range, most, .. } => {
                 let number = match unit {
                     Unit::Records => value::count(node)?,
-                    Unit::Bytes => value::bytes(node, surroundings)?,
+                    Unit::Bytes => value::bytes(node, resolver)?,
                 };
                 check_number(number, *unit, range, most)?;
                 SettingValue::Number(number as usize)
             }
             Self::Word { names, .. } => {
-                SettingValue::Word(value::word(node, surroundings, advice, &names())?.to_owned())
+                SettingValue::Word(value::word(node, resolver, advice, &names())?.to_owned())
             }
             Self::Bool { .. } => SettingValue::Bool(value::bool(node)?),
             Self::File { .. } => {
-                let Text { written, text, .. } = value::text(node, surroundings)?;
-                let read = surroundings.read(&text);
+                let Text { written, text, .. } = value::text(node, resolver)?;
+                let read = resolver.read(&text);
                 let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
                 SettingValue::File { path: written.to_owned(), pem: Some(pem) }
             }
             Self::Text { .. } => {
-                let Text { text, is_secret, .. } = value::text(node, surroundings)?;
+                let Text { text, is_secret, .. } = value::text(node, resolver)?;
                 SettingValue::Text { text, is_secret }
             }
             Self::Endpoint => {
-                let Text { written, text, is_secret } = value::text(node, surroundings)?;
+                let Text { written, text, is_secret } = value::text(node, resolver)?;
                 let written = is_secret.then(|| written.to_owned());
                 SettingValue::Endpoint { text, written, rule: PathRule::default(), insecure: None }
             }
@@ -206,7 +206,7 @@ impl Kind {
         })
     }
 
-    /// Takes a value over that this kind has read; returns what to show instead of it, if it must not be shown itself.
+    /// Stores a value that this kind has read. Returns the text to show instead of the value, if any.
     pub(crate) fn set(
         &self,
         exporter: &mut Exporter,
@@ -243,7 +243,7 @@ impl Kind {
         None
     }
 
-    /// The value that an exporter has, where two exporters can be compared by it.
+    /// Returns the value of an exporter, for kinds whose values can be compared.
     pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),
@@ -257,7 +257,7 @@ impl Kind {
         }
     }
 
-    /// The value that an exporter has, as a file would spell it. Secrets are `***`.
+    /// Returns the value of an exporter in the syntax of a file. Secrets are `***`.
     pub(crate) fn show(&self, exporter: &Exporter) -> String {
         match self {
             Self::Duration { field, .. } => units::show_duration((field.get)(exporter)),
@@ -282,7 +282,7 @@ impl Kind {
         }
     }
 
-    /// Whether the value that an exporter has is one of those that can be used.
+    /// Checks whether the value of an exporter is in its range.
     pub(crate) fn check(&self, exporter: &Exporter) -> Result<(), Fault> {
         match self {
             Self::Duration { field, range } => check_duration((field.get)(exporter), range),

@@ -1,10 +1,14 @@
-//! The settings of an exporter: one row each, beside the field that holds its value and its default, and the builder's method.
+//! The settings of an exporter: one row each, next to the field with its default and the builder's method.
 //!
-//! A new setting is added in [`delivery`] or [`connection`]: its field with the default, its row, its method. The readers of
-//! files and of environment variables, validation, `standpipe check` with its JSON, and messages go through the rows and
-//! need no change. What remains is where the setting is used, in `pipeline/` or `transport/`, and texts, which tests hold to
-//! the rows and print as they should be: the table of `guide/configuration.md`, and `cli/init/telemetry.toml`. Settings that
-//! are not of one exporter are in [`general`].
+//! # Adding a setting
+//!
+//! 1. Add the field with its default, the row and the method in [`delivery`] or [`connection`]. The readers of files and
+//!    variables, validation, messages and `standpipe check` iterate over the rows and need no change.
+//! 2. Use the setting in `pipeline/` or `transport/`.
+//! 3. Add it to the table of `guide/configuration.md` and to `cli/init/telemetry.toml`. Tests compare both with the rows and
+//!    print the expected text.
+//!
+//! Settings that do not belong to one exporter are in [`general`].
 
 pub(super) mod connection;
 pub(super) mod delivery;
@@ -22,65 +26,66 @@ use crate::record::Signal;
 pub(crate) use self::connection::*;
 pub(crate) use self::delivery::*;
 
-/// All rows, in the order in which they are read and shown.
+/// Returns all rows, in the order in which they are read and shown.
 pub(crate) fn rows() -> impl Iterator<Item = &'static SettingRow> {
     [ADDRESS, DELIVERY, CONNECTION, SPOOLING].into_iter().flatten().copied()
 }
 
-/// All that there is to know of one setting.
+/// The description of one setting.
 pub(crate) struct SettingRow {
-    /// As files of the layout `[tracer.…]` and `[metrics.…]`, which is Stalwart's, spell it, and messages.
+    /// Key in messages and in files of Stalwart's layout, which has `[tracer.…]` and `[metrics.…]`.
     pub(crate) key: &'static str,
     pub(crate) kind: Kind,
-    /// What to write, for messages about a value of the wrong kind.
+    /// Advice for an invalid value: what to write instead.
     pub(crate) advice: &'static str,
-    /// What it means, in one sentence, for the tables of the documentation.
+    /// Its meaning in one sentence, for the tables of the documentation.
     #[cfg(test)]
     pub(crate) doc: &'static str,
     pub(crate) variables: VariableNames,
-    /// Whether the tables of tracers or of metrics in such files can have it, as its signals say.
+    /// Whether files of this layout may contain it: in tracers or metrics, depending on its signals.
     pub(crate) is_in_tables: bool,
-    /// As files of the layout `telemetry: exporters:`, which is Tracetest's, spell it, if they have it.
+    /// Key in files of Tracetest's layout, which has `telemetry: exporters:`; `None` if these cannot contain it.
     pub(crate) in_tracetest: Option<TracetestSpelling>,
-    /// How [`ExporterSummary`](crate::config::ExporterSummary) has it, if it does.
+    /// Field of [`ExporterSummary`](crate::config::ExporterSummary); `None` if the summary does not contain it.
     pub(crate) in_summary: Option<SummaryField>,
-    /// The signals that the setting makes a difference to.
+    /// Signals that the setting affects.
     pub(crate) signals: &'static [Signal],
-    /// Whether it is of no use to an exporter that prints.
+    /// Whether the setting affects only exporters with a network connection.
     pub(crate) needs_connection: bool,
-    /// The setting that must be set with it.
+    /// Setting that must be set together with this one.
     pub(crate) partner: Option<&'static SettingRow>,
-    /// A rule beyond the range of its kind. One that needs a connection is not asked of an exporter that prints.
+    /// Additional rule for the value. It is not applied to console exporters if `needs_connection` is set.
     pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// What to remark on the word of a variable that is understood, but not done.
+    /// Returns a warning about a value of a variable that is accepted but not implemented.
     pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
 pub(crate) enum VariableNames {
-    /// `OTEL_EXPORTER_OTLP_` and this, and with the name of a signal between them.
+    /// `OTEL_EXPORTER_OTLP_<name>`, and `OTEL_EXPORTER_OTLP_<signal>_<name>` for each signal.
     OfExporter(&'static str),
-    /// One for traces, logs and metrics each; empty for a signal without one.
+    /// One variable each for traces, logs and metrics; empty for a signal without a variable.
     OfSignals([&'static str; Signal::COUNT]),
 }
 
-/// How Tracetest's files have a setting.
+/// A setting in Tracetest's layout.
 pub(crate) struct TracetestSpelling {
-    /// The path below `telemetry.exporters.<name>`, with dots.
+    /// Dotted path below `telemetry.exporters.<name>`.
     pub(crate) key: &'static str,
     pub(crate) advice: &'static str,
 }
 
-/// How a setting appears in the summary of an exporter.
+/// A setting in the summary of an exporter.
 pub(crate) struct SummaryField {
-    /// Ends in `_ms` for durations.
+    /// Name of the field; for durations it ends in `_ms`.
     pub(crate) name: &'static str,
-    /// It is null for exporters that send none of these. The form of the summary is fixed, and not always as `signals`.
+    /// The field is null for exporters that send none of these signals. May differ from the signals of the row, because
+    /// the format of the summary is fixed.
     pub(crate) signals: &'static [Signal],
 }
 
 impl SettingRow {
-    /// What a row is that says nothing else.
+    /// Defaults for the fields of a row.
     pub(crate) const PLAIN: Self = Self {
         key: "",
         kind: Kind::Signals,
@@ -98,31 +103,31 @@ impl SettingRow {
         remark: |_| None,
     };
 
-    /// The base of rows that are of no use to an exporter that prints.
+    /// Defaults for rows that affect only exporters with a network connection.
     pub(crate) const CONNECTED: Self = Self { needs_connection: true, ..Self::PLAIN };
 
-    /// Whether the setting makes a difference to what an exporter sends.
+    /// Returns whether the setting affects an exporter.
     pub(crate) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
         is_sent && (!self.needs_connection || exporter.connection.transport.connects())
     }
 }
 
-/// No two rows have the same key.
+/// Compares the keys, which are distinct.
 impl PartialEq for SettingRow {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
 
-/// Every moment that is computed from a duration must be one that the clock can tell.
-pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=LONGEST;
-const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
-/// The worker collects metrics itself: nothing waits for room in the queue, and the interval is the pace.
+/// Longest duration of a setting. It keeps every deadline within the range of `Instant`.
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const ANY: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
+const POSITIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
+/// Signals whose records callers enqueue. The worker collects metrics itself, once per interval.
 const RECORDS: &[Signal] = &[Signal::Traces, Signal::Logs];
 
-/// Settings of parts of the program: the fields that rows set, each with its default.
+/// Defines structs of settings: the fields that rows set, each with its default.
 macro_rules! settings {
     ($($(#[$meta:meta])* $name:ident {
         $($(#[$doc:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)*
@@ -141,8 +146,8 @@ macro_rules! settings {
 }
 use settings;
 
-/// Defines each row by its name and its key, and a list of them; a base has the fields that rows leave out. The comment on a row
-/// is its sentence in the tables of the documentation.
+/// Defines rows by name and key, and a list of them. The base provides the fields that a row omits. The doc comment of
+/// a row is its sentence in the tables of the documentation.
 macro_rules! table {
     ($list:ident from $base:ident: $($(#[doc = $doc:literal])+ $name:ident $key:literal { $($field:ident: $value:expr,)* })*) => {
         $(
@@ -160,7 +165,7 @@ macro_rules! table {
 }
 use table;
 
-/// The builder's methods that only keep their value.
+/// Defines methods of the builder that only store their value.
 macro_rules! setters {
     ($($(#[$doc:meta])* $method:ident($value:ident: $type:ty) sets $($name:ident).+ of $row:ident;)*) => {
         impl Exporter {

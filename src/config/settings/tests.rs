@@ -23,7 +23,7 @@ fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
     }
 }
 
-/// What is set is what is shown and compared afterwards, and what files write is read back.
+/// A value that is set is shown and compared, and the text of a file is parsed to the same value.
 #[test]
 fn every_row_sets_what_it_gets() {
     let exporter = Exporter::http("localhost");
@@ -37,7 +37,7 @@ fn every_row_sets_what_it_gets() {
     }
 }
 
-/// Another value changes its own setting and no other, but for the endpoint, whose default goes with the transport.
+/// Another value changes only its own setting. The transport also changes the default endpoint.
 #[test]
 fn no_row_sets_what_is_of_another() {
     let exporter = Exporter::http("localhost");
@@ -90,7 +90,7 @@ fn the_builders_methods_state_the_defaults_of_their_rows() {
     assert!(stated.contains(&"queue-records".to_owned()) && stated.contains(&"timeout".to_owned()));
 }
 
-/// The table of all settings that the guide has.
+/// Returns the guide's table of all settings.
 fn table() -> String {
     let mut table =
         "| key | in | default | values | variables | meaning |\n|---|---|---|---|---|---|\n".to_owned();
@@ -106,7 +106,7 @@ fn table() -> String {
             (None, _) => "metrics",
         };
         let default = match &row.kind {
-            // a file must name it, and the endpoint goes with it
+            // A file must set the transport, which determines the default endpoint.
             Kind::Word { .. } if row == &TRANSPORT => "–".to_owned(),
             Kind::Endpoint => {
                 code(&[Transport::Http, Transport::Grpc].map(|it| it.default_endpoint().to_owned()))
@@ -119,7 +119,7 @@ fn table() -> String {
                 let or_none = if matches!(row.kind, Kind::Limit { .. }) { ", `none`" } else { "" };
                 format!("{least} to {most}{or_none}")
             }
-            // the text is the same for every machine
+            // The documentation is the same on every machine.
             Kind::Number { .. } if row == &QUEUE_BYTES => {
                 "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
             }

@@ -1,13 +1,13 @@
-//! Reads TOML text into a document, so that a wrong line leaves all others as they are.
+//! Parses TOML text to a document, and recovers from errors: an invalid statement does not affect the others.
 //!
 //! ```text
 //! text ─→ Statement: toml_parser's tokens → events, of one statement ─→ Reader ─→ Table ─→ Node
 //!                                             └ the first error ──────────┴─→ at most one mistake, at its place
 //! ```
 //!
-//! The text is read statement by statement, a table header or a key with its value each. A statement ends with its line,
-//! unless its value goes on in the next one: only then are more lines shown to the parser. `table` knows which statements may
-//! stand beside each other.
+//! The text is parsed statement by statement: a statement is a table header, or a key with its value. A statement ends
+//! with its line unless its value continues in the next one; only then is the parser given more lines. [`table`]
+//! detects statements that contradict each other.
 
 mod statement;
 mod table;
@@ -16,16 +16,16 @@ mod tests;
 
 use toml_parser::{Expected, ParseError};
 
-use self::statement::{Kind, MAX_VALUES, Statement, Words, line_end};
+use self::statement::{Flaw, Kind, MAX_VALUES, Statement, line_end};
 use self::table::{Conflict, Part, Table};
 use super::error::Fault;
 use super::node::{Document, Mistake, Node, Places};
 use super::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};
 use super::text::{dotted, is_bare};
 
-/// Reads a text as far as possible; `file` is its name in messages.
+/// Parses a text as far as possible; `file` is its name in messages.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
-    // the line break lets a last value end
+    // The added line break ends the last value.
     let mut bytes = format!("{text}\n").into_bytes();
     for at in 0..text.len() {
         if is_lone_return(&bytes, at) {
@@ -51,46 +51,46 @@ fn is_lone_return(text: &[u8], at: usize) -> bool {
     text[at] == b'\r' && text.get(at + 1) != Some(&b'\n')
 }
 
-/// After this many mistakes a text is not read any further.
+/// Number of syntax errors after which the rest of the text is ignored.
 const MAX_MISTAKES: usize = 100;
-/// Bytes of statements that may be read again because they took in lines of other statements.
+/// Maximum number of bytes that are parsed again because a broken statement extended over lines of other statements.
 const MAX_REREAD: usize = 1 << 18;
 
-/// Stands for a lone carriage return, which the parser would take for the end of a line. This character is an error
-/// wherever it stands, and stays in its line.
+/// Replaces lone carriage returns, which the parser would treat as line ends. This control character is an error
+/// everywhere in TOML and does not end a line.
 const LONE_RETURN_MARK: u8 = 1;
 
-const NO_END: Words = ("never closed, nothing is read from here on", "close it");
-const NO_TOML: Words = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
-const TOO_LONG: Words = ("more than 20000 values, nothing is read from here on", "write a shorter file");
-const LONE_RETURN: Words = ("the line end is a lone carriage return", "end lines with LF or CRLF");
+const NEVER_CLOSED: Flaw = ("never closed, nothing is read from here on", "close it");
+const TOO_MANY_MISTAKES: Flaw = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
+const TOO_LONG: Flaw = ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const LONE_RETURN: Flaw = ("the line end is a lone carriage return", "end lines with LF or CRLF");
 
-/// Puts a document together, statement by statement.
+/// Assembles a document from its statements.
 struct Reader<'t, 'd> {
     text: &'t str,
     places: Places<'d>,
     root: Table<'t>,
     mistakes: Vec<Mistake>,
     current: CurrentTable<'t>,
-    /// Headers and values so far.
+    /// Number of headers and values so far.
     values: usize,
-    /// Bytes read again so far.
+    /// Number of bytes that were parsed again so far.
     reread: usize,
 }
 
-/// The table that keys are put into.
+/// The table of the last header, to which keys are added.
 #[derive(Default)]
 struct CurrentTable<'t> {
-    /// As it is written.
+    /// Path in the text, for messages.
     path: Vec<String>,
-    /// As it is stored.
+    /// Path in the tree.
     stored: Vec<Part<'t>>,
-    /// Its header could not be read, and this has been reported: its keys are left out.
+    /// True if the header was invalid, which has been reported. The keys of the table are ignored.
     is_lost: bool,
 }
 
 impl<'t> Reader<'t, '_> {
-    /// Reads all statements; `written` is the text before lone carriage returns were marked.
+    /// Reads all statements; `written` is the text before lone carriage returns were replaced.
     fn read(&mut self, written: &[u8]) {
         let mut at = 0;
         while at < self.text.len() {
@@ -106,17 +106,20 @@ impl<'t> Reader<'t, '_> {
                 (fault_at, fault) = (lone, Fault::new(LONE_RETURN.0, LONE_RETURN.1));
             }
             if self.mistakes.len() >= MAX_MISTAKES {
-                return self.stop(start, NO_TOML);
+                return self.stop(start, TOO_MANY_MISTAKES);
             }
             self.report(fault_at, owner, &path, fault);
+            // Values of the broken statement must not cause further diagnostics.
             self.places.spoil(start..at);
         }
     }
 
-    /// The statement that begins with the line at a place. One that has taken in lines of others ends before them.
+    /// Returns the statement that begins with the line at a place. A broken statement that extends over other
+    /// statements is cut off before them.
     fn next(&mut self, at: usize) -> Statement<'t> {
         let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
+            // The open quote hides all brackets after it, so the statement is cut off after its line.
             Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
             _ if statement.is_unclosed => None,
             _ => self.swallowed_section(&statement),
@@ -129,7 +132,7 @@ impl<'t> Reader<'t, '_> {
         statement
     }
 
-    /// The first line in a broken statement that would begin a section of ours.
+    /// Returns the first line in a broken statement that looks like the beginning of a known section.
     fn swallowed_section(&self, statement: &Statement<'_>) -> Option<usize> {
         let is_broken = statement.error.is_some() || statement.flaw.is_some();
         let text = Some(&self.text[statement.start..statement.end]).filter(|_| is_broken)?;
@@ -141,30 +144,31 @@ impl<'t> Reader<'t, '_> {
         line.map(|line| statement.start + line)
     }
 
-    /// Puts a statement into the tree; what is wrong with it comes back with its owner, key and place.
+    /// Adds a statement to the tree. Returns its error, if any, with owner, key and place.
     fn take(&mut self, mut statement: Statement<'t>) -> Option<(Owner, Vec<String>, usize, Fault)> {
         let is_header = matches!(statement.kind, Kind::Header | Kind::ElementHeader);
         let mut path = if is_header { Vec::new() } else { self.current.path.clone() };
         let table_len = path.len();
         path.extend(statement.key.iter().map(|part| part.name.to_string()));
         if is_header {
+            // Lost until `put` has opened the table.
             self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
         } else if self.current.is_lost {
-            // the header excuses what stands below it, but not the loss of all that follows
-            statement.flaw = Some(NO_END).filter(|_| statement.is_unclosed);
+            // The error of the header covers its keys, but not an unclosed value, which hides the rest of the text.
+            statement.flaw = Some(NEVER_CLOSED).filter(|_| statement.is_unclosed);
             statement.flaw?;
         }
-        let is_anybodys = statement.is_unclosed || self.swallowed_section(&statement).is_some();
-        let owner = if is_anybodys { Owner::Unknown } else { Owner::of(&parts(&path)) };
+        let has_unknown_owner = statement.is_unclosed || self.swallowed_section(&statement).is_some();
+        let owner = if has_unknown_owner { Owner::Unknown } else { Owner::of(&parts(&path)) };
         if let Some((what, fix)) = statement.flaw {
             path.truncate(table_len + shown_parts(&path[table_len..], is_header));
             return Some((owner, path, statement.start, Fault::new(what, fix)));
         }
         let conflict = self.put(&mut statement).err().or(statement.conflict.take());
         let (at, fault) = match (conflict, &statement.error) {
-            // that it takes in the rest of the text is worse than what is wrong in it
-            _ if statement.is_unclosed => (statement.start, Fault::new(NO_END.0, NO_END.1)),
-            // what comes first may be the cause of the other
+            // An unclosed value hides the rest of the text, which matters more than errors inside of it.
+            _ if statement.is_unclosed => (statement.start, Fault::new(NEVER_CLOSED.0, NEVER_CLOSED.1)),
+            // Of a conflict and a syntax error, the first one may have caused the other.
             (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
                 (conflict.at, self.conflict(&conflict))
             }
@@ -210,7 +214,7 @@ impl<'t> Reader<'t, '_> {
     fn in_our_words(&self, at: usize, error: &ParseError, path: &[String]) -> Fault {
         let what = error.description();
         let is_word = self.text[at..].starts_with(|c: char| c.is_ascii_alphabetic());
-        // the parser takes `info` for a misspelt `inf`, and `yes` for text without quotes
+        // The parser treats `info` as a misspelled `inf`, and `yes` as text without quotes.
         if what.starts_with("string values must be quoted") || is_word && what.starts_with("invalid ") {
             let key = match path {
                 [_, _, name] => Section::at(&parts(path)).and_then(|section| section.row(name)),
@@ -226,13 +230,18 @@ impl<'t> Reader<'t, '_> {
             _ => "something else".to_owned(),
         };
         let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(shown).collect();
-        let fix =
-            if expected.is_empty() { String::new() } else { format!("expected {}", expected.join(", ")) };
+        let fix = match expected.is_empty() {
+            false => format!("expected {}", expected.join(", ")),
+            true if what == "extra `=`" => "write one =, or quote text that begins with =".to_owned(),
+            true if what == "unexpected content" => "remove it, or quote the whole value".to_owned(),
+            // All other errors without an expectation are about the digits and signs of a number.
+            true => "write a number like 10, or text in \"quotes\"".to_owned(),
+        };
         Fault::new(what.to_owned(), fix)
     }
 
-    /// Leaves out everything from a place on.
-    fn stop(&mut self, at: usize, (what, fix): Words) {
+    /// Reports that everything from a place on is ignored.
+    fn stop(&mut self, at: usize, (what, fix): Flaw) {
         let path = self.current.path.clone();
         self.report(at, Owner::Unknown, &path, Fault::new(what, fix));
         self.places.spoil(at..usize::MAX);
@@ -248,11 +257,12 @@ fn parts(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// How many parts of the key of a malformed statement are shown: the rest may be that of a broken text, and so of a secret.
+/// Returns the number of parts of a malformed statement's key that are shown. The rest may belong to an unclosed string
+/// and contain a secret.
 fn shown_parts(key: &[String], is_header: bool) -> usize {
     let is_first_name = |part: &String| FIRST_NAMES.contains(&part.as_str());
     if !is_header {
-        // no value follows: up to the last word that names something
+        // A key without a value is shown up to its last known part.
         let is_known = |part: &String| is_known_somewhere(part) || is_first_name(part);
         return key.iter().rposition(is_known).map_or(0, |last| last + 1);
     }

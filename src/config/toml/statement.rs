@@ -1,4 +1,4 @@
-//! One statement, from the parser's events: its key, its value, and where it ends.
+//! Parses one statement: its key, its value and its end.
 
 use std::borrow::Cow;
 use std::mem;
@@ -11,17 +11,17 @@ use super::table::{Conflict, Part, Table};
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::is_bare;
 
-/// What is wrong, and what to write instead.
-pub(super) type Words = (&'static str, &'static str);
-const NO_HEADER: Words = ("malformed table header", "write it like [tracer.otel], alone in its line");
-const NO_KEY: Words =
+/// The reason for which a statement cannot be used, and what to write instead.
+pub(super) type Flaw = (&'static str, &'static str);
+const BAD_HEADER: Flaw = ("malformed table header", "write it like [tracer.otel], alone in its line");
+const BAD_KEY: Flaw =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
-const NO_VALUE: Words = ("key without a value", "write key = value");
-const TOO_DEEP: Words = ("nested deeper than 32 levels", "write it flatter");
+const NO_VALUE: Flaw = ("key without a value", "write key = value");
+const TOO_DEEP: Flaw = ("nested deeper than 32 levels", "write it flatter");
 
-/// Tables, arrays and parts of a key within each other; far more than any configuration needs.
+/// Maximum nesting depth of tables, arrays and parts of a key.
 const MAX_DEPTH: usize = 32;
-/// After this many headers and values a text is not read any further: a large configuration has hundreds.
+/// Number of headers and values after which the rest of a text is ignored. A large configuration has hundreds.
 pub(super) const MAX_VALUES: usize = 20_000;
 /// Longest accepted key. It bounds the length of messages that quote one.
 const MAX_KEY_BYTES: usize = 4_096;
@@ -32,30 +32,30 @@ type Events = std::vec::IntoIter<Event>;
 #[derive(Default)]
 pub(super) struct Statement<'d> {
     text: &'d str,
-    /// Where `text` begins.
+    /// Offset of `text` in the document.
     text_at: usize,
     pub(super) start: usize,
-    /// Behind its line break.
+    /// Offset after its line break.
     pub(super) end: usize,
     pub(super) kind: Kind,
     pub(super) key: Vec<Part<'d>>,
     pub(super) value: Option<Node>,
-    /// Why it cannot be read at all.
-    pub(super) flaw: Option<Words>,
+    /// Reason for which the statement cannot be used at all.
+    pub(super) flaw: Option<Flaw>,
     pub(super) conflict: Option<Conflict>,
-    /// The first one and its place; those that follow are mostly its echo.
+    /// First error of the parser and its place. Later errors are usually consequences of the first.
     pub(super) error: Option<(usize, ParseError)>,
-    /// Its value has not come to an end.
+    /// True if the end of the value was not found.
     pub(super) is_unclosed: bool,
-    /// The first quote that is not closed in its line, and so hides the brackets behind it.
+    /// Place of the first quote that is not closed in its line.
     pub(super) open_quote: Option<usize>,
-    /// How many headers and values it holds.
+    /// Number of headers and values in the statement.
     pub(super) values: usize,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing, or a comment.
+    /// An empty line, or a comment.
     #[default]
     Blank,
     Header,
@@ -70,11 +70,11 @@ impl<'d> Statement<'d> {
         let mut end = line_end(text, at);
         loop {
             let statement = Self::parse(&text[at..end], at);
-            // headers and keys end with their line, whatever the parser takes for text of several lines
+            // Only values may continue in the next line, even if the parser assumes a multi-line string in a key.
             if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
                 return statement;
             }
-            // four times as much each time: all attempts together cost little more than the last one
+            // Quadrupling the text bounds the cost of all attempts by 4/3 of the last one.
             end = line_end(text, end + 3 * (end - at));
         }
     }
@@ -82,8 +82,8 @@ impl<'d> Statement<'d> {
     fn parse(text: &'d str, text_at: usize) -> Self {
         let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
         let mut statement = Self { text, text_at, start: text_at + indent, ..Self::default() };
-        // the parser passes over a byte order mark at the start of what it is shown
-        statement.flaw = text.starts_with('\u{feff}').then_some(NO_KEY);
+        // The parser skips a byte order mark at the start of its input, which here is not the start of the file.
+        statement.flaw = text.starts_with('\u{feff}').then_some(BAD_KEY);
         let (source, mut events) = (Source::new(text), Vec::new());
         let mut checked = ValidateWhitespace::new(&mut events, source);
         let mut bounded = RecursionGuard::new(&mut checked, MAX_DEPTH as u32);
@@ -108,9 +108,9 @@ impl<'d> Statement<'d> {
                     statement.value.get_or_insert(value);
                 }
                 EventKind::Error if statement.kind == Kind::Blank => {
-                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(NO_KEY));
+                    (statement.kind, statement.flaw) = (Kind::Assignment, Some(BAD_KEY));
                 }
-                // a header is alone in its line
+                // Nothing may follow a header in its line.
                 EventKind::Error => is_complete &= statement.kind == Kind::Assignment,
                 EventKind::Newline => {
                     (statement.end, has_end) = (text_at + event.span().end(), true);
@@ -122,10 +122,10 @@ impl<'d> Statement<'d> {
         statement.error = statement.error.filter(|(at, _)| !has_end || *at < statement.end);
         statement.flaw = match (statement.kind, statement.flaw, is_complete) {
             (Kind::Blank, ..) | (_, Some(TOO_DEEP), _) | (_, None, true) => statement.flaw,
-            (Kind::Header | Kind::ElementHeader, ..) => Some(NO_HEADER),
+            (Kind::Header | Kind::ElementHeader, ..) => Some(BAD_HEADER),
             (_, None, false) => Some(NO_VALUE),
-            // a key with something right behind it, like a colon
-            (_, Some(_), true) => Some(NO_KEY),
+            // A key is followed by an unexpected character, such as a colon.
+            (_, Some(_), true) => Some(BAD_KEY),
             (_, flaw, false) => flaw,
         };
         let is_readable = matches!(statement.flaw, None | Some(TOO_DEEP));
@@ -133,7 +133,7 @@ impl<'d> Statement<'d> {
         statement
     }
 
-    /// Adds a part of the statement's own key; if something is wrong with it, as much of it as is a name.
+    /// Adds a part of the statement's key. Of a malformed part, only the beginning that is a valid name is kept.
     fn push_part(&mut self, event: &Event) {
         if self.kind == Kind::Blank {
             self.kind = Kind::Assignment;
@@ -142,20 +142,20 @@ impl<'d> Statement<'d> {
         let bare_end = text.find(|c| !is_bare(c)).unwrap_or(text.len());
         let (flaw, part) = match event.encoding() {
             _ if self.key.len() >= MAX_DEPTH => (Some(TOO_DEEP), None),
-            _ if event.span().end() > MAX_KEY_BYTES => (Some(NO_KEY), None),
-            None if bare_end == 0 => (Some(NO_KEY), None),
+            _ if event.span().end() > MAX_KEY_BYTES => (Some(BAD_KEY), None),
+            None if bare_end == 0 => (Some(BAD_KEY), None),
             None if bare_end < text.len() => {
                 (Some(NO_VALUE), Some(Part { name: text[..bare_end].into(), ..part }))
             }
-            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(NO_KEY), Some(part)),
-            _ if self.open_quote.is_some() => (Some(NO_KEY), None),
+            Some(Encoding::MlBasicString | Encoding::MlLiteralString) => (Some(BAD_KEY), Some(part)),
+            _ if self.open_quote.is_some() => (Some(BAD_KEY), None),
             _ => (None, Some(part)),
         };
         self.flaw = flaw;
         self.key.extend(part);
     }
 
-    /// A value, with all that is in it.
+    /// Reads a value, including nested values.
     fn value(&mut self, event: &Event, events: &mut Events, depth: usize) -> Node {
         self.values += 1;
         let at = self.text_at + event.span().start();
@@ -189,7 +189,7 @@ impl<'d> Statement<'d> {
         Node { at, value: if is_table { table.into_tree() } else { Tree::List(nodes) } }
     }
 
-    /// A part of a key, as it is written and decoded.
+    /// Returns the text of a part of a key, and the decoded part.
     fn part(&mut self, event: &Event) -> (&'d str, Part<'d>) {
         let raw = self.raw(event);
         let mut name = Cow::Borrowed("");
@@ -205,7 +205,7 @@ impl<'d> Statement<'d> {
             Some(Encoding::LiteralString) => "'",
             _ => "",
         };
-        // a value that is not there has no quote either
+        // An empty text is a missing value, which has no quotes.
         if !text.is_empty() && (text == quote || !text.ends_with(quote)) {
             self.open_quote.get_or_insert(self.text_at + span.start());
         }
@@ -234,13 +234,13 @@ impl<'d> Statement<'d> {
                 let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
                 Tree::Integer(Integer { written: text.into_owned(), value })
             }
-            // no setting is a date, so nothing asks whether there is such a day
+            // No setting is a date, so the date is not validated.
             ScalarKind::DateTime => Tree::Date,
         }
     }
 }
 
-/// Behind the line break that follows a place.
+/// Returns the offset after the next line break.
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     rest.iter().position(|&byte| byte == b'\n').map_or(text.len(), |length| at + length + 1)

@@ -1,4 +1,4 @@
-//! Tables that grow key by key. A key that is set already is a [`Conflict`].
+//! Tables to which keys are added one by one. Setting a key twice is a [`Conflict`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,29 +7,29 @@ use std::collections::btree_map::Entry;
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{ENABLE, ENABLE_TABLE};
 
-/// One part of a dotted key, and where it stands.
+/// One part of a dotted key, and its place.
 #[derive(Debug, Clone)]
 pub(super) struct Part<'d> {
     pub(super) name: Cow<'d, str>,
     pub(super) at: usize,
 }
 
-/// A table that may still grow.
+/// A table to which keys can be added.
 #[derive(Debug, Default)]
 pub(super) struct Table<'d> {
     at: usize,
     origin: Origin,
-    /// Each with the place of its name.
+    /// Fields by name, each with the place of the name.
     fields: BTreeMap<Cow<'d, str>, (usize, Value<'d>)>,
 }
 
-/// What made a table. It decides what may be added later.
+/// The syntax that created a table. It decides which keys may be added later.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// A header or braces of its own.
+    /// The header of this table, or braces.
     #[default]
     Explicit,
-    /// The header of a table inside it.
+    /// The header of a nested table.
     Header,
     /// A dotted key.
     DottedKey,
@@ -37,21 +37,21 @@ enum Origin {
 
 #[derive(Debug)]
 enum Value<'d> {
-    /// A value that cannot grow, inline tables included.
+    /// A value that cannot be extended, such as an inline table.
     Complete(Node),
     Table(Table<'d>),
-    /// The tables of `[[…]]`.
+    /// An array of tables, from `[[…]]`.
     Elements(Vec<Table<'d>>),
 }
 
-/// A key that is set already.
+/// A key that is set twice.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// Where the second key stands.
+    /// Place of the second key.
     pub(super) at: usize,
-    /// Where the first one stands.
+    /// Place of the first key.
     pub(super) first_at: usize,
-    /// The name and the kind of a value that the second key takes for a table.
+    /// Name and type of the first value, if the second key uses it as a table.
     pub(super) not_a_table: Option<(String, &'static str)>,
 }
 
@@ -60,7 +60,7 @@ impl<'d> Table<'d> {
         Self { at, origin, fields: BTreeMap::new() }
     }
 
-    /// The table that a path leads to. Tables on the way that do not exist yet are made.
+    /// Returns the table at a path. Missing tables are created.
     fn descend(&mut self, path: &[Part<'d>], origin: Origin) -> Result<&mut Self, Conflict> {
         let mut table = self;
         for Part { name, at } in path {
@@ -89,7 +89,7 @@ impl<'d> Table<'d> {
         Ok(table)
     }
 
-    /// Sets the value of a dotted key in the table of a header; the first value of a key stays.
+    /// Sets the value of a dotted key in the table of a header. The first value of a key is kept.
     pub(super) fn set(&mut self, header: &[Part<'d>], key: &[Part<'d>], value: Node) -> Result<(), Conflict> {
         let Some((Part { name, at }, path)) = key.split_last() else { return Ok(()) };
         let table = self.descend(header, Origin::Header)?.descend(path, Origin::DottedKey)?;
@@ -103,8 +103,8 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// Opens the table of a header at `at`, or one more table of its list. Of a table that is there already the keys stay,
-    /// and are joined by the new ones.
+    /// Opens the table of a header at `at`, or adds a table to its array. An existing table keeps its keys, and new
+    /// keys are added to it.
     pub(super) fn open(&mut self, header: &[Part<'d>], at: usize, is_element: bool) -> Result<(), Conflict> {
         let Some((Part { name, at: key_at }, path)) = header.split_last() else { return Ok(()) };
         let made = || match is_element {
@@ -117,7 +117,7 @@ impl<'d> Table<'d> {
         match value {
             Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
             Value::Table(table) if !is_element => {
-                // the forms of a tracer's switches may be mixed
+                // A tracer's switches may use both forms: dotted keys and a table `enable`.
                 let is_new =
                     table.origin == Origin::Header || name == ENABLE && table.origin == Origin::DottedKey;
                 (*first_at, table.at, table.origin) = (*key_at, at, Origin::Explicit);
@@ -128,12 +128,12 @@ impl<'d> Table<'d> {
         Ok(())
     }
 
-    /// Whether keys can be put into the table of a header.
+    /// Returns whether keys can be added to the table of a header.
     pub(super) fn has(&mut self, header: &[Part<'d>]) -> bool {
         self.descend(header, Origin::Header).is_ok()
     }
 
-    /// The finished table, with its fields in the order of the document.
+    /// Returns the finished table, with its fields in the order of the document.
     pub(super) fn into_tree(self) -> Tree {
         let node_of = |table: Self| Node { at: table.at, value: table.into_tree() };
         let has_enable = self.fields.contains_key(ENABLE);
@@ -155,8 +155,8 @@ impl<'d> Table<'d> {
     }
 }
 
-/// Returns the name under which a table is kept. A tracer may have both `enable` and `enable.<signal>`, which is not TOML, but
-/// how tracers are written: so a table `enable` is kept apart from a value of that name.
+/// Returns the name under which a table is stored. Stalwart's files may set both `enable` and `enable.<signal>`, which
+/// TOML does not allow. Therefore a table `enable` is stored separately from a value of that name.
 fn name_of_table<'d>(name: &Cow<'d, str>) -> Cow<'d, str> {
     if name == ENABLE { ENABLE_TABLE.into() } else { name.clone() }
 }

@@ -1,4 +1,4 @@
-//! What texts become, where their mistakes are, and whom a mistake concerns.
+//! Parsed texts, the places of mistakes, and the sections that a mistake concerns.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{Owner, Section};
 use crate::config::text::{encode, quote};
 
-/// Only what a value says, without places.
+/// Returns the values of a tree without places.
 fn shown(node: &Node) -> String {
     let field = |field: &Field| format!("{}: {}", field.name, shown(&field.node));
     match &node.value {
@@ -34,7 +34,7 @@ fn said(document: &Document<'_>) -> Vec<String> {
     document.mistakes.iter().map(|mistake| mistake.diagnostic.to_string()).collect()
 }
 
-/// What is read beside mistakes, and the mistakes.
+/// Asserts the parsed values and the mistakes of a text.
 #[track_caller]
 fn assert_mistakes(text: &str, read: &str, expected: &[&str]) {
     let document = parse("f", text);
@@ -247,6 +247,23 @@ fn a_broken_value_is_reported_at_its_place_and_keeps_its_key() {
 }
 
 #[test]
+fn advises_on_every_malformed_number_and_stray_sign() {
+    const NUMBER: &str = "write a number like 10, or text in \"quotes\"";
+    for (value, what, fix) in [
+        ("1__0", "`_` may only go between digits", NUMBER),
+        ("1_", "`_` may only go between digits", NUMBER),
+        ("01", "unexpected leading zero", NUMBER),
+        ("0_1", "unexpected leading zero", NUMBER),
+        ("++1", "redundant numeric sign", NUMBER),
+        ("-0x1", "integers with a radix cannot be signed", NUMBER),
+        ("= 1", "extra `=`", "write one =, or quote text that begins with ="),
+    ] {
+        let said = said(&parse("f", &format!("x = {value}\n")));
+        assert!(said.len() == 1 && said[0].ends_with(&format!("x: {what}; {fix}")), "{value}: {said:?}");
+    }
+}
+
+#[test]
 fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     for (line, owner) in [
         ("[tracer.\"\"\"x]", "x]\n"),
@@ -266,7 +283,7 @@ fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     }
 }
 
-/// Even if its bracket is closed behind them.
+/// This also holds if its bracket is closed after them.
 #[test]
 fn a_broken_value_gives_back_the_sections_that_it_took_in() {
     for (broken, close) in [
@@ -419,12 +436,12 @@ fn a_mistake_concerns_the_section_it_stands_in() {
         ("[metrics]\nx !", Owner::Other),
         ("[metrics.prometheus]\n!", Owner::Other),
         ("[server]\nmetrics.open-telemetry.x = !", Owner::Other),
-        // what is never closed may have swallowed anything
+        // An unclosed value may contain any section.
         ("[tracer.a]\nx = \"\"\"", Owner::Unknown),
         ("[server]\nx = [!", Owner::Unknown),
         ("[server]\nx = 1 '''\n", Owner::Unknown),
         ("[server !\nx = [", Owner::Unknown),
-        // a quote that is not closed explains why a bracket is not
+        // An unclosed quote explains an unclosed bracket.
         ("[tracer.a]\nx = [\"a]\n[tracer.b]\n", tracer("a")),
         ("tracer = !", Owner::Unknown),
         ("x !", Owner::Other),
@@ -443,7 +460,7 @@ fn a_mistake_concerns_the_section_it_stands_in() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: crate::tests::share_of(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The `toml` crate reads the same events by itself.
+    /// The `toml` crate parses the same events independently.
     #[test]
     fn what_is_toml_has_no_mistake_and_what_is_not_has_one(
         pieces in prop::collection::vec(prop::sample::select(vec![

@@ -1,5 +1,5 @@
-//! Rules for every value, from code, file or environment: those of its row, a few between settings, and warnings about values
-//! that work but were probably not meant.
+//! Validates a configuration from code, file or environment: the rule of each row, rules between settings, and warnings
+//! about values that work but are probably mistakes.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
     SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
-use crate::config::text::{listed, quoted, unshown};
+use crate::config::text::{listed, shortened, unshown};
 use crate::config::{
     Compression, Config, Exporter, ProviderName, Proxy, Secret, SettingSource, Transport, WhenFull, header,
     no_proxy, proxy_for, units,
 };
 use crate::record::Signal;
 
-/// Checks a configuration, of which a reader has already found some things and some exporters to be broken.
+/// Checks a configuration. `diagnostics` and `broken_exporters` are the results of its reader.
 ///
 /// # Errors
 ///
-/// All diagnostics, if at least one is an error; with them the configuration without its broken exporters. What is disabled
-/// has no errors, only warnings.
+/// If at least one diagnostic is an error. The error contains all diagnostics and the configuration without its broken
+/// exporters. In a disabled configuration, errors become warnings.
 pub(crate) fn validate(
     mut config: Config,
     mut diagnostics: Vec<Diagnostic>,
@@ -46,29 +46,30 @@ pub(crate) fn validate(
         diagnostics.append(&mut found);
     }
     diagnostics.extend(idle_self_observation(&config));
+    // The transport reads the proxy variables of the process, wherever the configuration comes from.
     diagnostics.extend(no_proxy::diagnostics(&config, |name| std::env::var(name).ok()));
     if config.disabled {
-        // nothing of it will be started, so nothing of it is a reason for a program not to start
+        // Nothing will be started, so no error may keep the program from starting.
         diagnostics.iter_mut().for_each(|diagnostic| {
             diagnostic.severity = diagnostic.severity.min(DiagnosticSeverity::Warning)
         });
     }
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     sort_by_place(&mut diagnostics);
-    // an exporter that both providers use is checked twice, and several exporters may ask for one variable
+    // Duplicates occur: an exporter of both providers is checked twice, and several exporters may read one variable.
     let mut seen = Vec::new();
     diagnostics.retain(|diagnostic| {
         let is_new = !seen.contains(diagnostic);
         seen.push(diagnostic.clone());
         is_new
     });
-    // a configuration is validated after it was read and at start
+    // A configuration is validated twice, after reading and at start, so it may contain the diagnostic already.
     for diagnostic in diagnostics.iter().filter(|found| found.severity < DiagnosticSeverity::Error) {
         if !config.diagnostics.contains(diagnostic) {
             config.diagnostics.push(diagnostic.clone());
         }
     }
-    // a broken exporter is never started
+    // Broken exporters are removed, so that they are never started.
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
     if !failed {
@@ -77,7 +78,8 @@ pub(crate) fn validate(
     Err(ConfigError::new(diagnostics, config))
 }
 
-/// Equal ones keep their order. One after the other: the library's sort is compiled anew for every kind of key, and is large.
+/// Sorts by place; equal places keep their order. An insertion sort needs much less code than the standard library's
+/// sort, and there are at most a few hundred diagnostics.
 fn sort_by_place(diagnostics: &mut Vec<Diagnostic>) {
     let place = |diagnostic: &Diagnostic| {
         diagnostic.location.as_ref().map_or((0, 0), |location| (location.line, location.column))
@@ -96,6 +98,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     let connects = exporter.connection.transport.connects();
     for row in rows() {
         let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
+        // At most one error per setting: the rule explains more than the range.
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }
@@ -122,7 +125,7 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// What is set without the setting that it needs is reported where it is set.
+/// Reports a setting without the partner that it needs, at the place of the setting.
 fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagnostic> {
     let partner = row.partner.filter(|partner| exporter.is_set(row) && !exporter.is_set(partner))?;
     let source = exporter.source(row);
@@ -142,7 +145,7 @@ fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnost
 }
 
 pub(crate) fn signals(exporter: &Exporter) -> Result<(), Fault> {
-    let nothing = || Fault::new("there is none, so nothing would be sent", SIGNALS.advice);
+    let nothing = || Fault::new("no signal is selected, so nothing would be sent", SIGNALS.advice);
     exporter.signals.iter().next().map(|_| ()).ok_or_else(nothing)
 }
 
@@ -169,8 +172,9 @@ pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
-        let shown = unshown(&http.endpoint).map_or_else(|| quoted(&http.shown_endpoint), str::to_owned);
-        fault.of(shown)
+        // The shown endpoint is masked already: a malformed one consists of its scheme.
+        let shown = || format!("{:?}", shortened(&http.shown_endpoint));
+        fault.of(unshown(&http.endpoint).map_or_else(shown, str::to_owned))
     })?;
     let fix = "build standpipe with its feature \"tls\", or begin it with http:// for plaintext";
     needs(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
@@ -206,7 +210,7 @@ pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
     needs(cfg!(target_os = "linux"), "only Linux has a spool", "leave it out")
 }
 
-/// Only that it is the right kind of file; what is in it is for the TLS library to judge.
+/// Checks that a file contains a PEM block of this kind. The TLS library checks the content.
 pub(crate) fn pem(pem: Option<&[u8]>, kind: &str) -> Result<(), Fault> {
     let Some(pem) = pem else { return Ok(()) };
     let end_of_label = format!("{kind}-----");
@@ -229,7 +233,7 @@ pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     }
 }
 
-/// What is too long by itself is reported as that.
+/// Checks the length of all headers together, unless a single value is too long, which is reported separately.
 pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
@@ -242,7 +246,7 @@ pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
 
 const HTTPS: &str = "https://";
 
-/// Collects remarks on values that work but were probably not meant, by the setting that they are about.
+/// Collects warnings and notes about values that work but are probably mistakes.
 struct Remarks<'e> {
     exporter: &'e Exporter,
     found: Vec<(DiagnosticSeverity, &'static SettingRow, Fault)>,
@@ -276,8 +280,7 @@ impl<'e> Remarks<'e> {
         self.found.push((DiagnosticSeverity::Warning, row, Fault::new(what, fix)));
     }
 
-    /// Warns of a limit to waits that never happen, which is easily written where dropping is the default, and of a batch that
-    /// the queue never fills.
+    /// Warns about `block-timeout` if records are dropped instead, and about batches that are larger than the queue.
     fn queue(&mut self) {
         let exporter = self.exporter;
         let is_idle = exporter.queue.when_full == WhenFull::DropNewest && BLOCK_TIMEOUT.matters_to(exporter);
@@ -298,7 +301,7 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns of credentials that anyone on the way to another machine can read.
+    /// Warns about credentials that are sent to another machine without encryption.
     fn clear_credentials(&mut self, endpoint: &Endpoint) {
         let connection = &self.exporter.connection;
         let is_credential = |(name, value): &(String, Secret)| header::is_credential(name, value.expose());
@@ -309,7 +312,8 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns of a path that no collector has: one signal's behind another, that of another signal, or one for all signals.
+    /// Warns about paths that no collector has: two paths of signals in a row, the path of another signal, or one path
+    /// for several signals.
     fn http_path(&mut self, endpoint: &Endpoint) {
         let exporter = self.exporter;
         let names_two = |(_, url): (Signal, String)| {
@@ -333,7 +337,7 @@ impl<'e> Remarks<'e> {
             let what = format!("{} are posted to the path of {}", sent.name(), named.name());
             return self.warn(&ENDPOINT, what, format!("leave the path out, or write {}", sent.path()));
         }
-        // the variables have a warning of their own for an endpoint without a path
+        // For variables, `env::exporters` warns about an endpoint without a path.
         let is_at_root = rule == PathRule::Verbatim && exporter.source(&ENDPOINT) == SettingSource::Code;
         if signals.len() >= 2 && (!endpoint.path.is_empty() || is_at_root) {
             let names: Vec<&str> = signals.into_iter().map(Signal::name).collect();
@@ -346,10 +350,10 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns of a path, for which gRPC has no use, and of a query, in which people put keys.
+    /// Warns about a path or a query, neither of which exists in gRPC.
     fn grpc_path(&mut self, endpoint: &Endpoint) {
         if !endpoint.path.is_empty() {
-            // no secret that was put in is shown
+            // The shown origin contains no expanded secret.
             let origin = self.exporter.connection.shown_origin();
             let fix = origin.map_or_else(|| "remove it".to_owned(), |origin| format!("write {origin:?}"));
             self.warn(&ENDPOINT, "the path is ignored: gRPC has none", fix);
@@ -360,7 +364,7 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Notes the port of the other transport, which is next to the own one and easily taken for it.
+    /// Notes the use of the other transport's default port: 4317 and 4318 are easily confused.
     fn port(&mut self, endpoint: &Endpoint) {
         let own = self.exporter.connection.transport;
         let (name, other) = match own {
@@ -377,9 +381,9 @@ impl<'e> Remarks<'e> {
     }
 }
 
-/// Warns of the ledger as metrics, if no exporter sends metrics.
+/// Warns about self-observation if no exporter sends metrics.
 fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
-    // those of an application have its telemetry alone
+    // The application's exporters do not export the program's ledger.
     let is_seen = config.exporters.iter().any(|exporter| {
         exporter.signals.contain(Signal::Metrics) && exporter.provider() != Some(ProviderName::Application)
     });
@@ -391,7 +395,7 @@ fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
     })
 }
 
-/// Returns the first certificate without a TLS connection: neither the endpoint nor the proxy on the way to it is https.
+/// Returns the first certificate setting without effect, because neither the endpoint nor its proxy uses TLS.
 fn idle_certificates(
     exporter: &Exporter,
     endpoint: &Endpoint,

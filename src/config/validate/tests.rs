@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::Application;
-use crate::config::settings::LONGEST;
+use crate::config::settings::MAX_DURATION;
 
 fn refused(exporter: Exporter) -> String {
     Config::new().exporter(exporter).validate().expect_err("out of range").to_string()
@@ -49,7 +49,7 @@ fn the_ends_of_every_range_are_allowed() {
         .batch_records((1 << 24) - 1)
         .batch_bytes(64 << 20)
         .throttle(Duration::ZERO)
-        .linger(LONGEST)
+        .linger(MAX_DURATION)
         .timeout(Duration::from_millis(1));
     assert!(Config::new().exporter(exporter).validate().is_ok());
 }
@@ -95,14 +95,14 @@ fn retry_delays_in_the_wrong_order_are_refused_where_there_are_retries() {
 fn an_exporter_that_sends_no_signal_is_refused() {
     assert_eq!(
         refused(exporter().signals([])),
-        "exporter \"otlp\".signals: there is none, so nothing would be sent; \
+        "exporter \"otlp\".signals: no signal is selected, so nothing would be sent; \
          name at least one of traces, logs and metrics"
     );
 }
 
 #[test]
 fn a_second_exporter_of_the_same_name_is_refused_and_the_first_one_kept() {
-    let config = Config::new().exporter(exporter()).exporter(exporter().linger(LONGEST));
+    let config = Config::new().exporter(exporter()).exporter(exporter().linger(MAX_DURATION));
     let error = config.validate().expect_err("the same name");
     assert_eq!(
         error.to_string(),
@@ -189,7 +189,7 @@ fn warns_of_credentials_in_clear_text_to_another_machine() {
         ] {
             assert_eq!(told(safe, name, value), [""; 0], "{name}: {value}");
         }
-        // a resolver may send it to another machine
+        // A resolver may map this name to another machine.
         assert_eq!(told(Exporter::http("http://otel.localhost"), name, value), [warning], "{name}: {value}");
     }
     assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);
@@ -203,7 +203,7 @@ fn what_is_printed_needs_no_connection_but_the_same_bounds() {
     let config = Config::new().exporter(printed.clone()).validate().expect("nothing is connected to");
     assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
     assert_eq!(
-        refused(printed.timeout(2 * LONGEST).queue_records(0)),
+        refused(printed.timeout(2 * MAX_DURATION).queue_records(0)),
         "exporter \"otlp\".queue-records: 0 is too small; write 1 to 16777215\n\
          exporter \"otlp\".timeout: 730d is too long; write at most 365d"
     );
@@ -240,8 +240,8 @@ fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
         assert_eq!(
             refused(Exporter::grpc("localhost").header("x-tenant", "seven").header(name, "hunter2")),
             format!(
-                "exporter \"otlp\".headers: header {name:?} is not yours to set over gRPC; \
-                 remove it: standpipe writes what is needed"
+                "exporter \"otlp\".headers: header {name:?} cannot be set over gRPC; \
+                 remove it: gRPC writes it"
             )
         );
         assert!(Config::new().exporter(exporter().header(name, "x")).validate().is_ok(), "{name}");

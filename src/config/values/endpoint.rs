@@ -1,6 +1,6 @@
-//! Endpoints: a small, strict reader of the URLs that a collector can have.
+//! Endpoints: a small, strict parser for the URLs of collectors.
 //!
-//! No message repeats the endpoint it is about: it may hold a secret.
+//! Messages of this module do not quote the endpoint, because it may contain a secret.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,34 +10,35 @@ use crate::config::text::{MASK, shortened};
 use crate::config::values::no_proxy::{Host, is_host_name};
 use crate::record::Signal;
 
-/// An endpoint that has been understood.
+/// A parsed endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(in crate::config) tls: bool,
-    /// Host and port as they were given.
+    /// Host and port, as written.
     authority: String,
-    /// Whether the port is in `authority`.
+    /// True if `authority` contains a port.
     has_port: bool,
-    /// With its leading slash; empty for the root.
+    /// Path with its leading slash; empty for the root.
     pub(in crate::config) path: String,
-    /// With its leading question mark, or empty.
+    /// Query with its leading question mark, or empty.
     pub(in crate::config) query: String,
 }
 
-/// No server takes a longer one. It is not even looked at: there may be hundreds, each a whole file.
-const LONGEST: usize = 8 << 10;
+/// Longest endpoint. Servers accept no longer one. A longer text is not parsed, because hundreds of exporters may each
+/// contain a large file.
+const MAX_BYTES: usize = 8 << 10;
 
-/// What becomes of an endpoint's path when a signal is posted to it.
+/// How the path of a signal's URL is derived from the path of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PathRule {
-    /// Used as it is if there is one; else that of the signal.
+    /// The path of the endpoint, or the path of the signal if the endpoint has none.
     #[default]
     OwnOrSignal,
-    /// Used as it is; the root if the endpoint has no path.
+    /// The path of the endpoint, or `/` if it has none.
     Verbatim,
-    /// That of the signal is put behind it.
+    /// The path of the endpoint followed by the path of the signal.
     Base,
-    /// The same, but first a signal's path is removed from its end.
+    /// As `Base`, but a path of any signal at the end of the endpoint is removed first.
     BaseOrSignal,
 }
 
@@ -49,13 +50,15 @@ impl PathRule {
 }
 
 impl Endpoint {
-    /// Reads a URL, `host:port` or `host`.
+    /// Parses a URL, `host:port` or `host`.
     ///
-    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext; if it is `None`, only loopback is.
+    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, only a loopback address
+    /// is.
     pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
+        // Checked before the text is searched.
         if Self::is_too_long(text) {
             return Fault::err("is longer than 8 KiB", "write a shorter one");
         }
@@ -70,12 +73,12 @@ impl Endpoint {
         parsed.map_err(|fault| with_port_of(transport, fault))
     }
 
-    /// Whether it is too long to be looked at.
+    /// Returns whether a text exceeds the limit for endpoints.
     pub(crate) fn is_too_long(text: &str) -> bool {
-        text.len() > LONGEST
+        text.len() > MAX_BYTES
     }
 
-    /// The full URL to post to.
+    /// Returns the URL for a signal.
     pub(crate) fn url(&self, signal_path: &str, rule: PathRule) -> String {
         let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
         let base = self.path.trim_end_matches('/');
@@ -92,7 +95,7 @@ impl Endpoint {
         format!("{scheme}://{authority}{path}{query}")
     }
 
-    /// Scheme, host and port: all that there is to a gRPC endpoint.
+    /// Returns scheme, host and port, which are all parts of a gRPC endpoint.
     pub(crate) fn origin(&self) -> String {
         let (host, port) = self.host_and_port();
         format!("{}://{host}:{port}", self.scheme())
@@ -143,9 +146,10 @@ impl Endpoint {
         })
     }
 
-    /// Reads `host` or `host:port`, at OTLP's own port if none is given: plain HTTP, but TLS for most gRPC endpoints.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on
+    /// loopback.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
-        // before the path: `user:password@host/path` is reported for its password first
+        // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
             return Err(user_info());
         }
@@ -169,17 +173,18 @@ impl Endpoint {
     }
 }
 
-/// An endpoint that can be understood as it may be shown: without its query, where people put keys.
+/// Returns a valid endpoint for messages: without its query, which often contains a key.
 pub(crate) fn shown(text: &str) -> String {
     text.find('?').map_or_else(|| text.to_owned(), |at| format!("{}?***", &text[..at]))
 }
 
-/// What may be shown of a malformed endpoint: its scheme. Any other part may be a token.
+/// Returns a malformed endpoint for messages: only its scheme, because any other part may be a token.
 pub(crate) fn shown_malformed(text: &str) -> String {
     format!("{}{MASK}", split_scheme(&shortened(text)).0)
 }
 
-/// A [`shown`] endpoint for `Debug`: of its path, in which some services expect a token, only a signal's own path remains.
+/// Returns a [`shown`] endpoint for `Debug`. Of the path, which may contain a token, only the standard path of a signal
+/// is kept.
 pub(crate) fn without_path(shown: &str) -> String {
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -190,14 +195,14 @@ pub(crate) fn without_path(shown: &str) -> String {
     format!("{scheme}{authority}{hidden}{known}{query}")
 }
 
-/// The scheme with its `://`, or nothing, and the rest. Further on, `://` may be part of a query.
+/// Splits off the scheme with its `://`, if any. In a later position, `://` may be part of a query.
 fn split_scheme(text: &str) -> (&str, &str) {
     let is_scheme =
         |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
     text.split_at(text.find("://").filter(is_scheme).map_or(0, |at| at + 3))
 }
 
-/// Advice is worded for HTTP; with another transport the port in it is another.
+/// Replaces the port of HTTP in an advice by the port of the transport.
 fn with_port_of(transport: Transport, fault: Fault) -> Fault {
     let (http, own) = (Transport::Http.default_port().to_string(), transport.default_port().to_string());
     Fault::new(fault.what.clone(), fault.fix.replace(&http, &own))
@@ -244,7 +249,7 @@ fn check_host(host: &str) -> Result<(), Fault> {
     if !is_host_name(name) {
         return Fault::err("has an invalid host", EXAMPLE);
     }
-    // a name that ends in a number is an address to everyone else, so it must be one to us
+    // URL parsers treat a host whose last label is a number as an IPv4 address, so it must be a valid one.
     let ends_in_number =
         name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if ends_in_number && name.parse::<Ipv4Addr>().is_err() {
@@ -261,7 +266,7 @@ fn check_port(port: &str) -> Result<u16, Fault> {
     }
 }
 
-/// A path or a query: what may stand in one as it is.
+/// Checks that a path or a query contains only characters that need no encoding.
 fn check_path(path: &str) -> Result<(), Fault> {
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -430,7 +435,7 @@ mod tests {
             assert_eq!(fault.what, what, "{given:?}");
             assert!(!fault.fix.is_empty(), "{given:?}");
         }
-        let longest = format!("http://a.test/{}", "x".repeat(LONGEST - "http://a.test/".len()));
+        let longest = format!("http://a.test/{}", "x".repeat(MAX_BYTES - "http://a.test/".len()));
         assert!(Endpoint::parse(&longest, Transport::Http, None).is_ok());
         let fault = Endpoint::parse(&(longest + "x"), Transport::Http, None).expect_err("too long");
         assert_eq!(fault.what, "is longer than 8 KiB");

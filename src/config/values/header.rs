@@ -1,35 +1,35 @@
-//! Headers, and lists like `name=value,other=value` with percent-encoded values. No message repeats a value, nor a name that may
-//! be part of one.
+//! Headers, and lists such as `name=value,other=value` with percent-encoded values. Messages contain no value, and no
+//! name that may be part of a value.
 
 use crate::config::Secret;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, is_token};
 
-/// Headers that frame or describe the body; only the transport knows what to write there.
+/// Headers that frame or describe the body, which only the transport may write.
 const RESERVED: [&str; 5] =
     ["connection", "content-encoding", "content-length", "content-type", "transfer-encoding"];
 
-/// Written by gRPC itself, or without a meaning in HTTP/2.
+/// Headers that gRPC writes itself, or that HTTP/2 forbids.
 const RESERVED_BY_GRPC: [&str; 5] = ["host", "keep-alive", "proxy-connection", "te", "upgrade"];
-/// What all of gRPC's own begin with.
+/// Prefix of gRPC's own headers.
 const GRPC: &str = "grpc-";
 
-/// No collector wants more, and a request must stay one that servers take.
-const MOST: usize = 128;
+/// Maximum number of headers, so that servers accept the request.
+const MAX_HEADERS: usize = 128;
 
-/// No header that people know has a longer name.
+/// Longest name that is shown. The names of common headers are shorter.
 const MAX_NAME_LENGTH: usize = 40;
 
-/// No request can carry a longer value. It is not even looked at: there may be hundreds, each a whole file.
+/// Longest value. A longer text is not inspected, because hundreds of exporters may each contain a large file.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
-/// Checks how many there are, before any of them is looked at.
+/// Checks the number of headers, before any of them is inspected.
 pub(crate) fn check_count(count: usize) -> Result<(), Fault> {
-    if count <= MOST {
+    if count <= MAX_HEADERS {
         return Ok(());
     }
-    Fault::err(format!("{count} headers"), format!("write at most {MOST}"))
+    Fault::err(format!("{count} headers"), format!("write at most {MAX_HEADERS}"))
 }
 
 /// Splits `Name: value` at the first colon and trims both.
@@ -40,18 +40,18 @@ pub(crate) fn split(line: &str) -> Result<(&str, &str), Fault> {
     }
 }
 
-/// Takes off the white space that HTTP ignores. Line breaks stay: they are for [`check`] to refuse.
+/// Removes the white space that HTTP ignores. Line breaks are kept, so that [`check`] refuses them.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// Checks one header; `number` counts from 1 and stands for the name when that cannot be shown.
+/// Checks one header; `number`, from 1, identifies it in messages if the name must not be shown.
 pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault> {
     if name.is_empty() {
         return Fault::err(format!("header {number} has no name"), "write it like \"Name: value\"");
     }
     if let Some(stray) = name.chars().find(|c| !is_name_character(*c)) {
-        // half a secret may have come before a colon: only the one character is shown
+        // The name may be the first half of a secret that contains a colon, so only the one character is shown.
         return Fault::err(
             format!("header {number} has {stray:?} in its name"),
             "names are letters, digits and -",
@@ -59,7 +59,7 @@ pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
     }
     let header = called(number, name);
     if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
-        return Fault::err(format!("{header} is not yours to set"), "remove it: standpipe writes it");
+        return Fault::err(format!("{header} cannot be set"), "remove it: standpipe writes it");
     }
     if value.is_empty() {
         return Fault::err(format!("{header} has no value"), "write the value or remove the header");
@@ -72,36 +72,36 @@ pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
     })
 }
 
-/// A header in a message: by its name, if that is one, and else by its number.
+/// Returns a header for messages: by its name if it looks like one, else by its number.
 pub(crate) fn called(number: usize, name: &str) -> String {
     if is_like_a_name(name) { format!("header {name:?}") } else { format!("header {number}") }
 }
 
-/// The name of a header, or a mask if it may be a value that was taken for one.
+/// Returns the name of a header, or a mask if it looks like a value.
 pub(crate) fn shown_name(name: &str) -> &str {
     if is_like_a_name(name) { name } else { MASK }
 }
 
-/// Whether this is what people call headers: a few words. A token is longer, or it mixes cases and digits.
+/// Returns whether a text looks like the name of a header: a few words. A token is longer, or mixes cases and digits.
 pub(crate) fn is_like_a_name(name: &str) -> bool {
     name.len() <= MAX_NAME_LENGTH
         && name.chars().all(is_name_character)
         && name.split(|c: char| !c.is_ascii_alphanumeric()).all(is_like_a_word)
 }
 
-/// `tenant`, `TraceId`, `b3`, `API`.
+/// Returns whether a part of a name looks like a word: `tenant`, `TraceId`, `b3`, `API`.
 fn is_like_a_word(word: &str) -> bool {
-    const LONGEST: usize = 20;
+    const MAX_WORD_LENGTH: usize = 20;
     const MAX_HUMPS: usize = 3;
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
     let humps = letters.as_bytes().windows(2).filter(|pair| is_hump(pair)).count();
-    // in a name a capital begins a word, or all are capitals
+    // In a name, a capital letter begins a word, or all letters are capitals.
     let is_mixed = |run: &[u8]| {
         run[0].is_ascii_uppercase() && run[1].is_ascii_uppercase() && run[2].is_ascii_lowercase()
     };
     let is_mixed = letters.len() > 4 && letters.as_bytes().windows(3).any(is_mixed);
-    word.len() <= LONGEST
+    word.len() <= MAX_WORD_LENGTH
         && word.len() - letters.len() <= 4
         && !letters.contains(|c: char| c.is_ascii_digit())
         && humps < MAX_HUMPS
@@ -115,13 +115,13 @@ pub(crate) fn is_credential(name: &str, value: &str) -> bool {
     NAMES.iter().any(|word| name.contains(word)) || is_token(value)
 }
 
-/// Checks what only gRPC cannot carry: there headers are metadata.
+/// Checks that gRPC allows the name as metadata.
 pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
     if !is_reserved_by_grpc(name) {
         return Ok(());
     }
-    let what = format!("header {:?} is not yours to set over gRPC", shown_name(name));
-    Fault::err(what, "remove it: standpipe writes what is needed")
+    let what = format!("header {:?} cannot be set over gRPC", shown_name(name));
+    Fault::err(what, "remove it: gRPC writes it")
 }
 
 pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
@@ -129,17 +129,17 @@ pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
     is_of_grpc || RESERVED_BY_GRPC.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
-/// Whether no request can carry it, whatever else it carries.
+/// Returns whether a value exceeds the limit for a single header.
 pub(crate) fn is_too_long(value: &str) -> bool {
     value.len() > MAX_VALUE_BYTES
 }
 
-/// What may stand in the value of a header; the reason continues "the value …".
+/// Checks the characters of a header's value. The error continues the sentence "the value …".
 pub(crate) fn check_value(value: &str) -> Result<(), &'static str> {
     if is_too_long(value) {
         return Err(TOO_LONG);
     }
-    // one character each: the standard library searches for that with a few instructions per word
+    // Two searches for single bytes, which the standard library vectorizes.
     if value.contains('\r') || value.contains('\n') {
         return Err("holds a line break");
     }
@@ -153,10 +153,10 @@ fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-/// They are sent with every request; collectors keep far fewer.
+/// Maximum number of resource attributes, which are sent with every request. Collectors keep far fewer.
 pub(crate) const MAX_ATTRIBUTES: usize = 1_000;
 
-/// The headers of a list; of a name given twice the last value counts. What they may hold is judged later.
+/// Parses a list of headers. For a repeated name, the last value is used. The values are checked later.
 pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
     if text.trim_start().starts_with(['"', '\'']) {
         return Fault::err("has quotes around it", "remove them");
@@ -173,25 +173,26 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
         if name.is_empty() {
             return Fault::err(format!("header {number} has no name"), "write it like name=value");
         }
-        // the = of a token in base 64 separates nothing
+        // In a base 64 token, a trailing `=` is padding and not a separator.
         if value.bytes().all(|byte| byte == b'=') && !is_like_a_name(name) {
             let what = format!("header {number} is a value without a name");
             return Fault::err(what, "write it like name=value");
         }
         let value = decoded(trim(value)).map_err(|fault| {
-            // only a name that is one may be shown
+            // Only a valid name may be shown.
             match check(number, name, "x") {
                 Ok(()) => fault.of(format_args!("value of {}", called(number, name))),
                 Err(fault) => fault,
             }
         })?;
+        // Names of headers are not case-sensitive.
         headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         headers.push((name.to_owned(), Secret::new(value)));
     }
     Ok(headers)
 }
 
-/// The attributes of a list: all of them or none.
+/// Parses a list of attributes. One malformed attribute makes the whole list invalid.
 pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let count = pieces(text).count();
     if count > MAX_ATTRIBUTES {
@@ -212,12 +213,12 @@ pub(crate) fn read_attributes(text: &str) -> Result<Vec<(String, String)>, Fault
         .collect()
 }
 
-/// Commas at the end, or two in a row, hold nothing between them.
+/// Splits a list at its commas. Empty pieces are ignored.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(trim).filter(|piece| !piece.is_empty())
 }
 
-/// A fault's `what` continues "the value …".
+/// Decodes percent-encoded text. The message of a fault continues the sentence "the value …".
 fn decoded(text: &str) -> Result<String, Fault> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -293,7 +294,7 @@ mod tests {
             ("Bearer hunter2", "x", "header 3 has ' ' in its name"),
             ("Näme", "x", "header 3 has 'ä' in its name"),
             ("X\r\nY", "x", "header 3 has '\\r' in its name"),
-            ("content-LENGTH", "5", "header \"content-LENGTH\" is not yours to set"),
+            ("content-LENGTH", "5", "header \"content-LENGTH\" cannot be set"),
             ("Authorization", "", "header \"Authorization\" has no value"),
             ("Authorization", "hunter2\r\nX: y", "value of header \"Authorization\" holds a line break"),
             ("Authorization", "hunter2\n", "value of header \"Authorization\" holds a line break"),

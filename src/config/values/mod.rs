@@ -1,5 +1,4 @@
-//! Values as files and variables spell them: pure functions from text to a value and back. The choices among a few words are
-//! in this file.
+//! Values in files and variables: pure functions that parse and format them. This file contains the enums.
 
 pub(super) mod endpoint;
 pub(super) mod header;
@@ -8,34 +7,34 @@ pub(super) mod units;
 
 use crate::record::{Severity, Signal};
 
-/// A choice whose values have names in files and variables.
+/// An enum whose values have names in files and variables.
 pub(crate) trait Named: Copy + PartialEq + 'static {
-    /// All names; the first name of a value is the one that is shown.
+    /// All names. The first name of a value is shown.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// Returns the value of a name, in any case.
+    /// Returns the value with this name, in any case.
     fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
     }
 
-    /// Returns the name as files spell it.
+    /// Returns the name in files.
     fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
     }
 }
 
-/// What happens to a record that finds the queue full.
+/// What happens to a new record when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The caller waits until there is room: nothing is lost, callers slow down.
+    /// The caller waits until the queue has room. No record is lost while callers wait.
     #[default]
     Block,
-    /// The new record is dropped and counted: callers never wait.
+    /// The new record is dropped and counted. Callers never wait.
     DropNewest,
 }
 
-/// Which signals an exporter sends.
+/// The signals that an exporter sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signals([bool; Signal::COUNT]);
 
@@ -51,26 +50,26 @@ impl Signals {
         self.0[signal as usize]
     }
 
-    /// Those that are sent, always in the same order.
+    /// Returns the signals that are sent, in a fixed order.
     pub(in crate::config) fn iter(self) -> impl Iterator<Item = Signal> {
         Signal::ALL.into_iter().filter(move |&signal| self.contain(signal))
     }
 }
 
-/// The least severity of the log records that are exported; `None` lets none pass.
+/// The lowest severity of log records that are exported; `None` if no log record is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level(pub(in crate::config) Option<Severity>);
 
 impl Level {
-    /// What lets no log record pass.
+    /// Exports no log record.
     pub(in crate::config) const DISABLE: Self = Self(None);
 
-    /// The least number of a severity that passes.
+    /// Returns the lowest severity number that is exported.
     pub(crate) fn least_severity(self) -> u8 {
         self.0.map_or(u8::MAX, Severity::number)
     }
 
-    /// Returns the name, also of the steps that only code can set.
+    /// Returns the name, including names of severities that only code can set, such as `warn2`.
     pub(in crate::config) fn shown(self) -> String {
         self.0.map_or_else(|| "disable".to_owned(), |severity| severity.name().to_ascii_lowercase())
     }
@@ -87,28 +86,28 @@ impl Named for Level {
     ];
 }
 
-/// Over which stretch of time the sums of metrics go.
+/// The period that sums and histograms of metrics cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Temporality {
-    /// Since the start of the program: a push that is lost is made good by the next.
+    /// Since the start of the program. If an export is lost, the next one contains its values.
     #[default]
     Cumulative,
-    /// Since the last push, for counters and histograms; up-down counters stay cumulative.
+    /// Since the last export, for counters and histograms. Up-down counters are cumulative.
     Delta,
-    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates; what callbacks observe
-    /// stays cumulative, so that nothing must be remembered between two pushes.
+    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are
+    /// cumulative, so that no value must be stored between two exports.
     LowMemory,
 }
 
-/// How histograms divide their values, unless an instrument has bounds of its own.
+/// The buckets of histograms, unless an instrument defines bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Histograms {
     /// Fifteen bounds from 0 to 10,000.
     #[default]
     Explicit,
-    /// At most 160 buckets of equal ratio, as fine as the values allow.
+    /// At most 160 buckets whose bounds grow exponentially, as fine as the values allow.
     Exponential,
 }
 
@@ -122,21 +121,21 @@ impl Named for Histograms {
         &[("explicit", Self::Explicit), ("exponential", Self::Exponential)];
 }
 
-/// How requests travel.
+/// The protocol of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Protobuf, posted over HTTP/1.1.
+    /// Protobuf over HTTP/1.1.
     #[default]
     Http,
     /// Protobuf over gRPC, which is HTTP/2; needs the `grpc` feature, which is on by default.
     Grpc,
-    /// OTLP JSON, printed on standard output; needs the `console` feature, and no file can ask for it.
+    /// OTLP JSON on standard output; needs the `console` feature. Files cannot select it.
     Console,
 }
 
 impl Transport {
-    /// As files spell it, or the environment.
+    /// Returns `http`, `grpc` or `console`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -145,21 +144,21 @@ impl Transport {
         }
     }
 
-    /// The port of endpoints that name neither a port nor a scheme.
+    /// Returns the port of endpoints without port and scheme.
     pub(in crate::config) fn default_port(self) -> u16 {
         match self {
-            // of no meaning to what is printed
+            // The console has no port; the value is not used.
             Self::Http | Self::Console => 4318,
             Self::Grpc => 4317,
         }
     }
 
-    /// Whether there is someone at the other end: an address, and all that a request on its way needs.
+    /// Returns whether the transport uses a network connection.
     pub(crate) fn connects(self) -> bool {
         self != Self::Console
     }
 
-    /// Where a collector is expected if nothing is said, or what else is written to.
+    /// Returns the default endpoint.
     pub(in crate::config) fn default_endpoint(self) -> &'static str {
         match self {
             Self::Http => "http://localhost:4318",
@@ -169,17 +168,17 @@ impl Transport {
     }
 }
 
-/// `https` is a name that some use for `http`; `console` cannot be written in a file.
+/// Names in files: `https` is an alias of `http`, and `console` is not allowed.
 impl Named for Transport {
     const NAMES: &'static [(&'static str, Self)] =
         &[("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
 }
 
-/// How a request body is compressed.
+/// The compression of request bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Sent as it is.
+    /// No compression.
     #[default]
     None,
     /// `Content-Encoding: gzip`; needs the `gzip` feature.
@@ -190,18 +189,19 @@ impl Named for Compression {
     const NAMES: &'static [(&'static str, Self)] = &[("none", Self::None), ("gzip", Self::Gzip)];
 }
 
-/// Whether proxies named by the environment are used.
+/// Whether proxies from the environment are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Proxy {
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed; `HTTP_PROXY` not under CGI
-    /// (`REQUEST_METHOD` is set). Plain HTTP is posted to the proxy in absolute form; `https` and gRPC go by `CONNECT`.
+    /// Uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Under CGI, where `REQUEST_METHOD` is set,
+    /// `HTTP_PROXY` is ignored. Plain HTTP requests are sent to the proxy with an absolute URL; `https` and gRPC use a
+    /// `CONNECT` tunnel.
     ///
-    /// `NO_PROXY` is read as curl and Go read it: entries between commas or spaces, each a name with all below it, an
-    /// address, `host:port`, a network like `10.0.0.0/8` or `*`. Loopback is always reached directly.
+    /// `NO_PROXY` has the semantics of curl and Go: a list, separated by commas or spaces, of names (including their
+    /// subdomains), addresses, `host:port`, networks such as `10.0.0.0/8`, or `*`. Loopback is always reached directly.
     #[default]
     FromEnvironment,
-    /// Always connect directly.
+    /// Always connects directly.
     Off,
 }
 
@@ -209,16 +209,17 @@ impl Named for Proxy {
     const NAMES: &'static [(&'static str, Self)] = &[("env", Self::FromEnvironment), ("off", Self::Off)];
 }
 
-/// When requests in the [spool](crate::Exporter::spool) are safe from power loss.
+/// When requests in the [spool](crate::Exporter::spool) are synchronized to disk, after which they survive a power
+/// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SpoolSync {
-    /// When they are written: each costs the worker a synchronization of some milliseconds.
+    /// Immediately after they are written. Each request takes the worker some milliseconds.
     EveryBatch,
-    /// A second after they were written at the latest.
+    /// At most a second after they are written.
     #[default]
     EverySecond,
-    /// When the system gets to it.
+    /// When the operating system writes them back.
     Never,
 }
 

@@ -1,4 +1,4 @@
-//! `NO_PROXY`: what is reached directly although there is a proxy, as curl and Go understand it.
+//! `NO_PROXY`: hosts that are reached without a proxy, with the semantics of curl and Go.
 
 use std::net::IpAddr;
 
@@ -6,23 +6,23 @@ use crate::config::error::{Diagnostic, Fault};
 use crate::config::text::is_bare;
 use crate::config::{Config, Exporter, Proxy};
 
-/// An entry longer than this is not repeated in a message.
+/// Longest entry that a message quotes.
 const MAX_SHOWN: usize = 64;
-/// More entries that mean nothing are one mistake.
+/// Maximum number of diagnostics about malformed entries.
 const MAX_DIAGNOSTICS: usize = 20;
-/// The variables that name the proxy for https endpoints.
+/// Variables with the proxy for https endpoints, in order of precedence.
 const HTTPS_PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
-/// The variables that name the proxy for other endpoints.
+/// Variables with the proxy for other endpoints, in order of precedence.
 const HTTP_PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
 enum Entry {
     Everything,
-    /// The domain and all names in it, or an address; at one port if it names one.
+    /// A domain including its subdomains, or an address; at one port if given.
     Host {
         host: Host,
         port: Option<u16>,
     },
-    /// All addresses that begin with as many bits of this one.
+    /// All addresses that share the first `bits` bits with `address`.
     Network {
         address: IpAddr,
         bits: u8,
@@ -32,19 +32,19 @@ enum Entry {
 #[derive(PartialEq, Eq)]
 pub(crate) enum Host {
     Address(IpAddr),
-    /// In lower case, without dots at its ends.
+    /// A name in lower case, without leading and trailing dots.
     Name(String),
 }
 
-/// Returns whether a host is reached directly: an entry names it, or it is loopback, which to a proxy is another machine.
-/// Entries stand between commas or white space; malformed ones are ignored.
+/// Returns whether a host is reached without a proxy: an entry matches, or the host is loopback, which would be another
+/// machine for the proxy. Entries are separated by commas or white space; malformed ones are ignored.
 fn is_excepted(text: &str, host: &str, port: u16) -> bool {
     let host = Host::parse(host);
     host.is_loopback() || words(text).filter_map(Entry::parse).any(|entry| entry.covers(&host, port))
 }
 
-/// Returns the proxy for a host and the variable that names it; `None` if the host is reached directly. `HTTP_PROXY` is
-/// ignored under CGI, where the `Proxy:` header of a request sets it.
+/// Returns the proxy for a host and its variable; `None` if the host is reached directly. `HTTP_PROXY` is ignored under
+/// CGI, where a client can set it by the header `Proxy` (httpoxy).
 pub(crate) fn proxy_for(
     is_https: bool,
     (host, port): (&str, u16),
@@ -52,7 +52,7 @@ pub(crate) fn proxy_for(
 ) -> Option<(&'static str, String)> {
     let under_cgi = variable("REQUEST_METHOD").is_some();
     let names = if is_https { HTTPS_PROXIES } else { HTTP_PROXIES };
-    // on Windows variables are found in any case
+    // On Windows, names of variables are not case-sensitive.
     let is_of_request = |name: &str| {
         let name = if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() };
         under_cgi && name == "HTTP_PROXY"
@@ -64,7 +64,7 @@ pub(crate) fn proxy_for(
     (!is_excepted(&exceptions, host, port)).then_some(found)
 }
 
-/// What the environment's `NO_PROXY` says that means nothing, if it matters to this configuration.
+/// Returns warnings about malformed entries of `NO_PROXY`, if the configuration uses a proxy.
 pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Diagnostic> {
     let asks = |exporter: &Exporter| {
         exporter.connection.transport.connects() && exporter.connection.proxy == Proxy::FromEnvironment
@@ -79,7 +79,7 @@ pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<Str
     else {
         return Vec::new();
     };
-    // every line of a key that was put here by mistake is an entry
+    // If a private key was set by mistake, each of its lines is an entry.
     let is_key = text.contains("-----BEGIN");
     let odd = words(&text).enumerate().filter(|(_, word)| Entry::parse(word).is_none()).take(MAX_DIAGNOSTICS);
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || ".:*/[]_-".contains(c);
@@ -87,7 +87,7 @@ pub(crate) fn diagnostics(config: &Config, variable: impl Fn(&str) -> Option<Str
     let fix = "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8";
     odd.map(|(index, word)| {
         let shown = if is_shown(word) { format!(", {word:?},") } else { String::new() };
-        Fault::new(format!("entry {}{shown} means no host", index + 1), fix).warning(None, name)
+        Fault::new(format!("entry {}{shown} is not a host", index + 1), fix).warning(None, name)
     })
     .collect()
 }
@@ -137,7 +137,7 @@ impl Entry {
 }
 
 impl Host {
-    /// Of a URL, too: an IPv6 address may be in brackets.
+    /// Parses a host. An IPv6 address may be in brackets, as in a URL.
     pub(crate) fn parse(text: &str) -> Self {
         match unbracketed(text).parse::<IpAddr>() {
             Ok(address) => Self::Address(address.to_canonical()),
@@ -148,7 +148,7 @@ impl Host {
     pub(crate) fn is_loopback(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
-            // a resolver may send names below it, like `otel.localhost`, to another machine
+            // A resolver may map subdomains such as `otel.localhost` to another machine.
             Self::Name(name) => name == "localhost",
         }
     }
@@ -158,7 +158,7 @@ fn unbracketed(text: &str) -> &str {
     text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text)
 }
 
-/// Digits only: `+1` is a number to the standard library.
+/// Parses digits only; the standard library would accept `+1`.
 fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -251,13 +251,13 @@ mod tests {
         let fix = "write names, addresses or networks, like example.com, 10.0.0.1:4318, 10.0.0.0/8";
         let proxy = ("HTTP_PROXY", "http://proxy:3128");
         for (text, what) in [
-            ("a.example,10.0.0.0/33", "entry 2, \"10.0.0.0/33\", means no host"),
-            ("http://a.example", "entry 1, \"http://a.example\", means no host"),
-            ("a.example:port", "entry 1, \"a.example:port\", means no host"),
-            ("a.example:+1", "entry 1 means no host"),
-            ("10.*", "entry 1, \"10.*\", means no host"),
-            ("a;b", "entry 1 means no host"),
-            ("user:s3cret@a.example", "entry 1 means no host"),
+            ("a.example,10.0.0.0/33", "entry 2, \"10.0.0.0/33\", is not a host"),
+            ("http://a.example", "entry 1, \"http://a.example\", is not a host"),
+            ("a.example:port", "entry 1, \"a.example:port\", is not a host"),
+            ("a.example:+1", "entry 1 is not a host"),
+            ("10.*", "entry 1, \"10.*\", is not a host"),
+            ("a;b", "entry 1 is not a host"),
+            ("user:s3cret@a.example", "entry 1 is not a host"),
         ] {
             assert_eq!(
                 found(&[proxy, ("NO_PROXY", text)], exporter()),

@@ -1,4 +1,4 @@
-//! Durations and sizes as files spell them: one whole number and one unit.
+//! Parses and formats durations and sizes: a whole number and one unit.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use crate::config::text::shortened;
 
 const EXAMPLE: &str = "write a whole number and one unit (d, h, m, s or ms), like \"90s\"";
 
-/// A shorter duration is plausible only with its unit: seconds were probably meant.
+/// Shortest duration that is plausible without a unit. For smaller numbers, seconds were probably meant.
 pub(crate) const MIN_PLAUSIBLE: Duration = Duration::from_millis(100);
 
-/// Reads `5s`, `5 S`, `100ms` or, as milliseconds, `250`. The words of a fault continue "the value …".
+/// Parses `5s`, `5 S`, `100ms` or `250`, which is milliseconds. The message of a fault continues the sentence "the
+/// value …".
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     let text = text.trim();
     let (number, unit) = split_number(text);
@@ -31,13 +32,13 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
     millis.map(Duration::from_millis).ok_or_else(|| Fault::new("is too long", "write at most 365d"))
 }
 
-/// Splits text behind its leading digits, without the space between a number and its unit.
+/// Splits text after its leading digits, and removes the space between number and unit.
 fn split_number(text: &str) -> (&str, &str) {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     (number, unit.trim_start())
 }
 
-/// Adds up `1m30s`, for the advice only.
+/// Returns the sum of a duration with several units, such as `1m30s`, for the advice.
 fn sum_of_parts(text: &str) -> Option<Duration> {
     let (mut rest, mut total) = (text, 0_u64);
     while !rest.is_empty() {
@@ -50,10 +51,10 @@ fn sum_of_parts(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(total))
 }
 
-/// The units of durations, largest first, with their milliseconds.
+/// Units of durations in milliseconds, largest first.
 const MILLIS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-/// The units of sizes, largest first, with their bytes.
+/// Units of sizes in bytes, largest first.
 const BYTES: [(&str, u64); 4] = [(" GiB", 1 << 30), (" MiB", 1 << 20), (" KiB", 1 << 10), ("", 1)];
 
 fn millis_per(unit: &str) -> Option<u64> {
@@ -61,13 +62,14 @@ fn millis_per(unit: &str) -> Option<u64> {
     MILLIS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, millis)| *millis)
 }
 
-/// Spells a number in the largest unit that needs no fraction.
+/// Formats a number in the largest unit that needs no fraction.
 fn show_in(units: &[(&str, u64)], number: u64) -> String {
     let fitting = units.iter().find(|(_, size)| number % size == 0);
     fitting.map_or_else(|| number.to_string(), |(unit, size)| format!("{}{unit}", number / size))
 }
 
-/// Spells a duration as [`parse_duration`] reads it; one that is finer than a millisecond cannot be spelled so.
+/// Formats a duration in the syntax of [`parse_duration`], or in that of `Debug` if it is not a whole number of
+/// milliseconds.
 pub(crate) fn show_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     match millis {
@@ -77,12 +79,13 @@ pub(crate) fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// Spells a number of bytes as [`parse_size`] reads it.
+/// Formats a number of bytes in the syntax of [`parse_size`].
 pub(crate) fn show_size(bytes: u64) -> String {
     if bytes == 0 { "0".to_owned() } else { show_in(&BYTES, bytes) }
 }
 
-/// Reads a duration as Go spells it: `1m30s`, `1.5h`, `300ms`. The words of a fault continue "the value …".
+/// Parses a duration in Go's syntax: `1m30s`, `1.5h`, `300ms`. The message of a fault continues the sentence "the value
+/// …".
 pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);
@@ -128,9 +131,9 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
     }
 }
 
-/// Reads `4096`, `64 KiB`, `4MiB` or `1 gib`. The words of a fault continue "the value …".
+/// Parses `4096`, `64 KiB`, `4MiB` or `1 gib`. The message of a fault continues the sentence "the value …".
 ///
-/// `KB` and `MB` are refused: some readers take them for 1000, some for 1024, and a limit should not be guessed.
+/// `KB` and `MB` are refused, because some programs interpret them as powers of 1000 and others as powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
     let (number, unit) = split_number(text.trim());

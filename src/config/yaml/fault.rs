@@ -11,7 +11,7 @@ pub(super) fn diagnostic(error: &ScanError, text: &str, file: &str) -> Diagnosti
     let marker = error.marker();
     let (mut line, mut column) = (marker.line(), marker.col() + 1);
     if is_about_tabs(error.kind()) {
-        // the parser names the value before the tab
+        // The parser reports the place of the value before the tab.
         if let Some(found) = tab_in_indentation(text, line) {
             (line, column) = found;
         }
@@ -23,7 +23,8 @@ pub(super) fn too_deep() -> Fault {
     Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
 }
 
-fn in_our_words(kind: &ErrorKind) -> Fault {
+/// Returns what is wrong and what to write, for every kind of error of the parser.
+pub(super) fn in_our_words(kind: &ErrorKind) -> Fault {
     if is_about_tabs(kind) {
         return Fault::new("a tab is used for indentation", "write spaces");
     }
@@ -40,11 +41,11 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
             ("a bracket is closed that was never opened", "remove it, or quote the text")
         }
         ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
-            ("a list goes on without a comma", "write , or ] here")
+            ("a comma is missing in a list", "write , or ] here")
         }
         ErrorKind::UnexpectedEofFlowMapping
         | ErrorKind::UnexpectedEofImplicitFlowMapping
-        | ErrorKind::ExpectedFlowMappingSeparator => ("a table goes on without a comma", "write , or } here"),
+        | ErrorKind::ExpectedFlowMappingSeparator => ("a comma is missing in a table", "write , or } here"),
         ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
             ("a quote is never closed", "close it")
         }
@@ -57,8 +58,8 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         ErrorKind::MappingValueNotAllowed
         | ErrorKind::InvalidColonPlacement
         | ErrorKind::FlowMappingValueAdjacentCollection => (
-            "a colon where no key can stand",
-            "quote text with a colon in it, indent keys alike, and close what is open above",
+            "an unexpected colon",
+            "quote text that contains a colon, indent keys alike, and close brackets and quotes above",
         ),
         ErrorKind::InvalidMappingValueWhitespace => ("no space after a colon", "write one"),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
@@ -80,13 +81,13 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         ErrorKind::InvalidIndentation
         | ErrorKind::InvalidFlowScalarIndent
         | ErrorKind::InvalidBlockScalarIndent => {
-            ("the indentation fits nothing above", "indent what belongs together alike")
+            ("the indentation matches no line above", "indent keys of one table alike")
         }
         ErrorKind::ExpectedDocumentStart | ErrorKind::InvalidDocumentEnd => {
-            ("the document has ended before this", "indent what belongs together alike, or remove it")
+            ("the document has ended before this", "indent keys of one table alike, or remove the rest")
         }
         ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
-            ("text after | or >", "begin it in the next line; text that begins with | or > needs quotes")
+            ("text after | or >", "begin it in the next line; quote text that begins with | or >")
         }
         ErrorKind::MissingAnchorOrAliasName => {
             ("& or * without a name", "quote text that begins with & or *")
@@ -101,7 +102,7 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
             ("an unknown escape in double quotes", "write \\\\ for a backslash, or use single quotes")
         }
         ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
-            ("a comment is out of place", "write a space before #; text with # in it needs quotes")
+            ("a comment is out of place", "write a space before #; quote text that contains #")
         }
         ErrorKind::BomInsideDocument => ("a byte order mark within the text", "remove it"),
         ErrorKind::DuplicateVersionDirective
@@ -130,9 +131,9 @@ fn in_our_words(kind: &ErrorKind) -> Fault {
         | ErrorKind::InvalidTagUtf8LeadingByte
         | ErrorKind::InvalidTagUtf8TrailingByte
         | ErrorKind::InvalidTagUtf8 => {
-            ("a tag that cannot be read", "remove it; text that begins with ! needs quotes")
+            ("a tag that cannot be read", "remove it; quote text that begins with !")
         }
-        _ => ("this is not YAML", "quote text that is to be taken as it is"),
+        _ => ("this is not YAML", "put text with special characters into quotes"),
     };
     Fault::new(what, fix)
 }

@@ -1,12 +1,13 @@
-//! Reads YAML text into a document. The meaning of its keys is defined elsewhere.
+//! Parses YAML text to a document.
 //!
 //! ```text
 //! text → parser ─ events → Builder ─→ Node
 //!          │                  └ tree: scalars, open tables, and the budget of aliases
-//!          └ fault ──────────────────→ diagnostics, each with its place
+//!          └ fault ──────────────────→ diagnostics, each with its location
 //! ```
 //!
-//! A syntax error ends the reading: the document is empty then, and the error is its only diagnostic.
+//! After a syntax error the document is empty, and the error is its only diagnostic. Unlike in TOML, one wrong line can
+//! change the structure of all following lines.
 
 mod fault;
 #[cfg(test)]
@@ -26,13 +27,13 @@ use super::text::dotted;
 
 /// Maximum nesting depth of a configuration file.
 const MAX_DEPTH: usize = 64;
-/// The number that the parser gives to values without an anchor.
+/// The parser's number for values without an anchor.
 const NO_ANCHOR: usize = 0;
 
-/// Reads the first document of a text; `file` is its name in messages. After a syntax error, or beyond a limit, the document
-/// is empty.
+/// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is
+/// exceeded, the document is empty.
 ///
-/// The text should be at most 1 MiB: time and memory grow with it up to a bound on the number of values.
+/// The text should be at most 1 MiB. Time and memory are proportional to it, up to a bound on the number of values.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let mut builder = Builder {
         places: Places::new(file, text, true),
@@ -54,17 +55,17 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     }
 }
 
-/// Builds the tree from the parser's events. A fault of its methods is a limit that the document goes beyond, after which
-/// nothing more may be taken.
+/// Builds the tree from the parser's events. A fault of its methods means that a limit is exceeded, after which no
+/// further event may be handled.
 struct Builder<'d> {
     places: Places<'d>,
     budget: Weight,
-    /// The open lists and tables, outermost first.
+    /// Lists and tables that are still open, outermost first.
     frames: Vec<Frame>,
-    /// The values that aliases can stand for, by their number. Open ones are not among them.
+    /// Finished values with an anchor, by the number of the anchor.
     anchored: HashMap<usize, Part>,
     root: Option<Node>,
-    /// The mistakes beside which the rest can be read.
+    /// Mistakes after which the rest can still be read.
     mistakes: Vec<Mistake>,
 }
 
@@ -78,7 +79,7 @@ struct Part {
 impl Builder<'_> {
     /// # Errors
     ///
-    /// The first syntax error, or a limit that the document goes beyond.
+    /// At the first syntax error, or if a limit is exceeded.
     fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
         let limits = options! {
             flow_nesting_limit: MAX_DEPTH,
@@ -92,12 +93,13 @@ impl Builder<'_> {
             let at = place(span);
             documents += usize::from(matches!(event, Event::DocumentStart(..)));
             if documents > 1 {
-                let what = "only the first document of a file is read, this one is not";
-                let fault = Fault::new(what, "put it into a file of its own");
+                let what = "only the first document of a file is read, and this one is ignored";
+                let fault = Fault::new(what, "put it into a separate file");
                 let diagnostic = fault.warning(Some(self.places.location(at)), "");
                 self.mistakes.push(Mistake { owner: Owner::Other, diagnostic });
                 break;
             }
+            // Computed before `take`, which borrows `self` mutably.
             let location = self.places.location(at);
             self.take(event, span).map_err(|fault| fault.error(Some(location), ""))?;
         }
@@ -107,7 +109,7 @@ impl Builder<'_> {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                // the parser writes ~ for a value that is not there
+                // For a missing value, the parser reports the text `~` with an empty span.
                 let is_absent = style == ScalarStyle::Plain && span.start.index() == span.end.index();
                 let text = if is_absent { "".into() } else { text };
                 self.scalar(text, style, anchor, tag.as_deref(), span)
@@ -121,10 +123,10 @@ impl Builder<'_> {
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(anchor) => self.alias(anchor, span),
             Event::UnresolvedAlias(_) => {
-                let fix = "mark its value with & before; text that begins with * needs quotes";
-                self.broken_alias(span, Fault::new("an alias of nothing", fix))
+                let fix = "write & and the name before its value; quote text that begins with *";
+                self.broken_alias(span, Fault::new("an alias without an anchor", fix))
             }
-            // the others mark where documents begin and end
+            // All other events mark the start and end of documents.
             _ => Ok(()),
         }
     }
@@ -140,7 +142,7 @@ impl Builder<'_> {
         let weight = Weight::of_text(&text);
         self.budget.charge(weight)?;
         let (is_text, at) = self.tagged(tag, anchor, span);
-        // quoted, it is a key like any other
+        // A quoted `<<` is an ordinary key.
         let is_merge = text == MERGE && style == ScalarStyle::Plain && !is_text;
         let value = tree::scalar(text, style, is_text);
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
@@ -190,19 +192,20 @@ impl Builder<'_> {
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
         let Some(part) = self.anchored.get(&anchor) else {
-            let fault = Fault::new("an alias inside of the value that it stands for", "write the value out");
+            let fault = Fault::new("an alias inside the value of its anchor", "write the value out");
             return self.broken_alias(span, fault);
         };
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
             return Err(fault::too_deep());
         }
+        // Charged before the copy, so that a bomb of aliases is never expanded.
         self.budget.charge(part.weight)?;
         let part = part.clone();
         self.put(part);
         Ok(())
     }
 
-    /// Puts nothing where an alias stands, and reports why.
+    /// Puts null in the place of an alias that cannot be resolved, and reports it.
     fn broken_alias(&mut self, span: Span, fault: Fault) -> Result<(), Fault> {
         let (at, weight) = (place(span), Weight::of_text(""));
         self.budget.charge(weight)?;
@@ -211,7 +214,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Keeps an anchored value for the aliases to come, which is charged like an alias, and puts it in its place.
+    /// Adds a finished value to the tree. A copy of an anchored value is kept for aliases, and charged to the budget.
     fn finish_part(&mut self, part: Part, anchor: usize) -> Result<(), Fault> {
         if anchor != NO_ANCHOR {
             self.budget.charge(part.weight)?;
@@ -241,7 +244,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns what a tag asks for, and the place of the value, which begins with its tag.
+    /// Returns whether a tag makes a scalar text, and the place of the value, which begins with its tag.
     fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
         let at = place(span);
         let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {
@@ -251,21 +254,21 @@ impl Builder<'_> {
         (is_text, at)
     }
 
-    /// Reports a mistake in a value whose meaning is unknown because of it.
+    /// Reports a mistake in a value, and suppresses further diagnostics about the value.
     fn spoil(&mut self, at: usize, anchor: usize, fault: Fault) {
         self.mistake(at, None, anchor, fault);
         self.places.spoil(at..at + 1);
     }
 
-    /// Reports a mistake. `name` is the key in the innermost table that it is about, if that is not the one being read;
-    /// `anchor` that of the value itself.
+    /// Reports a mistake. `name` is its key in the innermost table, if that is not the key being read; `anchor` is the
+    /// anchor of the value.
     fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
         let names = self.frames.iter().filter_map(|frame| match &frame.contents {
             Contents::Table(table) => table.current_name(),
             Contents::List(_) => None,
         });
         let path: Vec<&str> = names.chain(name).collect();
-        // a mistake in an anchored value concerns every alias of it
+        // A mistake in an anchored value concerns all its aliases, which may be in any section.
         let is_anchored = anchor != NO_ANCHOR || self.frames.iter().any(|frame| frame.anchor != NO_ANCHOR);
         let owner = if is_anchored { Owner::Unknown } else { Owner::of(&path) };
         let diagnostic = fault.error(Some(self.places.location(at)), dotted(&path));
@@ -273,7 +276,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the place of a value, which begins with its tag. The parser knows the bytes of any text in memory.
+/// Returns the place of a value, which begins with its tag. For text in memory, the parser always knows byte offsets.
 fn place(span: Span) -> usize {
     span.tag_start.unwrap_or(span.start).byte_offset().unwrap_or_default()
 }

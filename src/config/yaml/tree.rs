@@ -1,5 +1,5 @@
-//! The parts of a YAML document while it is read: scalars by the core schema of YAML 1.2, open tables with their merges, and
-//! the budget that bounds the growth by aliases.
+//! Parts of a YAML document: scalars of the YAML 1.2 core schema, open tables with merge keys, and the budget that
+//! bounds the expansion of aliases (the "billion laughs" attack).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,44 +10,44 @@ use granit_parser::{ScalarStyle, Tag};
 use crate::config::error::Fault;
 use crate::config::node::{Field, Integer, Node, Places, Tree};
 
-/// Values and keys of a document, those that aliases repeat and those kept for aliases included. A hundred times what
-/// any configuration needs, and read in a few hundredths of a second.
+/// Maximum number of values and keys of a document, including copies for aliases. A hundred times as many as any
+/// configuration needs; they are read in a few hundredths of a second.
 pub(super) const MAX_VALUES: usize = 20_000;
-/// Bytes of their text: one long text must not be repeated without end either.
+/// Maximum number of bytes of their text, because aliases could also repeat one long text.
 pub(super) const MAX_TEXT: usize = 4 << 20;
-/// The key of a merge.
+/// The merge key.
 pub(super) const MERGE: &str = "<<";
 
-/// The weight of a part of the tree, or what is left for the rest of a document.
+/// The cost of a part of the tree, or the remaining budget of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Weight {
     pub(super) values: usize,
     pub(super) text: usize,
-    /// Levels of lists and tables in it, itself included.
+    /// Levels of nested lists and tables, including the part itself.
     pub(super) levels: usize,
 }
 
 impl Weight {
     /// The budget of a document.
     pub(super) const BUDGET: Self = Self { values: MAX_VALUES, text: MAX_TEXT, levels: 0 };
-    /// A list or a table without anything in it.
+    /// The cost of an empty list or table.
     pub(super) const COLLECTION: Self = Self { values: 1, text: 0, levels: 1 };
 
     pub(super) fn of_text(text: &str) -> Self {
         Self { values: 1, text: text.len(), levels: 0 }
     }
 
-    /// Puts a part into a list or a table. Cannot overflow: parts are within the budget.
+    /// Adds the cost of an element. Cannot overflow, because all parts are within the budget.
     pub(super) fn put_in(&mut self, part: Weight) {
         self.values += part.values;
         self.text += part.text;
         self.levels = self.levels.max(part.levels + 1);
     }
 
-    /// Takes a part from the budget, before the part is made.
+    /// Subtracts a part from the budget, before the part is created.
     ///
     /// # Errors
-    /// When the part is beyond the budget.
+    /// If the budget is exceeded.
     pub(super) fn charge(&mut self, part: Weight) -> Result<(), Fault> {
         let fault = |what| Fault::new(what, "write a smaller file, with fewer aliases");
         let values = self.values.checked_sub(part.values);
@@ -58,10 +58,10 @@ impl Weight {
     }
 }
 
-/// A list or a table that is open.
+/// A list or a table that is still open.
 pub(super) struct Frame {
     pub(super) at: usize,
-    /// The number that aliases know it by, 0 if none does.
+    /// Number of its anchor; 0 if it has none.
     pub(super) anchor: usize,
     pub(super) weight: Weight,
     pub(super) contents: Contents,
@@ -72,13 +72,13 @@ pub(super) enum Contents {
     Table(OpenTable),
 }
 
-/// A table, of which keys and values come in turn.
+/// A table, whose keys and values arrive alternately.
 #[derive(Default)]
 pub(super) struct OpenTable {
     fields: Vec<Field>,
-    /// Where each key stands.
+    /// Place of each key.
     names: HashMap<String, usize>,
-    /// The index of the field `<<` that brings in other tables.
+    /// Index of the merge key among the fields.
     merge: Option<usize>,
     turn: Turn,
 }
@@ -91,11 +91,11 @@ enum Turn {
         name: String,
         at: usize,
     },
-    /// The value is left out: the mistake in its key has been reported.
+    /// The next value is ignored, because its key is invalid, which has been reported.
     RefusedValue,
 }
 
-/// Why a key was refused, with its name if that is known.
+/// The fault of an invalid key, with its name if it has one.
 pub(super) type RefusedKey = (Option<String>, Fault);
 
 impl OpenTable {
@@ -112,7 +112,7 @@ impl OpenTable {
     }
 
     pub(super) fn take_key(&mut self, node: Node, places: &Places<'_>) -> Result<(), RefusedKey> {
-        // until it is known to be good
+        // Corrected below if the key is valid.
         self.turn = Turn::RefusedValue;
         let at = node.at;
         let name = name_of(node).map_err(|fault| (None, fault))?;
@@ -125,7 +125,7 @@ impl OpenTable {
         Ok(())
     }
 
-    /// Makes the key just taken one that brings in other tables.
+    /// Marks the last key as a merge key.
     pub(super) fn merge_next(&mut self) {
         self.merge.get_or_insert(self.fields.len());
     }
@@ -136,9 +136,10 @@ impl OpenTable {
         }
     }
 
-    /// Returns the fields, with those that `<<` brings in where it stood; own ones win, then those that come first.
+    /// Returns the fields. Merged fields take the place of `<<`; explicit keys take precedence over merged ones, and
+    /// earlier tables over later ones.
     ///
-    /// A fault is about the value of `<<`, which is then left out, and comes with its place.
+    /// If the value of `<<` is invalid, it is ignored, and a fault with its place is returned.
     pub(super) fn close(self) -> (Vec<Field>, Option<(usize, Fault)>) {
         let Self { mut fields, names, merge, .. } = self;
         let Some(position) = merge else {
@@ -148,7 +149,7 @@ impl OpenTable {
         let at = source.at;
         let Some(tables) = tables_of(source) else {
             let fault =
-                Fault::new("<< brings in tables only", "write an alias of a table, or a list of them");
+                Fault::new("<< can only merge tables", "write an alias of a table, or a list of them");
             return (fields, Some((at, fault)));
         };
         let mut seen = HashSet::new();
@@ -182,20 +183,20 @@ fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
     }
 }
 
-/// Returns whether a tag makes a scalar text: `!!str`, or `!`, which says "do not guess".
+/// Returns whether a tag makes a scalar text: `!!str`, or `!`, which prevents the detection of other types.
 ///
 /// # Errors
-/// Other tags make types that a configuration has no use for, mostly those of other programs.
+/// For any other tag: it creates a type that no setting has.
 pub(super) fn asks_for_text(tag: Option<&Tag>) -> Result<bool, Fault> {
     let Some(tag) = tag else { return Ok(false) };
     let is_text = tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() == Some("str");
     if is_text || matches!((tag.handle(), tag.suffix()), ("", "!") | ("!", "")) {
         return Ok(true);
     }
-    Fault::err("an unknown tag", "remove it, or write !!str for text; text that begins with ! needs quotes")
+    Fault::err("an unknown tag", "remove it, or write !!str for text; quote text that begins with !")
 }
 
-/// Reads a scalar. Only plain ones mean anything but text.
+/// Parses a scalar. Only plain scalars, without quotes, have types other than text.
 pub(super) fn scalar(text: Cow<'_, str>, style: ScalarStyle, is_text: bool) -> Tree {
     if is_text || style != ScalarStyle::Plain {
         return Tree::Text(text.into_owned());
@@ -227,7 +228,7 @@ fn integer(text: &str) -> Option<i128> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
-    // with its sign, because the lowest number has no positive twin; only what is beyond the scale fails now
+    // Parsed with its sign, because `i128::MIN` has no positive counterpart. Numbers out of range are saturated.
     let signed = if radix == 10 { text } else { digits };
     Some(i128::from_str_radix(signed, radix).unwrap_or(end))
 }
@@ -240,7 +241,7 @@ fn float(text: &str) -> Option<f64> {
         ".nan" | ".NaN" | ".NAN" if unsigned == text => return Some(f64::NAN),
         _ => {}
     }
-    // Rust knows words like `inf` and `infinity`, which are text in YAML
+    // Rust also parses words such as `inf`, which are text in YAML.
     let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     if is_number { text.parse().ok() } else { None }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::sync::{AtomicU64, AtomicUsize, Sender};
-use crate::config::MOST_QUEUE_RECORDS;
+use crate::config::MAX_QUEUE_RECORDS;
 
 /// A number of records and a number of bytes in one word, so that one atomic step covers both.
 ///
@@ -14,7 +14,7 @@ struct Pair(u64);
 
 /// The most that the two numbers can hold: what a configuration may ask for, see `config/settings/delivery.rs`, and more. Twice
 /// as many bytes can be counted, also on a 32-bit machine.
-const MOST_RECORDS: usize = MOST_QUEUE_RECORDS;
+const MOST_RECORDS: usize = MAX_QUEUE_RECORDS;
 const MOST_BYTES: usize = if usize::BITS == 64 { Pair::BYTES as usize } else { usize::MAX / 2 };
 
 impl Pair {

@@ -75,7 +75,8 @@ impl Worker {
 
     fn report_spool(&mut self) {
         for note in self.spool.as_mut().map_or_else(Vec::new, |spool| spool.take_notes()) {
-            self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
+            // A file of a spool may hold records of several signals.
+            self.reporter.report_once(None, ProblemKind::Spool, note);
         }
     }
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn everything_that_was_put_down_is_found_and_nothing_else() {
     let map = AppendMap::default();
-    // hashes that differ only in their upper or only in their lower bits, and some that do not differ at all
+    // Hashes that differ only in their upper bits, only in their lower bits, or not at all.
     let hash = |number: u64| if number % 2 == 0 { number << 40 } else { number / 10 };
     for number in 0..5000_u64 {
         assert_eq!(map.find(hash(number), |there| *there == number), None);

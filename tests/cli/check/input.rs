@@ -141,7 +141,10 @@ fn a_dash_reads_standard_input() {
     }
     let output = checked_stdin(&["-"], &"#".repeat((1 << 20) + 1), directory);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert_eq!(stderr(&output), "standpipe: <stdin>: cannot read: larger than 1 MiB\n");
+    assert_eq!(
+        stderr(&output),
+        "standpipe: <stdin>: cannot read: larger than 1 MiB; name a readable file of TOML or YAML, at most 1 MiB\n"
+    );
     let help = stdout(&run(&["check", "--help"]));
     assert!(help.contains("standard input"), "{help}");
 }

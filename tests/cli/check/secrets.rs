@@ -174,6 +174,67 @@ fn a_token_that_a_file_has_in_the_place_of_a_headers_name_is_shown_nowhere() {
 }
 
 #[test]
+fn shows_no_text_of_several_words_that_stands_where_one_word_is_expected() {
+    let toml = |line: &str| format!("[tracer.a]\ntype = 'otel'\ntransport = 'http'\n{line}\n");
+    let yaml = |line: &str| format!("tracer:\n  a:\n    type: otel\n    transport: http\n    {line}\n");
+    for (name, text) in [
+        ("words.toml", toml("compression = 'gzip hunter2'")),
+        ("words.toml", toml("level = 'password=hunter2'")),
+        ("words.toml", toml("timeout = '0s hunter2'")),
+        ("words.toml", toml("timeout = 'me:hunter2@host'")),
+        ("words.toml", toml("\"Bearer hunter2\" = 1")),
+        ("words.toml", toml("\"password=hunter2\" = 1")),
+        ("words.toml", toml("\"headers\".\"password: hunter2\" = 1")),
+        ("words.toml", toml("[tracer.a.headers.hunter2]")),
+        ("words.toml", toml("[tracer.a.headers.x.hunter2]\ny = 1")),
+        ("words.toml", toml("[tracer.a.headers]\nx.hunter2 =")),
+        ("words.toml", toml("[tracer.b hunter2]")),
+        ("words.toml", toml("[telemetry]\nsampling = 'all hunter2'")),
+        ("words.toml", toml("[telemetry.resource]\ndb = 'password=hunter2'")),
+        ("words.toml", toml("[telemetry.resource]\n'db.password' = 'hunter2'")),
+        ("words.toml", toml("[telemetry.resource]\ndb = 'postgres://me:hunter2@db'")),
+        ("words.toml", toml("ca-file = '%{file:password=hunter2}%'")),
+        ("words.yaml", yaml("level: info password=hunter2")),
+        ("words.yaml", yaml("timeout: 0s hunter2")),
+        ("words.yaml", yaml("level: *hunter2")),
+        ("words.yaml", yaml("level: !hunter2 info")),
+        ("words.yaml", yaml("'Bearer hunter2': 1")),
+        ("words.yaml", yaml("headers: { x: { hunter2: 1 } }")),
+    ] {
+        let file = config(name, &text);
+        let reported = said(&[&file], &[]);
+        assert!(!reported.contains("hunter2"), "{text}: {reported}");
+    }
+    for (variable, value) in [
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip hunter2"),
+        ("OTEL_TRACES_SAMPLER", "always_on password=hunter2"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "db.password=hunter2"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "db=password%3Dhunter2"),
+    ] {
+        let reported = said(&["--env"], &[(variable, value)]);
+        assert!(!reported.contains("hunter2"), "{variable}: {reported}");
+    }
+}
+
+#[test]
+fn shows_harmless_words_that_cannot_be_used() {
+    let tracer = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n";
+    for (line, shown) in [
+        ("compression = 'zstd'", "\"zstd\" is not known"),
+        ("timeout = '5 sec'", "\"5 sec\""),
+        ("proxy = 'http://proxy.example:3128'", "\"http://proxy.example:3128\" is not known"),
+        ("ca-file = '/etc/ssl/certs/MyCompanyCA2024.pem'", "\"/etc/ssl/certs/MyCompanyCA2024.pem\""),
+        ("compression = 'gzip best'", "*** (9 characters) is not known"),
+        ("headers.X-Tenant =", "tracer.a.headers.X-Tenant"),
+        ("[telemetry.resource]\nteam = 'token-service of Hamburg'", "team=token-service of Hamburg"),
+    ] {
+        let file = config("harmless.toml", &format!("{tracer}{line}\n"));
+        let reported = said(&[&file], &[]);
+        assert!(reported.contains(shown), "{line}: {reported}");
+    }
+}
+
+#[test]
 fn what_reorders_text_does_not_reach_the_terminal_in_any_form() {
     let file = config(
         "bidi.toml",

@@ -1,5 +1,5 @@
-//! The users' own examples, as they stand in their documents: each loads without an error and describes exactly the
-//! exporters of the file beside it.
+//! Examples from the documentation of users: each loads without an error and describes exactly the exporters of the
+//! JSON file next to it.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use standpipe::Config;
 
 use crate::support::command;
 
-/// With the names of their files.
+/// The documents, with the names of their files.
 pub(crate) const ALL: [&str; 5] = [
     "tracer-grpc.toml",
     "tracer-http.toml",
@@ -19,7 +19,7 @@ pub(crate) const ALL: [&str; 5] = [
 
 const FOLDER: &str = "tests/config/acceptance/documents";
 
-/// What must come of a document.
+/// The expected outcome of a document.
 fn expected(document: &str) -> Value {
     let (name, _) = document.split_once('.').unwrap();
     serde_json::from_str(&fs::read_to_string(format!("{FOLDER}/{name}.json")).unwrap()).unwrap()
@@ -41,7 +41,7 @@ fn every_document_is_summarised_as_it_is_told() {
         let config = Config::from_file(format!("{FOLDER}/{document}")).unwrap();
         let mut summaries = serde_json::to_value(config.summaries()).unwrap();
         for summary in summaries.as_array_mut().unwrap() {
-            // the command cannot know the name of the program that the file is for
+            // The command cannot know the name of the program for which the file is written.
             if summary["service_name"].as_str().unwrap().starts_with("unknown_service:") {
                 summary["service_name"] = "unknown_service".into();
             }

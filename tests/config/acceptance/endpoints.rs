@@ -1,7 +1,7 @@
-//! Endpoints: what is given, and where each transport goes.
+//! Endpoints: the given text, and the destination for each transport.
 //!
-//! That `https` is an error at start in a build without TLS cannot be seen from a build with it; the unit tests of the
-//! rules hold that.
+//! A build without TLS reports `https` as an error at start. The unit tests of the rules cover this case, because these
+//! tests are built with TLS.
 
 use crate::acceptance::outcome::Outcome;
 use crate::acceptance::rules::text;

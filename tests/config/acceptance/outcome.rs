@@ -1,4 +1,4 @@
-//! What became of a configuration, in lines that rows can be compared with.
+//! The outcome of a configuration, as lines that rows can be compared with.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -6,19 +6,19 @@ use std::fmt::Display;
 use standpipe::config::{DiagnosticSeverity, ExporterSummary, Setting, SummaryValue};
 use standpipe::{Config, ConfigError};
 
-/// The value of everything in these tests that must not be seen.
+/// The value of every secret in these tests.
 const SECRET: &str = "hunter2";
 
 /// | line | meaning |
 /// |---|---|
-/// | `exporters = a, b` | the ids of those that can be started, or `none` |
-/// | `timeout = 10s` | a setting of the only exporter; of several: `id/timeout = 10s`, or `route/…` |
-/// | `timeout from default` | where it came from |
-/// | `traces → http://…` | where a signal is sent |
-/// | `check sampling = 100` | what is said to programs, by its name there |
+/// | `exporters = a, b` | the ids of exporters that can be started, or `none` |
+/// | `timeout = 10s` | a setting of the only exporter; with several exporters `id/timeout = 10s`, or `route/…` |
+/// | `timeout from default` | the origin of a setting |
+/// | `traces → http://…` | the destination of a signal |
+/// | `check sampling = 100` | a field of the JSON summary |
 /// | `service-name = shop` | a setting of all exporters |
 ///
-/// Of what must not be there rows say `resource absent`.
+/// A row states `resource absent` for a line that must be missing.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     settings: BTreeSet<String>,
@@ -47,7 +47,7 @@ impl Outcome {
         outcome
     }
 
-    /// For rows of which each format has other places.
+    /// For rows whose locations differ between the formats.
     pub(crate) fn without_places(mut self) -> Self {
         for diagnostic in &mut self.diagnostics {
             if let Some((weight, (_, rest))) =
@@ -59,7 +59,7 @@ impl Outcome {
         self
     }
 
-    /// One line for each line of this, so that it can come from another process.
+    /// Parses an outcome from lines, so that it can come from another process.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.diagnostics.iter().chain(&self.settings).cloned().collect()
     }
@@ -69,14 +69,14 @@ impl Outcome {
         Self { diagnostics, settings: BTreeSet::from_iter::<Vec<String>>(settings) }
     }
 
-    /// What is missing, and what should not be there.
+    /// Returns the lines that are missing, and those that are unexpected.
     pub(crate) fn compare(&self, expected: &[&str]) -> Result<(), String> {
         let (diagnostics, settings): (Vec<&str>, Vec<&str>) =
             expected.iter().partition(|line| is_diagnostic(line));
         let mut settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
         let says_who_starts = settings.iter().any(|line| line.starts_with("exporters = "));
         if diagnostics.iter().any(|line| line.starts_with("error: ")) && !says_who_starts {
-            // whatever is wrong with an exporter, it does not start without it
+            // An exporter with an error must not start.
             settings.push("exporters = none".to_owned());
         }
         settings.retain(|line| match line.strip_suffix(" absent") {

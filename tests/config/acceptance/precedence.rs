@@ -1,4 +1,4 @@
-//! Code wins over the file, the file over the environment, the environment over the default.
+//! Code takes precedence over the file, the file over the environment, the environment over the default.
 
 use std::path::Path;
 use std::time::Duration;
@@ -34,12 +34,12 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// Between the variables and the file in a row.
+/// Separates the variables and the file in a row.
 const FILE_BEGINS: &str = "---\n";
-/// The file that a child is to read.
+/// The variable with the file that a child reads.
 const PATH: &str = "STANDPIPE_ACCEPTANCE_FILE";
 
-/// Reads a file in a process that has these variables and no others of its kind.
+/// Reads a file in a process that has these variables and no others of this kind.
 fn in_child(given: &str, format: &str, task: &str) -> Outcome {
     let (variables, text) = given.split_once(FILE_BEGINS).unwrap();
     let scratch = Scratch::new();
@@ -227,7 +227,7 @@ const TEXT: &[Row] = &[row(
     &["timeout = 10s", "check sampling = 10"],
 )];
 
-/// Two exporters, of which both routes choose the first, read with these variables.
+/// Two exporters, of which both providers select the first, read with these variables.
 fn over_tree(variables: &str, write: fn(&Lines<'static>) -> String, format: &str) -> Outcome {
     let exporter = "serviceName = 'shop'\nsampling = 100\nmetricsReaderInterval = '10s'\n\
                     exporter.type = 'collector'\nexporter.collector.endpoint = 'otel-collector:4317'";

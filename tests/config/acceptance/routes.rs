@@ -22,14 +22,14 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// Keys of an exporter that the internal route uses.
+/// Keys of an exporter of the internal provider.
 fn exporter_c(keys: &str) -> Lines<'_> {
     Lines::new()
         .below("", "server.telemetry.exporter = 'c'\ntelemetry.exporters.c.exporter.type = 'collector'")
         .below("telemetry.exporters.c", keys)
 }
 
-/// Two exporters, whose names differ in their case only, and one that is broken.
+/// Two exporters whose names differ only in case, and a broken one.
 fn two_exporters(lines: &str) -> Lines<'_> {
     let exporters = "jaeger.serviceName = 'small'\njaeger.exporter.type = 'collector'\n\
                      Jaeger.serviceName = 'capital'\nJaeger.exporter.type = 'collector'\n\
@@ -459,7 +459,7 @@ const YAML: &[Row] = &[
     ),
 ];
 
-/// A program that does as the tree says, but sends over HTTP.
+/// A program that follows the tree, but sends over HTTP.
 fn started(sampling: &str, receiver: &Receiver) -> Telemetry {
     let keys = format!("sampling = {sampling}");
     let config = Config::from_toml_str(&exporter_c(&keys).to_toml()).unwrap();
@@ -468,7 +468,7 @@ fn started(sampling: &str, receiver: &Receiver) -> Telemetry {
 
 #[test]
 fn a_trace_is_kept_by_its_id_alone_whatever_its_parent_says() {
-    // of the low 8 bytes without their last bit, the first 63 count: half of them are below 2^62
+    // The sampler uses the low 8 bytes without their last bit: half of these 63-bit numbers are below 2^62.
     for (sampling, low_half, is_kept) in [
         ("50", "7fffffffffffffff", true),
         ("50", "8000000000000000", false),

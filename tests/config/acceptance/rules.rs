@@ -1,4 +1,4 @@
-//! The rules for every source.
+//! Rules for values of every origin.
 
 use standpipe::receiver::Receiver;
 use standpipe::{Config, Telemetry};
@@ -22,7 +22,7 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// Keys of a tracer that works; they begin in line 4.
+/// Valid keys of a tracer, which begin in line 4.
 pub(crate) fn tracer(keys: &str) -> Outcome {
     text(&format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n"))
 }
@@ -31,7 +31,7 @@ pub(crate) fn text(text: &str) -> Outcome {
     Outcome::of(Config::from_toml_str(text))
 }
 
-/// Whole number and unit `d h m s ms`.
+/// A whole number and a unit: `d h m s ms`.
 const DURATIONS: &[Row] = &[
     row("days", "timeout = '2d'", &["timeout = 2d", "timeout from 4:11"]),
     row("hours", "timeout = '3h'", &["timeout = 3h"]),
@@ -158,7 +158,7 @@ const TRUTHS: &[Row] = &[
     ),
 ];
 
-/// A list, a string or a table; what is broken starts nothing.
+/// A list, a string or a table; a broken header disables the exporter.
 const HEADERS: &[Row] = &[
     row("a list", "headers = ['A: 1', 'B: 2']", &["headers = A: ***, B: ***", "headers from 4:11"]),
     row("one string", "headers = 'Authorization: hunter2'", &["headers = Authorization: ***"]),
@@ -231,7 +231,7 @@ const HEADERS: &[Row] = &[
 
 /// `%{env:NAME}%` and `%{file:path}%`.
 const SECRETS: &[Row] = &[
-    // cargo sets it for every test
+    // cargo sets this variable for every test.
     row("from the environment", "headers = ['A: %{env:CARGO_PKG_NAME}%']", &["headers = A: ***"]),
     row(
         "from a file, whose last line break is none of it",
@@ -280,7 +280,7 @@ const SECRETS: &[Row] = &[
     ),
 ];
 
-/// Unknown and duplicate ones.
+/// Unknown and duplicate keys.
 const KEYS: &[Row] = &[
     row(
         "unknown, near a known one",
@@ -313,7 +313,7 @@ const KEYS: &[Row] = &[
     ),
 ];
 
-/// All of them at once, and nobody suffers for another.
+/// All errors are reported at once, and an error affects only its own exporter.
 const MISTAKES: &[Row] = &[
     row(
         "three in one exporter",

@@ -1,13 +1,13 @@
-//! Tables, and how their rows are held.
+//! Tables of rows, and their check.
 
 use crate::acceptance::outcome::Outcome;
 
-/// What is given, and what must come of it.
+/// An input, and its expected outcome.
 pub(crate) struct Row {
     pub(crate) what: &'static str,
     pub(crate) given: &'static str,
-    /// Settings as an [`Outcome`] spells them, and diagnostics: those that begin with `error: `, `warning: ` or `note: `
-    /// are all that may be found, in this order.
+    /// Settings in the form of an [`Outcome`], and diagnostics: lines that begin with `error: `, `warning: ` or `note: `
+    /// must match all diagnostics, in this order.
     pub(crate) expected: &'static [&'static str],
 }
 
@@ -15,19 +15,19 @@ pub(crate) const fn row(what: &'static str, given: &'static str, expected: &'sta
     Row { what, given, expected }
 }
 
-/// What is found in a file that describes no exporter.
+/// The diagnostics of a file that describes no exporter.
 pub(crate) const NO_EXPORTER: &str = "warning: 1:1: describes no exporter: there is no tracer.<id> with type = \
     \"open-telemetry\", no metrics.open-telemetry, and no telemetry.exporters with server.telemetry; standpipe init writes a \
     file to begin with";
 
-/// Rows that are read in the same way.
+/// Rows whose inputs are read in the same way.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) read: fn(&str) -> Outcome,
     pub(crate) rows: &'static [Row],
 }
 
-/// Holds every row of every table; tells of all that fail.
+/// Checks every row of every table, and reports all failures.
 #[track_caller]
 pub(crate) fn hold(tables: &[Table]) {
     let mut failures = Vec::new();

@@ -239,7 +239,7 @@ const WHOLE: &[Row] = &[
     ),
 ];
 
-/// What a tracer with this level sends of a span with an event, and of a log record of each severity.
+/// Returns what a tracer with this level sends of a span with an event, and of a log record of each severity.
 fn sent_at(level: &str) -> (Vec<(String, usize)>, Vec<i32>) {
     let receiver = Receiver::start().unwrap();
     let text = format!(

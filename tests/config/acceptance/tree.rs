@@ -1,6 +1,6 @@
 //! The same tree in two formats.
 
-/// Lines like `server.telemetry.exporter = 'c'`; later ones win. Values are such that both formats read them alike.
+/// Lines such as `server.telemetry.exporter = 'c'`; later lines take precedence. Both formats parse the values alike.
 pub(crate) struct Lines<'t>(Vec<(Vec<&'t str>, &'t str)>);
 
 impl<'t> Lines<'t> {

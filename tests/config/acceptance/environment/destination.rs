@@ -1,4 +1,4 @@
-//! Where it goes: for all signals, and for each.
+//! Destinations: for all signals, and for each signal.
 
 use crate::acceptance::table::{Row, row};
 

@@ -1,6 +1,6 @@
 //! OpenTelemetry's environment variables.
 //!
-//! `TRACEPARENT` and `TRACESTATE` are for the command; its own tests hold them.
+//! `TRACEPARENT` and `TRACESTATE` belong to the command and are covered by its tests.
 
 mod destination;
 mod pace;
@@ -27,7 +27,7 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// One `NAME=value` in each line.
+/// One `NAME=value` per line.
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().map(|line| line.split_once('=').unwrap())
 }
@@ -53,8 +53,8 @@ fn header_values_are_percent_decoded_on_their_way() {
     assert_eq!(requests[0].header("x-one"), Some("1"));
 }
 
-/// How much of two of each arrives: attributes, events and links of a span, attributes of an event, of a link and of a
-/// log record.
+/// Returns how many of two attributes, events and links of a span, and attributes of an event, of a link and of a log
+/// record arrive.
 fn kept(receiver: &Receiver, variables: &str) -> [usize; 6] {
     let telemetry = sending_to(receiver, variables);
     let other =

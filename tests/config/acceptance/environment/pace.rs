@@ -1,4 +1,4 @@
-//! How long records wait, how many, and how metrics are pushed.
+//! Delays, sizes of queues and batches, and exports of metrics.
 
 use crate::acceptance::table::{Row, row};
 

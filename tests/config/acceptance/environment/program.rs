@@ -1,4 +1,4 @@
-//! Who speaks and which traces are kept, and names that are a slip of the hand.
+//! Resource and sampler, and misspelled names.
 
 use crate::acceptance::table::{Row, row};
 
@@ -80,7 +80,7 @@ pub(super) const PROGRAM: &[Row] = &[
         "OTEL_TRACES_SAMPLER=traceidratio\nOTEL_TRACES_SAMPLER_ARG=half",
         &[
             "sampler = traceidratio{1}",
-            "warning: OTEL_TRACES_SAMPLER_ARG: ignored: \"half\" is not a share of all traces; write 0 to 1, like 0.25",
+            "warning: OTEL_TRACES_SAMPLER_ARG: ignored: \"half\" is not a ratio of traces; write 0 to 1, like 0.25",
         ],
     ),
     row(
