@@ -21,6 +21,9 @@ pub struct Problem {
     pub message: String,
     /// How often this kind occurred for this signal since it was last reported, this time included.
     pub occurrences: u64,
+    /// Whether records may be missing that no count of the [ledger](crate::ledger) includes: a damaged file of a
+    /// [spool](crate::Exporter::spool) does not show how many records it had, or a file in the spool is left unread.
+    pub is_unaccounted: bool,
 }
 
 impl fmt::Display for Problem {
@@ -80,6 +83,37 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     pub(crate) const COUNT: usize = 15;
+}
+
+/// A finding of a spool, for the message of a problem.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Note {
+    pub(crate) message: String,
+    /// See [`Problem::is_unaccounted`].
+    pub(crate) is_unaccounted: bool,
+}
+
+impl Note {
+    /// A finding that says which records are missing, or that none is.
+    pub(crate) fn new(message: String) -> Self {
+        Self { message, is_unaccounted: false }
+    }
+}
+
+#[cfg(test)]
+impl PartialEq<String> for Note {
+    fn eq(&self, message: &String) -> bool {
+        self.message == *message
+    }
+}
+
+#[cfg(test)]
+impl std::ops::Deref for Note {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.message
+    }
 }
 
 /// The hook of [`Config::on_problem`](crate::Config::on_problem), shared by all workers.

@@ -28,8 +28,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_END_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the endpoints are asked whether they are a collector.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the messages about records that no count includes have in common.
-const UNACCOUNTED: [&str; 2] = ["unknown number", "left alone"];
 /// A signal, its records, its requests, their size, and how long the first waits.
 const COLUMNS: [Column; 5] = [
     Column::cut(9).uncut(),
@@ -232,7 +230,10 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         (counts.delivered + counts.lost(), total)
     });
     let end = deadline.map_or(END_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
-    let counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
+    let mut counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
+    // The ledger counts records in flight as dropped if the worker does not end in time, but a drain reads all records
+    // from the spool, which keeps a request until its outcome is known: `left` includes these records.
+    counts.dropped.shutdown = 0;
     for event in events.try_iter() {
         draining.take(event);
     }
@@ -321,13 +322,12 @@ impl Draining<'_> {
             Event::Problem(problem) => problem,
         };
         let is_unavailable = problem.kind == ProblemKind::Unavailable;
+        self.is_accounted &= !problem.is_unaccounted;
         let words = if self.to_stdout { problem.message } else { sender::in_words(&problem) };
         if self.reported.insert(words.clone()) {
             self.progress.clear();
             report_error(&words);
             self.goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
-            let is_spool = problem.kind == ProblemKind::Spool;
-            self.is_accounted &= !(is_spool && UNACCOUNTED.iter().any(|part| words.contains(part)));
         }
         // output that is not read any more does not come back
         (self.to_stdout && is_unavailable).then_some(false)

@@ -15,6 +15,7 @@ use super::lane::{Jump, now_ms};
 use super::recorder::{Leftover, Map, Place, Unreadable};
 use super::segment::{Found, Owner};
 use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
+use crate::problem::Note;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -37,7 +38,7 @@ pub(crate) struct Estate {
     /// Whether segments are left alone: these keep their lock.
     is_left_alone: bool,
     /// Findings that are worth reporting.
-    notes: Vec<String>,
+    notes: Vec<Note>,
     /// Damage and unproven chunks of the recorder that were noted.
     noted: (u64, u64),
     /// Records that were in segments and are not there any more, by signal, until they are counted.
@@ -53,14 +54,14 @@ pub(crate) struct Estate {
 
 impl Search {
     /// Takes over all estates, oldest first. Returns them, and what is worth reporting.
-    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<String>)> {
+    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<Estate>, Vec<Note>)> {
         let (mut estates, mut notes) = (Vec::new(), Vec::new());
         for instance in self.directory.instances()? {
             match self.take_over(&instance) {
                 Ok(estate) => estates.extend(estate),
                 Err(error) => {
                     let path = self.directory.recorder_path(&instance);
-                    notes.push(format!("{}: {error}", path.display()));
+                    notes.push(Note::new(format!("{}: {error}", path.display())));
                 }
             }
         }
@@ -106,10 +107,13 @@ impl Estate {
                 // Nothing can be read there, and the next start is not to report it again.
                 let _ = shorten(&path, bytes);
             }
-            notes.push(format!("{}: {bytes} bytes at the end are cut off", path.display()));
+            notes.push(Note::new(format!("{}: {bytes} bytes at the end are cut off", path.display())));
         }
         for (segment, error) in &left_alone {
-            notes.push(format!("{}: left alone: {error}", journal.storage.path(*segment).display()));
+            notes.push(Note {
+                message: format!("{}: left alone: {error}", journal.storage.path(*segment).display()),
+                is_unaccounted: true,
+            });
         }
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
@@ -117,7 +121,10 @@ impl Estate {
             // The segments, if there are any, are not this owner's.
             Err(Unreadable::Missing) if !has_pending => {}
             Err(unreadable) => {
-                notes.push(format!("{}: {unreadable}", path.display()));
+                notes.push(Note {
+                    message: format!("{}: {unreadable}", path.display()),
+                    is_unaccounted: true,
+                });
                 // No queue has these records.
                 lost = cut_records;
             }
@@ -127,9 +134,10 @@ impl Estate {
                     // Before the entries are delivered and gone. Where that fails, these slots are not free yet.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
-                        Err(error) => {
-                            notes.push(format!("{}: a request may be sent twice: {error}", path.display()))
-                        }
+                        Err(error) => notes.push(Note::new(format!(
+                            "{}: a request may be sent twice: {error}",
+                            path.display()
+                        ))),
                     }
                 }
                 let found = journal.records();
@@ -147,7 +155,7 @@ impl Estate {
             let segments = path.with_extension("").display().to_string();
             let are = if records == 1 { "record is" } else { "records are" };
             let why = "files were removed, cut off or damaged";
-            notes.push(format!("{segments}-*.segment: {records} {are} lost: {why}"));
+            notes.push(Note::new(format!("{segments}-*.segment: {records} {are} lost: {why}")));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -214,7 +222,7 @@ impl Estate {
     }
 
     /// Moves what is worth reporting to `notes`. Returns the records that are damaged, by signal.
-    pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    pub(crate) fn take_damage(&mut self, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
         add(&mut records, mem::take(&mut self.lost));
@@ -225,25 +233,28 @@ impl Estate {
         let (damaged, unproven) = (*damaged, *unproven);
         let noted = mem::replace(&mut self.noted, (damaged, unproven));
         if damaged > noted.0 {
-            let places = describe(damaged - noted.0, "damaged place");
+            let places = describe_new(damaged - noted.0, damaged, "damaged place");
             let (lost, bytes) = (mem::take(lost), mem::take(lost_bytes));
             add(&mut records, lost);
             let mut what = format!("{} lost", describe(lost.iter().sum(), "record"));
             if bytes > 0 {
                 what.push_str(&format!(", and an unknown number of records in {bytes} bytes"));
             }
-            notes.push(format!("{}: {places}: {what}; the file will be kept as *.damaged", path.display()));
+            notes.push(Note {
+                message: format!("{}: {places}: {what}; the file will be kept as *.damaged", path.display()),
+                is_unaccounted: bytes > 0,
+            });
         }
         if unproven > noted.1 {
-            let chunks = describe(unproven - noted.1, "chunk");
+            let chunks = describe_new(unproven - noted.1, unproven, "chunk");
             let why = "may not have reached the disk before the system ended, and cannot be delivered";
-            notes.push(format!("{}: {chunks} {why}", path.display()));
+            notes.push(Note { message: format!("{}: {chunks} {why}", path.display()), is_unaccounted: true });
         }
         records
     }
 
     /// Removes the files of an instance of which all is settled, or sets its recorder aside if that is damaged.
-    pub(crate) fn remove(self, notes: &mut Vec<String>) {
+    pub(crate) fn remove(self, notes: &mut Vec<Note>) {
         // while segments are there, a recorder that is missing is a loss
         if self.is_left_alone || self.journal.has_segments() {
             return;
@@ -254,19 +265,22 @@ impl Estate {
             Err(_) => return,
         };
         if let Err(error) = retire(&self.path, is_damaged) {
-            notes.push(format!("{}: it cannot be removed: {error}", self.path.display()));
+            notes.push(Note::new(format!("{}: it cannot be removed: {error}", self.path.display())));
         }
     }
 }
 
 /// Notes which segments of a journal were found damaged. Returns the records of entries with an intact header.
-pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
         add(&mut records, damage.records);
         // In an inspection, a file that is gone was delivered meanwhile.
         if !damage.is_gone || !journal.storage.is_read_only {
-            notes.push(format!("{}: {damage}", journal.storage.path(segment).display()));
+            notes.push(Note {
+                message: format!("{}: {damage}", journal.storage.path(segment).display()),
+                is_unaccounted: damage.hides_records(),
+            });
         }
     }
     records
@@ -280,8 +294,16 @@ fn describe(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns a text that differs each time: equal notes are reported once.
+fn describe_new(new: u64, all: u64, what: &str) -> String {
+    match new == all {
+        true => describe(new, what),
+        false => format!("{} ({all} so far)", describe(new, &format!("more {what}"))),
+    }
+}
+
 /// Notes what was found damaged in estates, and removes those of which all is settled. Returns the damaged records.
-pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+pub(super) fn tidy(estates: &mut VecDeque<Estate>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
     for mut estate in mem::take(estates) {
         let records = estate.take_damage(notes);
@@ -344,7 +366,7 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 Err(error) => {
-                    notes.push(format!("{}: a request cannot be read: {error}", instance.id));
+                    notes.push(Note::new(format!("{}: a request cannot be read: {error}", instance.id)));
                     break;
                 }
             };
@@ -368,7 +390,9 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
         take_damage(&mut estate.journal, &mut notes);
     }
     let prefix = format!("{}/", directory.path().display());
-    instance.problems.extend(notes.iter().map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned()));
+    let problems =
+        notes.iter().map(|note| note.message.strip_prefix(&prefix).unwrap_or(&note.message).to_owned());
+    instance.problems.extend(problems);
     Ok(())
 }
 

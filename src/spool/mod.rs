@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use crate::config::{SpoolSettings, SpoolSync};
+use crate::problem::Note;
 use crate::record::{Signal, service_name};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
@@ -86,14 +87,14 @@ pub(crate) struct Spool {
     /// When the last tick was, by both clocks.
     last_tick: Option<(Instant, u64)>,
     /// What was noted once is not noted again.
-    noted: BTreeSet<String>,
+    noted: BTreeSet<Note>,
     /// What others have left, oldest first.
     estates: VecDeque<Estate>,
     /// Of each signal, when the request in hand came to the disk, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
     /// What was damaged, since it was last asked for.
     damaged: [Dropped; Signal::COUNT],
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// A request that was taken from the spool, and stays there until it is settled.
@@ -157,9 +158,9 @@ impl Spool {
         let is_full = left > limits.bytes;
         let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
-            notes.push(format!(
+            notes.push(Note::new(format!(
                 "a process that dies loses its queue: {left} bytes of others are there already"
-            ));
+            )));
         }
         let (instance, new) = search.directory.create_recorder()?;
         let header = Header {
@@ -180,8 +181,8 @@ impl Spool {
         });
         // A full disk may have given a part of the file.
         let recorder = created.inspect_err(|_| new.discard())?;
-        notes
-            .extend(recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}")));
+        let unfit = recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}"));
+        notes.extend(unfit.map(Note::new));
         let mut files = Files::new(search.directory.path(), &instance);
         (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
         let (journal, _) = Journal::open(files, limits)?;
@@ -203,12 +204,12 @@ impl Spool {
     }
 
     /// What it found since the last call that is worth reporting.
-    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
         if self.recorder.is_lost() {
             let path = self.search.directory.recorder_path(&self.instance);
             let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
                         the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
-            self.note(format!("{}: {what}", path.display()));
+            self.note(Note::new(format!("{}: {what}", path.display())));
         }
         std::mem::take(&mut self.notes)
     }
@@ -231,11 +232,9 @@ impl Spool {
             self.note_unsynced(synced);
         }
         if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
-            self.note(
-                "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a row \
-                 for them; a larger queue-bytes makes it larger"
-                    .to_owned(),
-            );
+            let what = "some records are in memory only, and a process that dies loses them: the flight recorder had no room in a \
+                        row for them; a larger queue-bytes makes it larger";
+            self.note(Note::new(what.to_owned()));
         }
         match self.next_look {
             None => self.next_look = Some(now + FIRST_LOOK),
@@ -279,12 +278,14 @@ impl Spool {
                 notes.into_iter().for_each(|note| self.note(note));
                 self.tidy();
             }
-            Err(error) => self.note(format!("what others have left cannot be looked for: {error}")),
+            Err(error) => {
+                self.note(Note::new(format!("what others have left cannot be looked for: {error}")))
+            }
         }
     }
 
     /// Notes what is worth reporting, once.
-    fn note(&mut self, note: String) {
+    fn note(&mut self, note: Note) {
         if self.noted.insert(note.clone()) {
             self.notes.push(note);
         }
@@ -329,7 +330,7 @@ impl Spool {
 
     fn note_unsynced(&mut self, synced: io::Result<()>) {
         if let Err(error) = synced {
-            self.note(format!("requests on disk may not survive a power loss: {error}"));
+            self.note(Note::new(format!("requests on disk may not survive a power loss: {error}")));
         }
     }
 

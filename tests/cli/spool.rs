@@ -154,6 +154,7 @@ fn drain_prints_otlp_json_and_what_was_not_read_stays() {
     let output = finish(command.stdout(without_reader()));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("write to stdout: broken pipe"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
     let (code, text, errors) = drain(spool.path(), &["--to-stdout"]);
     assert_eq!((code, &*errors), (Some(0), "✓ delivered 1001 records\n✓ nothing is left\n"));
     let spans = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -184,6 +185,7 @@ fn drain_says_what_is_left_though_its_worker_still_holds_it() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the time is up"), "{}", stderr(&output));
     assert!(stderr(&output).contains("are left: run it again"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
 }
 
 #[test]
@@ -204,6 +206,25 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let lost = text.lines().find_map(|line| line.strip_suffix(": damaged")).expect(&text);
     let lost: u64 = lost.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(lost > 0 && receiver.span_count() + lost == 700, "{text}");
+}
+
+#[test]
+fn drain_reports_each_of_several_damaged_places() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    let segments = files(spool.path()).into_keys().filter(|path| path.extension().unwrap() == "segment");
+    // the larger one, of the spans
+    let segment = segments.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle_of = |request: usize| bytes.len() * (2 * request + 1) / 14;
+    let places = [1, 3, 5].map(middle_of);
+    places.into_iter().for_each(|place| bytes[place] ^= 0x55);
+    fs::write(&segment, bytes).unwrap();
+    let receiver = Receiver::start().unwrap();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert_eq!((code, receiver.span_count()), (Some(1), 400), "{text}{errors}");
+    assert!(text.contains("300 records: damaged"), "{text}");
+    assert_eq!(errors.matches("100 records are lost").count(), 3, "{errors}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ const LAYERS: &[Row] = &[
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
     row("transport/grpc*", &["process", "record", "context::decode_percent", "config", "http2", "transport"], &[]),
     // records that survive the process
-    row("spool",           &["process", "record", "config"],                  &[]),
+    row("spool",           &["process", "record", "problem", "config"],       &[]),
     // the format of a segment, and the scan over it
     row("spool/segment*", &["record", "spool::crc32c", "spool::storage"],        &[]),
     row("spool/storage*", &["process", "record", "spool"],                    &["libc"]),

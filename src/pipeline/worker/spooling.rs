@@ -75,7 +75,7 @@ impl Worker {
 
     fn report_spool(&mut self) {
         for note in self.spool.as_mut().map_or_else(Vec::new, |spool| spool.take_notes()) {
-            self.reporter.report_once(Signal::Traces, ProblemKind::Spool, note);
+            self.reporter.report_note(note);
         }
     }
 
