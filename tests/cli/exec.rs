@@ -343,6 +343,26 @@ fn a_caller_that_ignores_the_end_of_its_children_has_the_command_do_so_and_learn
     assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(0));
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "std sets no dispositions")]
+fn command_inherits_whether_sigpipe_is_ignored() {
+    for (disposition, is_ignored) in [(libc::SIG_IGN, true), (libc::SIG_DFL, false)] {
+        let receiver = Receiver::start().unwrap();
+        let mut command = exec(&receiver, &["--", "grep", "^SigIgn:", "/proc/self/status"]);
+        let set = move || {
+            // SAFETY: may be called between fork and exec.
+            unsafe { libc::signal(libc::SIGPIPE, disposition) };
+            Ok(())
+        };
+        // SAFETY: the closure does nothing else.
+        unsafe { command.pre_exec(set) };
+        let output = finish(&mut command);
+        let ignored = u64::from_str_radix(stdout(&output).trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        assert_eq!(ignored & 1 << (libc::SIGPIPE - 1) != 0, is_ignored, "{ignored:x}");
+    }
+}
+
 /// The side of the keyboard, and that of the programs.
 #[allow(unsafe_code, reason = "std opens no terminals")]
 pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {

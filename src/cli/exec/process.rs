@@ -50,7 +50,7 @@ mod platform {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Child, Command, ExitStatus};
     use std::ptr;
-    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
@@ -76,6 +76,25 @@ mod platform {
     /// The same for those of the system. Whether the child has them as well shows only once there is one.
     pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
+    /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins, and
+    /// `Command` resets it to the default in a child, so the disposition is read earlier, by an initializer.
+    static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+    #[used]
+    #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+    #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+    static READ_SIGPIPE: extern "C" fn() = read_sigpipe;
+
+    extern "C" fn read_sigpipe() {
+        // SAFETY: all zero is a valid `sigaction`, which outlives the call.
+        let is_ignored = unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            libc::sigaction(SIGPIPE, ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+        };
+        IGNORES_SIGPIPE.store(is_ignored, Ordering::SeqCst);
+    }
+
     /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
     /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
     /// those who ignore it; the command ignores it as its caller does.
@@ -84,13 +103,16 @@ mod platform {
         set_handlers(&FORWARDED, handler as usize);
         // SAFETY: the disposition is the system's own.
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
+        let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
             // What came before the fork is in this copy of the memory, and what came since was handled here.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
-            if ignores_ends {
-                // SAFETY: may be called between fork and exec.
-                unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
+                if is_ignored {
+                    // SAFETY: may be called between fork and exec.
+                    unsafe { libc::signal(number, libc::SIG_IGN) };
+                }
             }
             Ok(())
         };
