@@ -229,6 +229,7 @@ fn a_browser_keeps_files_and_asks_whether_they_are_the_same() {
     for known in [etag, &format!("W/{etag}"), &format!("\"old\", W/{etag} ,\"other\""), "*"] {
         assert_eq!(again(known), (304, true), "{known}");
     }
+    assert_eq!(again(&format!("\"old\"\r\nIf-None-Match: {etag}")), (304, true), "two headers are one list");
     for other in ["\"old\"", "W/\"old\"", &etag[1..]] {
         assert_eq!(again(other), (200, false), "{other}");
     }
@@ -241,6 +242,8 @@ fn a_rebound_name_and_another_site_are_answered_nothing() {
     let port = page.address.rsplit(':').next().unwrap();
     let evil = page.request(&format!("GET /api/state HTTP/1.1\r\nHost: evil.test:{port}"));
     assert!(evil.0 == 403 && !evil.2.contains("services"), "{evil:?}");
+    let absolute = format!("GET http://evil.test:{port}/api/state HTTP/1.1\r\nHost: {}", page.address);
+    assert_eq!(page.request(&absolute).0, 403);
     let site = format!("GET /api/state HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: cross-site", page.address);
     assert_eq!(page.request(&site).0, 403);
     for path in ["/", "/api/state", "/assets/app.js"] {
@@ -295,6 +298,19 @@ fn a_malformed_request_is_refused_and_its_connection_closed() {
         assert_eq!(page.request(&head).0, 400, "{second}");
     }
     assert_eq!(page.json("/api/state")["counts"]["requests"], 0, "no demo was started");
+}
+
+#[test]
+fn answers_to_head_have_no_body() {
+    let page = Page::start();
+    let host = format!("Host: {}", page.address);
+    let (status, head, body) = page.request(&format!("HEAD /api/events HTTP/1.1\r\n{host}"));
+    assert_eq!((status, body.as_str()), (200, ""));
+    assert!(head.contains("content-type: text/event-stream") && !head.contains("content-length"), "{head}");
+    let (status, head, body) = page.request(&format!("HEAD / HTTP/1.1\r\n{host}\r\nContent-Length: 5"));
+    assert_eq!((status, body.as_str()), (413, ""), "{head}");
+    let (status, head, body) = page.request(&format!("HEAD /nowhere HTTP/1.1\r\n{host}"));
+    assert_eq!((status, body.as_str()), (404, ""), "{head}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Response {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        let known = request.header("if-none-match").unwrap_or_default().split(',').map(str::trim);
+        let known = request.headers("if-none-match").flat_map(|list| list.split(',')).map(str::trim);
         // A proxy or a browser may mark a tag as weak; for the same bytes that makes no difference.
         let is_known =
             known.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == etag || tag == "*");
@@ -131,15 +131,17 @@ fn answer(
     let request = match request {
         Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
         Err(refused) => {
-            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(true));
+            let has_body = refused.request.as_ref().is_none_or(|request| request.method != "HEAD");
+            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(has_body));
         }
     };
     let checked = request.check(page.address);
-    let response = if checked.is_ok() && request.path == "/api/events" && request.method == "GET" {
+    let is_head = request.method == "HEAD";
+    let response = if checked.is_ok() && request.path == "/api/events" && request.method != "POST" {
         let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
         if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok() {
             // An error means that the browser has left.
-            let _ = stream(socket, page);
+            let _ = stream(socket, page, is_head);
             page.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -147,7 +149,7 @@ fn answer(
     } else {
         checked.and_then(|()| respond(&request, page))
     };
-    Some(response.unwrap_or_else(|failed| failed).into_answer(request.method != "HEAD"))
+    Some(response.unwrap_or_else(|failed| failed).into_answer(!is_head))
 }
 
 fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
@@ -172,13 +174,16 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
 }
 
 /// Reports the version of the store when it changes. What is new the page asks for itself.
-fn stream(mut socket: &TcpStream, page: &Page) -> io::Result<()> {
+fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{fields}\
          cache-control: no-store\r\nconnection: close\r\n\r\n"
     );
     socket.write_all(head.as_bytes())?;
+    if is_head {
+        return Ok(());
+    }
     socket.set_nonblocking(true)?;
     let mut seen = None;
     loop {
@@ -206,6 +211,8 @@ fn is_gone(mut socket: &TcpStream) -> bool {
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
+    /// Host and port of an absolute target. They count instead of the header `Host` (RFC 9112, section 3.2.2).
+    authority: Option<String>,
     path: String,
     query: Vec<(String, String)>,
     /// Names in lower case.
@@ -214,22 +221,31 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
-        // its host is checked by the header: no proxy stands before this page
-        let target = match target.strip_prefix("http://") {
-            Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
-            None => target,
+        let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
+        let (authority, target) = match scheme.map(|scheme| &target[scheme.len()..]) {
+            None => (None, target),
+            Some(rest) => {
+                let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+                (Some(authority.to_owned()), target)
+            }
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        // An absolute target may end with its authority.
+        let path = if path.is_empty() { "/" } else { path };
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let query = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
         });
-        Self { method, path: decode(path), query: query.collect(), headers }
+        Self { method, authority, path: decode(path), query: query.collect(), headers }
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    fn headers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.headers.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    fn header<'s>(&'s self, name: &'s str) -> Option<&'s str> {
+        self.headers(name).next()
     }
 
     /// A parameter of the query; empty if it is not given.
@@ -239,10 +255,11 @@ impl<'a> Request<'a> {
 
     /// Checks that it comes from the page itself, or was typed by a person.
     fn check(&self, listening: SocketAddr) -> Result<(), Response> {
-        if DECISIVE.iter().any(|name| self.headers.iter().filter(|(given, _)| given == name).count() > 1) {
+        if DECISIVE.iter().any(|name| self.headers(name).count() > 1) {
             return Err(Response::failed(400, "a header that may come once came twice"));
         }
-        let Some(host) = self.header("host").filter(|host| is_host_of(host, listening)) else {
+        let host = self.authority.as_deref().or(self.header("host"));
+        let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
             return Err(Response::failed(403, "this page is served for this machine's address only"));
         };
         // a link of another site leads here, but no script of it may ask
@@ -374,6 +391,17 @@ mod tests {
         assert_eq!(check("GET / HTTP/1.1", "127.0.0.1:4319"), Some(403));
         let two = "GET / HTTP/1.1\r\nHost: localhost:4319\r\nHost: localhost:4319";
         assert_eq!(check(two, "127.0.0.1:4319"), Some(400));
+        // the host of an absolute target counts, not the header
+        for (target, status) in [
+            ("http://localhost:4319", None),
+            ("HTTP://127.0.0.1:4319/?q=a", None),
+            ("http://localhost:4319?q=a", None),
+            ("http://evil.test:4319/", Some(403)),
+            ("http://localhost:4318/", Some(403)),
+        ] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: localhost:4319");
+            assert_eq!(check(&head, "127.0.0.1:4319"), status, "{target}");
+        }
         // elsewhere by address only: a name may be rebound
         assert_eq!(check("GET / HTTP/1.1\r\nHost: 192.168.0.1:4319", "0.0.0.0:4319"), None);
         assert_eq!(check("GET / HTTP/1.1\r\nHost: evil.test:4319", "0.0.0.0:4319"), Some(403));
