@@ -154,7 +154,7 @@ fn check_says_why_it_cannot_read_a_file() {
     let cases = [
         ("no/such/file.toml", "cannot read: no such file"),
         (env!("CARGO_TARGET_TMPDIR"), "cannot read: is a directory"),
-        (&binary, "not UTF-8 in line 1"),
+        (&binary, "not UTF-8 in line 1; save the file as UTF-8"),
     ];
     for (file, reason) in cases {
         let output = run(&["check", "--offline", file]);

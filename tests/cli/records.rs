@@ -257,13 +257,20 @@ fn spans_are_read_from_json_lines_and_bad_lines_are_named() {
         {\"name\": \"b\", \"nmae\": 1}\n\
         {\"name\": \"c\", \"attributes\": {\"n\": 1, \"common\": \"own\"}, \"events\": [{\"name\": \"e\"}]}\n\
         not json\n\
-        {\"name\": \"d\", \"start\": \"soon\"}\n";
+        {\"name\": \"d\", \"start\": \"soon\"}\n\
+        []\n\
+        {\"name\": \"f\", \"events\": [[]]}\n";
     let output = send_lines(&receiver, &["span", "-", "--attr", "common=1"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    for expected in
-        ["line 3: unknown field `nmae`", "line 5: expected", "line 6: \"soon\" is not a time: write "]
-    {
+    for expected in [
+        "line 3: unknown field `nmae`",
+        "line 5: not a JSON object; write an object with name and optionally start, ",
+        "line 6: \"soon\" is not a time: write ",
+        "line 7: not a JSON object; write an object with name and optionally start, ",
+        "and traceparent, as {\"name\": \"job\", ",
+        "line 8: invalid length 0, expected an event as a JSON object with name",
+    ] {
         assert!(errors.contains(expected), "no {expected:?} in {errors}");
     }
     let spans = receiver.spans();
@@ -303,7 +310,7 @@ fn lines_of_loggers_are_log_records_as_they_are() {
     let output = send_lines(&receiver, &["log", "-"], [lines.as_bytes(), b"\xff\n", b"last"].concat());
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert_eq!(errors, "standpipe: line 6: not UTF-8\n");
+    assert_eq!(errors, "standpipe: line 6: not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8\n");
     let logs = receiver.logs();
     let bodies: Vec<_> = logs.iter().map(|log| log.body().as_str().unwrap().to_owned()).collect();
     assert_eq!(bodies, ["plain text", "no route", "pino", "{broken", "odd", "last"]);
@@ -481,13 +488,21 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     let zero = finish(&mut standpipe(&["metric", "counter", "a", "0"]));
     assert_eq!(zero.status.code(), Some(1));
     assert!(stderr(&zero).contains("counter a: 0 adds nothing"), "{}", stderr(&zero));
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["span"], "<NAME>"),
         (&["span", "a", "b"], "'b' cannot be used with '<NAME>'"),
         (&["span", "start", "a"], "--file <FILE>"),
         (&["span", "--file", "f", "a"], "unexpected argument '--file'"),
         (&["span", "a", "--status", "bad"], "[possible values: ok, error]"),
         (&["span", "a", "--start", "soon"], "\"soon\" is not a time: write"),
+        (
+            &["span", "a", "--start", "0001-01-01T00:00:00Z"],
+            "OTLP has times from 1970-01-01 to 2554-07-21 only",
+        ),
+        (
+            &["log", "a", "--time", "9999-12-31T00:00:00Z"],
+            "OTLP has times from 1970-01-01 to 2554-07-21 only",
+        ),
         (&["span", "a", "--start", "2000000000", "--end", "now"], "the end is before the start"),
         (&["span", "a", "--message", "why"], "--message is for --status error"),
         (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "\"2026-02-31T00:00:00Z\" is not a time: write"),

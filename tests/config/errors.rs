@@ -157,7 +157,7 @@ fn files_that_cannot_be_read_are_told_apart() {
     for (path, what) in [
         (scratch.path().join("missing.toml"), "cannot read: no such file"),
         (scratch.path().to_owned(), "cannot read: is a directory"),
-        (latin, "not UTF-8 in line 2"),
+        (latin, "not UTF-8 in line 2; save the file as UTF-8"),
         (large, "cannot read: larger than 1 MiB"),
     ] {
         let error = Config::from_file(&path).expect_err(what);

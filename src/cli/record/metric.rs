@@ -14,6 +14,10 @@ use crate::cli::sender::{self, Attributes, Destination, NAME};
 /// A process that measures once knows no earlier value to add to.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
 
+/// Form of a line of standard input, for messages.
+const LINE_FORM: &str = "an object with type, name and value, and optionally unit, description and attributes, \
+                         as {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}";
+
 /// Sends a measurement.
 ///
 /// Adds VALUE to a counter, sets a gauge to it, or records it in a histogram. A VALUE without a point is sent as an integer.
@@ -94,7 +98,7 @@ pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
     deliver(&options.destination, &PRESETS, |telemetry| {
         let meter = telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
         let Some(line) = line else {
-            return each_line(|line| measure(&meter, from_line(line)?, options));
+            return each_line(|line| measure(&meter, from_line(line, LINE_FORM)?, options));
         };
         // It would change nothing, and deltas leave it out.
         if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {

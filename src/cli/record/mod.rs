@@ -67,7 +67,9 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
             Some(Ok((line, true))) => match std::str::from_utf8(&line).map(str::trim) {
                 Ok("") => Ok(()),
                 Ok(text) => take(text),
-                Err(_) => Err("not UTF-8".to_owned()),
+                Err(_) => {
+                    Err("not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8".to_owned())
+                }
             },
         };
         if let Err(error) = taken {
@@ -88,8 +90,13 @@ fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
     }
 }
 
-/// Reads one line of JSON, which is its own line 1.
-fn from_line<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+/// Reads one line of JSON. `form` describes the object that is expected.
+fn from_line<T: DeserializeOwned>(line: &str, form: &str) -> Result<T, String> {
+    // serde also reads a struct from a list of its values, which would hide a mistake.
+    if !line.starts_with('{') {
+        return Err(format!("not a JSON object; write {form}"));
+    }
+    // serde_json counts each line as its line 1.
     serde_json::from_str(line).map_err(|error| error.to_string().replace(" at line 1 column ", " at column "))
 }
 

@@ -16,6 +16,10 @@ use super::{STDIN, deliver, each_line, from_line, time};
 use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use crate::cli::{Failure, caller, text};
 
+/// Form of a line of standard input, for messages.
+const LINE_FORM: &str = "an object with name and optionally start, end, kind, status, message, attributes, events and traceparent, \
+                         as {\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}";
+
 /// Sends a span, or keeps one in a file until it ends.
 ///
 /// Sends one span, part of the trace in TRACEPARENT and TRACESTATE if they are set. Without --start and --end it takes no
@@ -165,7 +169,10 @@ pub(super) struct SpanLine {
 
 /// An event of a span as JSON.
 #[derive(Deserialize, Serialize, Clone)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an event as a JSON object with name and optionally time and attributes"
+)]
 pub(super) struct EventLine {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -234,7 +241,7 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
             deliver(&options.details.destination, &[], |telemetry| {
                 let tracer = tracer(telemetry);
                 if name == STDIN {
-                    return each_line(|line| emit(&tracer, from_line(line)?, &draft, None));
+                    return each_line(|line| emit(&tracer, from_line(line, LINE_FORM)?, &draft, None));
                 }
                 let line = SpanLine { name, ..SpanLine::default() };
                 emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;

@@ -289,7 +289,7 @@ impl fmt::Display for ReadError {
             Self::Directory => f.write_str("is a directory"),
             Self::NotRegular => f.write_str("is not a regular file"),
             Self::TooLarge => f.write_str("larger than 1 MiB"),
-            Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}"),
+            Self::NotUtf8 { line } => write!(f, "not UTF-8 in line {line}; save the file as UTF-8"),
             Self::TooMuch => write!(f, "all that is brought in is more than {} MiB", MAX_BROUGHT_IN >> 20),
             #[cfg(not(feature = "yaml"))]
             Self::NoYaml => f.write_str("this build cannot read YAML"),
