@@ -1,4 +1,5 @@
-//! Escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the text beside it.
+//! Text of messages: escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the text
+//! beside it, and writes numbers with their nouns.
 //!
 //! Public for the command alone, which also shows text that the library did not write.
 
@@ -23,6 +24,16 @@ pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> 
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Returns a number with its noun: `1 span`, `3 spans`, `2 batches`.
+pub fn count(number: u64, noun: &str) -> String {
+    let end = match number {
+        1 => "",
+        _ if noun.ends_with("ch") || noun.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{end}")
 }
 
 /// Formatting characters without a shape of their own: joiners, direction marks, separators of lines, tags.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use standpipe::Severity;
+pub(crate) use standpipe::escape::count;
 use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
@@ -265,14 +266,6 @@ pub(crate) fn with_descendants<'a>(
         }
     }
     found
-}
-
-/// `3 spans`, `1 span`.
-pub(crate) fn count(number: u64, one: &str) -> String {
-    match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
-    }
 }
 
 /// `850 bytes`, `3.1 MiB`.

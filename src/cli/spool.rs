@@ -77,8 +77,8 @@ fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style
         (0, true) => ": nothing is there".to_owned(),
         (0, false) => ": nothing is left to deliver".to_owned(),
         _ => {
-            let (records, processes) = (unsent(instances), if ended == 1 { "process" } else { "processes" });
-            format!(": {} of {ended} {processes} that ended", describe::count(records, "record"))
+            let (records, processes) = (unsent(instances), describe::count(ended as u64, "process"));
+            format!(": {} of {processes} that ended", describe::count(records, "record"))
         }
     };
     let mut lines = vec![style.line().put(Ink::PLAIN.bold(), &directory).put(Ink::PLAIN, &what).finish()];

@@ -15,6 +15,7 @@ use super::lane::{Jump, now_ms};
 use super::recorder::{Leftover, Map, Place, Unreadable};
 use super::segment::{Found, Owner};
 use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
+use crate::escape::count;
 use crate::problem::Note;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
@@ -236,7 +237,7 @@ impl Estate {
             let places = describe_new(damaged - noted.0, damaged, "damaged place");
             let (lost, bytes) = (mem::take(lost), mem::take(lost_bytes));
             add(&mut records, lost);
-            let mut what = format!("{} lost", describe(lost.iter().sum(), "record"));
+            let mut what = format!("{} lost", count(lost.iter().sum(), "record"));
             if bytes > 0 {
                 what.push_str(&format!(", and an unknown number of records in {bytes} bytes"));
             }
@@ -290,15 +291,11 @@ fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
     sums.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
 }
 
-fn describe(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Returns a text that differs each time: equal notes are reported once.
 fn describe_new(new: u64, all: u64, what: &str) -> String {
     match new == all {
-        true => describe(new, what),
-        false => format!("{} ({all} so far)", describe(new, &format!("more {what}"))),
+        true => count(new, what),
+        false => format!("{} ({all} so far)", count(new, &format!("more {what}"))),
     }
 }
 

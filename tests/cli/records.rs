@@ -310,7 +310,10 @@ fn lines_of_loggers_are_log_records_as_they_are() {
     let output = send_lines(&receiver, &["log", "-"], [lines.as_bytes(), b"\xff\n", b"last"].concat());
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert_eq!(errors, "standpipe: line 6: not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8\n");
+    assert_eq!(
+        errors,
+        "standpipe: line 6: not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8\n"
+    );
     let logs = receiver.logs();
     let bodies: Vec<_> = logs.iter().map(|log| log.body().as_str().unwrap().to_owned()).collect();
     assert_eq!(bodies, ["plain text", "no route", "pino", "{broken", "odd", "last"]);

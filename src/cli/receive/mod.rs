@@ -327,7 +327,7 @@ fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     let spans = describe::count(receiver.span_count(), "span");
     let logs = describe::count(receiver.log_count(), "log record");
     let points = describe::count(receiver.point_count(), "data point");
-    let batches = printer::count(batches, "batch", "batches");
+    let batches = describe::count(batches, "batch");
     let refused = match refused {
         0 => String::new(),
         _ => format!("; refused {}", describe::count(refused, "request")),

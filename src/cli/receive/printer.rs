@@ -152,11 +152,7 @@ fn gap(missed: Missed, style: &Style) -> String {
 
 /// `2 batches with 30 records`.
 pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
-    format!("{} with {}", count(batches, "batch", "batches"), describe::count(records, "record"))
-}
-
-pub(super) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+    format!("{} with {}", describe::count(batches, "batch"), describe::count(records, "record"))
 }
 
 #[cfg(test)]
