@@ -1,4 +1,4 @@
-//! Moments as people and programs write them. Pure: the present is an argument.
+//! Parses times as people and programs write them. Pure: the current time is an argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use standpipe::calendar::days_since_1970;
 
 use crate::cli::text;
 
-/// The moment of an option or of a field: RFC 3339, a number since 1970, `-5s` before now, or `now`.
+/// Parses a time: RFC 3339, a number since 1970, `-5s` (relative to now), or `now`.
 pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
     if word == "now" {
         return Ok(now);
@@ -20,7 +20,7 @@ pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
         ago().or_else(|| number(word).map(nanos)).or_else(|| rfc3339(word)).ok_or_else(|| {
             format!("{word:?} is not a time: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now")
         })?;
-    // OTLP has unsigned nanoseconds since 1970, in 64 bits.
+    // OTLP times are unsigned 64-bit nanoseconds since 1970.
     match u64::try_from(since_1970) {
         Ok(since_1970) => Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(since_1970)),
         Err(_) => Err(format!("{word:?} cannot be sent: OTLP has times from 1970-01-01 to 2554-07-21 only")),
@@ -31,12 +31,12 @@ fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// The value of an option.
+/// Parses the value of an option.
 pub(super) fn parse_now(word: &str) -> Result<SystemTime, String> {
     parse(word, SystemTime::now())
 }
 
-/// The same of JSON, where it is text or a number.
+/// Parses a JSON string or number.
 pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String> {
     match json {
         Json::String(text) => parse(text, now),
@@ -44,7 +44,7 @@ pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String
     }
 }
 
-/// Seconds with decimals; a longer number is in milliseconds, microseconds or nanoseconds.
+/// Parses a number since 1970: seconds with decimals, or a longer integer in milliseconds, microseconds or nanoseconds.
 fn number(word: &str) -> Option<Duration> {
     let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -60,13 +60,13 @@ fn number(word: &str) -> Option<Duration> {
     })
 }
 
-/// The digits behind a point as a part of a second; what is less than a nanosecond is left out.
+/// Parses the digits after a decimal point as a fraction of a second, truncated to nanoseconds.
 fn fraction(digits: &str) -> Option<Duration> {
     let nanos = format!("{:0<9}", digits.get(..9).unwrap_or(digits));
     nanos.parse().ok().map(Duration::from_nanos)
 }
 
-/// Reads `2026-11-17T14:00:00.5+01:00`. Returns the nanoseconds since 1970, which are negative before.
+/// Parses `2026-11-17T14:00:00.5+01:00`. Returns nanoseconds since 1970, negative for earlier times.
 fn rfc3339(word: &str) -> Option<i128> {
     let (date, time) = word.split_at_checked(10)?;
     let time = time.strip_prefix(['T', 't', ' '])?;
