@@ -11,8 +11,8 @@ use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 use crate::support::tls::TestCa;
 
-/// Every flavour, with the file that it is written to.
-const FLAVOURS: [(&str, &str); 4] = [
+/// Every flavor, with the file that it is written to.
+const FLAVORS: [(&str, &str); 4] = [
     ("stalwart", "telemetry.toml"),
     ("tracetest", "tracetest.yaml"),
     ("qualitytrace", "qualitytrace.yaml"),
@@ -20,25 +20,25 @@ const FLAVOURS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn every_flavour_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
+fn every_flavor_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
     let place = Place::new();
-    for (flavour, file) in FLAVOURS {
-        let output = place.run(&["init", flavour]);
+    for (flavor, file) in FLAVORS {
+        let output = place.run(&["init", flavor]);
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(text.contains(file) && text.contains("standpipe check "), "{text}");
         assert!(text.contains("Telemetry::start(config)?;"), "{text}");
-        assert_eq!(place.read(file), stdout(&place.run(&["init", flavour, "--stdout"])));
+        assert_eq!(place.read(file), stdout(&place.run(&["init", flavor, "--stdout"])));
     }
     assert_eq!(place.read("telemetry.toml"), stdout(&place.run(&["init", "-"])));
 }
 
 #[test]
-fn the_file_selects_the_flavour() {
+fn the_file_selects_the_flavor() {
     let place = Place::new();
-    for (file, flavour) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
+    for (file, flavor) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
         assert_eq!(place.run(&["init", file]).status.code(), Some(0));
-        assert_eq!(place.read(file), stdout(&place.run(&["init", flavour, "-"])));
+        assert_eq!(place.read(file), stdout(&place.run(&["init", flavor, "-"])));
     }
 }
 
@@ -176,8 +176,8 @@ fn a_shell_reads_the_env_starter() {
 #[test]
 fn the_yaml_starters_describe_both_routes() {
     let place = Place::new();
-    for flavour in ["tracetest", "qualitytrace"] {
-        let starter = stdout(&place.run(&["init", flavour, "--stdout"]));
+    for flavor in ["tracetest", "qualitytrace"] {
+        let starter = stdout(&place.run(&["init", flavor, "--stdout"]));
         let (all, defaults) = uncommented(&starter, DEFAULT, ": ");
         assert!(defaults > 0, "{starter}");
         let [plain, set] = [("plain.yaml", &starter), ("all.yaml", &all)].map(|(file, text)| {
@@ -193,8 +193,7 @@ fn the_yaml_starters_describe_both_routes() {
             .iter()
             .map(|summary| (summary.id.as_str(), summary.route, summary.service_name.as_str()))
             .collect();
-        let expected =
-            [("collector", Some("internal"), flavour), ("collector", Some("application"), flavour)];
+        let expected = [("collector", Some("internal"), flavor), ("collector", Some("application"), flavor)];
         assert_eq!(reported, expected);
         assert_eq!(summaries, set.summaries());
     }

@@ -1,9 +1,11 @@
-//! The answers of the page: files of this program, JSON, and a stream that reports changes. The receiver's HTTP/1 server reads
-//! the requests and limits the connections.
+//! Answers the requests of browsers: files of this program, JSON, and an event stream that reports changes.
 //!
-//! Only the page's own scripts and a person at this machine are answered. A web page elsewhere can make a browser send
-//! requests here, and by a name of its own that stands for 127.0.0.1 (DNS rebinding) even read the answers. The header `Host`
-//! gives the rebinding away, `Origin` and `Sec-Fetch-Site` the rest.
+//! The receiver's HTTP/1 server reads the requests and limits the connections.
+//!
+//! # Access
+//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser send
+//! requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers. The header `Host`
+//! reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests. [`Request::check`] refuses both.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,20 +20,21 @@ use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::{Page, api};
 
-/// A browser opens six at most, of each of its windows. A further one takes the place of the one that was idle for longest.
+/// Maximum number of connections. A browser opens up to six. A further connection replaces the one that was idle for longest.
 const MAX_CONNECTIONS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// A browser has six connections for all its tabs: with more streams than this the next tab would hang. Others poll.
+/// Maximum number of event streams. A browser has six connections for all tabs, so with more streams the next tab would hang.
+/// Further tabs poll.
 const MAX_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// News at most so often.
+/// Minimum interval between two events of a stream.
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a stream is looked at whether its browser is still there.
+/// Interval at which a stream checks whether the browser has closed the connection.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Headers that the decision to answer depends on, each at most once.
+/// Headers that decide about access. A request may have each of them at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
-/// Headers of every answer.
+/// Headers of every answer. They forbid scripts, frames and requests of other sites.
 const HEADERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -69,7 +72,7 @@ pub(super) struct Response {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Cow<'static, [u8]>,
-    /// What a browser may keep, and asks about with this.
+    /// Entity tag of an answer that the browser may cache and revalidate.
     pub(super) etag: Option<String>,
 }
 
@@ -85,7 +88,7 @@ impl Response {
         Self { status: 200, content_type: TEXT, body: body.into_bytes().into(), etag: None }
     }
 
-    /// An error in words, for a person.
+    /// Returns an error with a message for a user.
     pub(super) fn failed(status: u16, why: impl Into<String>) -> Self {
         Self { status, ..Self::text(why.into()) }
     }
@@ -95,7 +98,7 @@ impl Response {
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
         let known = request.headers("if-none-match").flat_map(|list| list.split(',')).map(str::trim);
-        // A proxy or a browser may mark a tag as weak; for the same bytes that makes no difference.
+        // RFC 9110, section 13.1.2: the comparison is weak, so `W/` is ignored.
         let is_known =
             known.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == etag || tag == "*");
         let (status, content) = if is_known { (304, "") } else { (200, content) };
@@ -116,7 +119,7 @@ impl Response {
     }
 }
 
-/// Serves for as long as the process lives.
+/// Starts to serve the page, until the process ends.
 pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
@@ -140,12 +143,12 @@ fn answer(
     let response = if checked.is_ok() && request.path == "/api/events" && request.method != "POST" {
         let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
         if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok() {
-            // An error means that the browser has left.
+            // An error means that the browser has closed the connection.
             let _ = stream(socket, page, is_head);
             page.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Err(Response::failed(503, "too many tabs have a stream; poll instead"))
+        Err(Response::failed(503, "too many tabs have an event stream; poll instead"))
     } else {
         checked.and_then(|()| respond(&request, page))
     };
@@ -173,7 +176,7 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
     }
 }
 
-/// Reports the version of the store when it changes. What is new the page asks for itself.
+/// Sends the version of the store whenever it changes. The page then requests the new data. For HEAD, sends only the header.
 fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
@@ -199,7 +202,7 @@ fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> 
     }
 }
 
-/// Whether the browser has closed the connection. What it sends on it is passed over.
+/// Returns whether the browser has closed the connection. Bytes that it sends are ignored.
 fn is_gone(mut socket: &TcpStream) -> bool {
     match socket.read(&mut [0; 1024]) {
         Ok(count) => count == 0,
@@ -207,15 +210,15 @@ fn is_gone(mut socket: &TcpStream) -> bool {
     }
 }
 
-/// The head of a request. No request of the page has a body.
+/// The head of a request. Requests for the page have no body.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
-    /// Host and port of an absolute target. They count instead of the header `Host` (RFC 9112, section 3.2.2).
+    /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).
     authority: Option<String>,
     path: String,
     query: Vec<(String, String)>,
-    /// Names in lower case.
+    /// Header fields, with names in lower case.
     headers: &'a [(String, String)],
 }
 
@@ -248,21 +251,24 @@ impl<'a> Request<'a> {
         self.headers(name).next()
     }
 
-    /// A parameter of the query; empty if it is not given.
+    /// Returns a parameter of the query, or an empty text if it is absent.
     pub(super) fn parameter(&self, name: &str) -> &str {
         self.query.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
 
-    /// Checks that it comes from the page itself, or was typed by a person.
+    /// Checks that the request comes from the page itself, or from a user who opened the address or followed a link.
     fn check(&self, listening: SocketAddr) -> Result<(), Response> {
         if DECISIVE.iter().any(|name| self.headers(name).count() > 1) {
-            return Err(Response::failed(400, "a header that may come once came twice"));
+            return Err(Response::failed(400, "a header that is allowed once is there twice"));
         }
         let host = self.authority.as_deref().or(self.header("host"));
         let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
-            return Err(Response::failed(403, "this page is served for this machine's address only"));
+            return Err(Response::failed(
+                403,
+                "this page answers requests for the address of this machine only",
+            ));
         };
-        // a link of another site leads here, but no script of it may ask
+        // A link on another site may open the page, but scripts of that site may not send requests.
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
             && self.header("sec-fetch-dest") == Some("document")
             && !self.path.starts_with("/api/");
@@ -270,9 +276,9 @@ impl<'a> Request<'a> {
         let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
         let is_other_site = (!is_own || origin == Some(false)) && !is_link;
         match self.method {
-            // A page that posts sends its origin.
+            // Browsers always send the origin with POST, so a POST without it is refused.
             method if is_other_site || method == "POST" && origin != Some(true) => {
-                Err(Response::failed(403, "this page answers no other site"))
+                Err(Response::failed(403, "this page does not answer requests of other sites"))
             }
             "GET" | "HEAD" | "POST" => Ok(()),
             _ => Err(Response::failed(405, "only GET is answered")),
@@ -280,7 +286,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A name can be anyone's, but for `localhost`; an address cannot be rebound.
+/// Returns whether a host is this machine: an address, which cannot be rebound, or `localhost`. Any other name could be rebound.
 fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
@@ -296,7 +302,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     }
 }
 
-/// `%2F` and `+` as what they stand for.
+/// Decodes percent-encoding (`%2F`) and `+`.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
