@@ -100,21 +100,5 @@ impl Note {
     }
 }
 
-#[cfg(test)]
-impl PartialEq<String> for Note {
-    fn eq(&self, message: &String) -> bool {
-        self.message == *message
-    }
-}
-
-#[cfg(test)]
-impl std::ops::Deref for Note {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.message
-    }
-}
-
 /// The hook of [`Config::on_problem`](crate::Config::on_problem), shared by all workers.
 pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;

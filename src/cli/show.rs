@@ -213,7 +213,7 @@ fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
                     _ if is_spread => Err(SPREAD.to_owned()),
                     // The error may quote the line, so it is escaped.
                     _ => Records::from_json(content)
-                        .map_err(|error| text::printable(&error.to_string(), Charset::Ascii).into_owned()),
+                        .map_err(|error| format!("not OTLP JSON: {}", text::printable(&error.to_string(), Charset::Ascii))),
                 };
                 is_first = false;
                 (line.map_err(|reason| format!(":{number}: {reason}")), is_spread)
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
-        assert_eq!(outcomes(text, 1000), ["0 records", ":4: expected value at column 1", "0 records"]);
+        assert_eq!(outcomes(text, 1000), ["0 records", ":4: not OTLP JSON: expected value at column 1", "0 records"]);
         for spread in ["{\n  \"resourceSpans\": []\n}", "\n[\n{}\n]"] {
             let line = 1 + usize::from(spread.starts_with('\n'));
             assert_eq!(outcomes(spread, 1000), [format!(":{line}: {SPREAD}")]);

@@ -18,6 +18,20 @@ use crate::record::{
 mod left_to_entries;
 mod recovery;
 
+impl PartialEq<String> for Note {
+    fn eq(&self, message: &String) -> bool {
+        self.message == *message
+    }
+}
+
+impl std::ops::Deref for Note {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.message
+    }
+}
+
 const SLOTS: usize = 4;
 /// An empty `Resource`, as field 1 of `ResourceSpans`.
 const RESOURCE: &[u8] = &[0x0a, 0x00];

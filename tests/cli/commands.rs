@@ -290,7 +290,7 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
         (&["check", "a", "b"], "unexpected argument 'b'"),
         (
             &["init", "stalwert"],
-            "there are stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
+            "write one of stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
         ),
         (&["init", "env", "a", "b"], "unexpected argument 'b'"),
         (&["exec", "--naem", "a", "b"], "a similar argument exists: '--name'"),
@@ -309,7 +309,7 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
             &["drain", "a", "--header", "secret"],
             "invalid value '***' for '--header <NAME=VALUE>': write NAME=VALUE",
         ),
-        (&["drain", "a", "--timeout", "5d"], "write a time, as 100ms, 1.5s or 5m"),
+        (&["drain", "a", "--timeout", "5d"], "write a time such as 100ms, 1.5s or 5m"),
         (&["show", "a", "--flat", "--json"], "cannot be used with '--json'"),
         (&["receive", "--service="], "a value is required for '--service <NAME>'"),
         (&["receive", "--trace", "xyz"], "write up to 32 hexadecimal digits, as 36c3ef3e"),

@@ -49,7 +49,7 @@ fn nothing_is_ever_overwritten() {
     let output = place.run(&["init"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!((place.read("telemetry.toml").as_str(), stdout(&output).as_str()), ("mine", ""));
-    assert!(stderr(&output).contains("\"telemetry.toml\" exists already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\"telemetry.toml\" already exists"), "{}", stderr(&output));
 
     let output = place.run(&["init", "nowhere/telemetry.toml"]);
     assert_eq!(output.status.code(), Some(1));

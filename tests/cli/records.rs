@@ -206,7 +206,11 @@ fn a_span_goes_on_in_a_file_without_a_process() {
     assert_eq!(receiver.span_count(), 1, "it is not sent before its end");
     let again = finish(&mut sending(&receiver, &["span", "start", "--file", file, "other"]));
     assert_eq!(again.status.code(), Some(1));
-    assert!(stderr(&again).contains("is another span in it?"), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains("may hold another span: end that span, or remove the file"),
+        "{}",
+        stderr(&again)
+    );
     send(&receiver, &["span", "end", "--file", file, "--status", "ok", "--attr", "nodes:=2"]);
     assert!(!Path::new(file).exists());
 
@@ -245,7 +249,7 @@ fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     assert!(receiver.spans().last().unwrap().parent_id().is_none());
     let gone = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
     assert_eq!(gone.status.code(), Some(1));
-    let advice = format!("; standpipe span start --file {file} NAME writes it\n");
+    let advice = format!("; to create it: standpipe span start --file {file} NAME\n");
     assert!(stderr(&gone).ends_with(&advice), "{}", stderr(&gone));
 }
 
@@ -386,7 +390,8 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     }
     let late = finish(&mut sending(&receiver, &["span", "event", "--file", file, "late"]));
     assert_eq!(late.status.code(), Some(1), "{}", stderr(&late));
-    let advice = format!("its end is not sent yet; if that was interrupted: mv {file}.ending-");
+    let advice =
+        format!("another process is ending the span; if that process was interrupted: mv {file}.ending-");
     assert!(stderr(&late).contains(&advice), "{}", stderr(&late));
     receiver.always(Answer::status(400));
     receiver.resume();
@@ -456,7 +461,7 @@ fn measurements_of_lines_are_added_up() {
     let output = send_lines(&receiver, &["metric", "-"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert!(errors.contains("line 3: counter jobs: it never falls"), "{errors}");
+    assert!(errors.contains("line 3: counter jobs: the value is negative"), "{errors}");
     assert!(errors.contains("line 4: unknown variant `speed`, expected one of `counter`"), "{errors}");
     assert_eq!(receiver.metric("jobs").unwrap().value(()).as_i64(), Some(3));
 }
@@ -477,8 +482,11 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     let receiver = Receiver::start().unwrap();
     let twice = format!("{}/v1/logs", receiver.endpoint());
     for (endpoint, advice) in [
-        ("http://nosuch.invalid:4318", "; is the name right? in a container, is it on the same network?\n"),
-        (&twice, "; the path is there twice: write the endpoint without it, since it is appended\n"),
+        (
+            "http://nosuch.invalid:4318",
+            "; check the host name; in a container, check that both are on the same network\n",
+        ),
+        (&twice, "; the endpoint contains the path twice: write it without /v1/..., which is appended\n"),
         (&receiver.endpoint().replace("http:", "https:"), "; write http:// instead of https://\n"),
     ] {
         let arguments = ["log", "a", "--endpoint", endpoint, "--timeout", "60s"];
@@ -507,14 +515,20 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
             "OTLP has times from 1970-01-01 to 2554-07-21 only",
         ),
         (&["span", "a", "--start", "2000000000", "--end", "now"], "the end is before the start"),
-        (&["span", "a", "--message", "why"], "--message is for --status error"),
+        (&["span", "a", "--message", "why"], "--message needs --status error"),
         (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "\"2026-02-31T00:00:00Z\" is not a time: write"),
-        (&["metric", "counter", "a", "18446744073709551615"], "counter a: the most is 9223372036854775807"),
+        (
+            &["metric", "counter", "a", "18446744073709551615"],
+            "counter a: the value is larger than 9223372036854775807",
+        ),
         (&["log"], "<BODY>..."),
         (&["log", "--level", "loud", "a"], "write trace, debug"),
         (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
         (&["metric", "counter", "a", "many"], "invalid value 'many' for '[VALUE]': not a number"),
-        (&["metric", "counter", "a", "-1"], "counter a: it never falls"),
+        (
+            &["metric", "counter", "a", "-1"],
+            "counter a: the value is negative, but a counter never decreases",
+        ),
     ];
     for (arguments, expected) in cases {
         let output = finish(&mut standpipe(arguments));

@@ -25,8 +25,8 @@ const MAX_OF_GARBAGE: usize = 3;
 
 /// Advice for an environment without exporters.
 const ADVICE: [&str; 2] = [
-    "looked for OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER that are not none",
-    "standpipe init env writes a file to begin with",
+    "no exporter: OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER are all none",
+    "to write a file with all variables: standpipe init env",
 ];
 
 /// Draws the sections, then the problems. An empty line follows each of them.

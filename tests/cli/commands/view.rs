@@ -188,7 +188,7 @@ fn a_full_disk_is_reported_and_the_display_goes_on() {
     assert!(listening.interrupt("TERM"));
     let said = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
     let expected =
-        "standpipe: --save /dev/full: No space left on device (os error 28); nothing is saved from here on\n";
+        "standpipe: --save /dev/full: No space left on device (os error 28); no more records are saved\n";
     assert_eq!(said, expected);
     assert_eq!(listening.process.wait().expect("it ends").code(), Some(1));
 }
@@ -267,7 +267,7 @@ fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}");
     assert!(lines[0].starts_with(&format!("standpipe: {name}:3: it has no resourceSpans")), "{said}");
-    assert!(lines[1].starts_with(&format!("standpipe: {name}:4: expected ident")), "{said}");
+    assert!(lines[1].starts_with(&format!("standpipe: {name}:4: not OTLP JSON: expected ident")), "{said}");
     assert!(lines[2].starts_with(&format!("standpipe: {name}:5: EOF")), "{said}");
 
     let output = run(&["show", "missing.jsonl"]);
