@@ -1,5 +1,5 @@
-//! Text of messages: escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the text
-//! beside it, and writes numbers with their nouns.
+//! Text of messages: escapes text from elsewhere, so that it cannot move a cursor, end a line, or hide or reorder the
+//! text beside it, and writes numbers with their nouns.
 //!
 //! Public for the command alone, which also shows text that the library did not write.
 

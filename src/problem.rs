@@ -53,7 +53,8 @@ pub enum ProblemKind {
     NotTaken,
     /// The collector took a batch but rejected some of its records, or had something to say about it.
     PartialSuccess,
-    /// A batch could not be delivered in its time, or was on disk for longer than `spool-age`; its records are lost and counted.
+    /// A batch could not be delivered in its time, or was on disk for longer than `spool-age`; its records are lost and
+    /// counted.
     GaveUp,
     /// Callers wait for room in the queue, for half a second by now; the message says how full it is and what to set.
     CallersWaiting,
@@ -69,15 +70,15 @@ pub enum ProblemKind {
     Instrument,
     /// A metric has more sets of attributes than it may have; the rest is put together.
     CardinalityLimit,
-    /// Something in the configuration is probably not what was meant, such as an unknown key or variable: each warning of
-    /// [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
+    /// Something in the configuration is probably not what was meant, such as an unknown key or variable: each warning
+    /// of [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     Configuration,
     /// No `service.name` is set, so records are sent under a name that is made of the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
-    /// The [spool](crate::Exporter::spool) could not do its part: it has no room, cannot be read, or found something that is
-    /// not its own. What it cannot take stays in memory, as if there were none.
+    /// The [spool](crate::Exporter::spool) could not do its part: it has no room, cannot be read, or found something
+    /// that is not its own. What it cannot take stays in memory, as if there were none.
     Spool,
 }
 

@@ -89,7 +89,8 @@ impl Caller {
 
 /// Writes a context as lines that a shell and [`Caller::of_lines`] can read.
 ///
-/// The tracestate is quoted, because it may contain characters that a shell interprets. It is left out if it contains a quote.
+/// The tracestate is quoted, because it may contain characters that a shell interprets. It is left out if it contains a
+/// quote.
 pub(crate) fn shell_lines(context: &SpanContext) -> String {
     let (traceparent, state) = (context.traceparent(), context.tracestate());
     match state.is_empty() || state.contains('\'') {

@@ -22,14 +22,14 @@ const BUDGET: Duration = Duration::from_secs(5);
 
 /// Sends the telemetry of a small pretend shop to a receiver in this process and draws it.
 ///
-/// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through this
-/// library, and draws the received telemetry: the traces, with the logs in their spans, and a table of the metrics. The
-/// sparklines in the table show the buckets of a histogram, the increase of a counter per push, or the values of any other
-/// metric. Below is the ledger: the records that the library accepted, delivered and lost, and those that the receiver
-/// counted. With --page, the command runs until Ctrl-C.
+/// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through
+/// this library, and draws the received telemetry: the traces, with the logs in their spans, and a table of the
+/// metrics. The sparklines in the table show the buckets of a histogram, the increase of a counter per push, or the
+/// values of any other metric. Below is the ledger: the records that the library accepted, delivered and lost, and
+/// those that the receiver counted. With --page, the command runs until Ctrl-C.
 ///
-/// If TRACEPARENT is set, the shop's traces continue that trace, with TRACESTATE. The width of the drawing is COLUMNS, or else
-/// that of the terminal, or else 100 cells.
+/// If TRACEPARENT is set, the shop's traces continue that trace, with TRACESTATE. The width of the drawing is COLUMNS,
+/// or else that of the terminal, or else 100 cells.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +49,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
     let transport = if options.grpc { Transport::Grpc } else { Transport::Http };
     let page = options.page.start()?;
+    // The page is passed on, so that it shows the same records.
     let receiver = start_receiver(page.clone());
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is answered with 503, to demonstrate the retry.

@@ -18,8 +18,8 @@ const MAX_VALUE_DEPTH: usize = 3;
 const MAX_ATTRIBUTES: usize = 4;
 /// Maximum characters of each of these values.
 const MAX_TELLING_CHARS: usize = 64;
-/// Prefixes of attributes that are not shown by default: they are the same for all records of a process, or describe the source
-/// code.
+/// Prefixes of attributes that are not shown by default: they are the same for all records of a process, or describe
+/// the source code.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
@@ -81,7 +81,8 @@ impl SpanView<'_> {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// Returns the message of a span with an error, which may be empty. `None` for spans drawn before, whose message was shown.
+    /// Returns the message of a span with an error, which may be empty. `None` for spans drawn before, whose message
+    /// was shown.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
         (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())

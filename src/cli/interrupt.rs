@@ -29,7 +29,8 @@ mod platform {
     #[cfg(any(target_os = "freebsd", target_vendor = "apple"))]
     use libc::__error as errno_location;
 
-    /// Self-pipe: the signal handler writes one byte here, and a thread reads it. POSIX allows little else in a handler.
+    /// Self-pipe: the signal handler writes one byte here, and a thread reads it. POSIX allows little else in a
+    /// handler.
     static WAKE: AtomicI32 = AtomicI32::new(-1);
 
     /// Calls `on_first` on another thread at the first SIGINT or SIGTERM. The second one ends the process at once.
@@ -43,8 +44,8 @@ mod platform {
             }
         })?;
         for number in [libc::SIGINT, libc::SIGTERM] {
-            // A signal that was ignored stays ignored: shells start background jobs with SIGINT ignored, so that Ctrl-C does
-            // not end them.
+            // A signal that was ignored stays ignored: shells start background jobs with SIGINT ignored, so that Ctrl-C
+            // does not end them.
             // SAFETY: the handler lives as long as the process, and calls only async-signal-safe functions.
             unsafe {
                 if libc::signal(number, handle as extern "C" fn(c_int) as usize) == libc::SIG_IGN {
@@ -94,8 +95,8 @@ mod platform {
     /// Calls `on_first` at the first Ctrl-C or Ctrl-Break. The second one ends the process at once.
     pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         *ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_first));
-        // SAFETY: the handler lives as long as the process. Windows calls it on a new thread, so there are no restrictions on
-        // what it may do.
+        // SAFETY: the handler lives as long as the process. Windows calls it on a new thread, so there are no
+        // restrictions on what it may do.
         match unsafe { SetConsoleCtrlHandler(handle, 1) } {
             0 => Err(io::Error::last_os_error()),
             _ => Ok(()),

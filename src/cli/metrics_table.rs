@@ -17,7 +17,8 @@ const MAX_SERVICE_WIDTH: usize = 14;
 const UNIT_GAP: usize = 1;
 /// Maximum width of a sparkline: a bar for each of the 16 buckets that most histograms have.
 const BARS: usize = 16;
-/// Index of the sparkline's column in a row of one line. In a row of two lines, the column of the kind before it is missing.
+/// Index of the sparkline's column in a row of one line. In a row of two lines, the column of the kind before it is
+/// missing.
 const BARS_AT: usize = 3;
 /// Minimum width of a sparkline. It is shortened to this width before any text is cut.
 const MIN_BARS: usize = 8;
@@ -51,6 +52,7 @@ pub(crate) fn draw_series(
     if all.is_empty() {
         return Vec::new();
     }
+    // By their first point, so that services get their colors in the order of appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
@@ -220,7 +222,8 @@ fn change(series: &Series) -> String {
     }
 }
 
-/// Returns the values of a sparkline: the buckets of a histogram, the increments of a counter, or the values of other kinds.
+/// Returns the values of a sparkline: the buckets of a histogram, the increments of a counter, or the values of other
+/// kinds.
 fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
     if !newest.is_number() {
         return newest.buckets();
@@ -250,7 +253,8 @@ fn rounded(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, they share bars.
+/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, they share
+/// bars.
 ///
 /// Negative values and NaN count as zero.
 pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {

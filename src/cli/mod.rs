@@ -12,8 +12,8 @@
 //! | `standpipe spool`, `drain` | `spool.rs` |
 //! | `standpipe completions`, `man` | `manual.rs` |
 //!
-//! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the help, the
-//! completions and the manual page: a doc comment on an option is its help text.
+//! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
+//! help, the completions and the manual page: a doc comment on an option is its help text.
 //!
 //! Each command reads its input, turns it into lines with pure code, and prints the lines:
 //!
@@ -67,8 +67,8 @@ use terminal::TerminalInfo;
 /// Exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// File name of a link to this program that acts as `standpipe exec --`. Some tools, such as cargo with `RUSTC_WRAPPER`, accept
-/// the name of a program but no arguments.
+/// File name of a link to this program that acts as `standpipe exec --`. Some tools, such as cargo with
+/// `RUSTC_WRAPPER`, accept the name of a program but no arguments.
 const EXEC_LINK: &str = "standpipe-exec";
 
 /// Options whose values may be secrets. Error messages do not repeat these values.
@@ -118,6 +118,7 @@ enum Command {
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<OsString> = words.into_iter().collect();
+    // `argv[0]` of a link has the name of the link.
     let is_link =
         |program: &OsString| PathBuf::from(program).file_stem().is_some_and(|name| name == EXEC_LINK);
     if words.first().is_some_and(is_link) {
@@ -176,6 +177,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
                 ContextValue::String("***".to_owned())
             }
             ContextValue::String(word) => ContextValue::String(text::name(word)),
+            // A tip may quote an argument, so tips with line ends are left out.
             ContextValue::StyledStrs(tips) => {
                 let is_line = |tip: &StyledStr| !tip.to_string().contains('\n');
                 ContextValue::StyledStrs(tips.into_iter().filter(is_line).collect())

@@ -1,4 +1,5 @@
-//! Telemetry of `exec`, `span`, `log` and `metric`: their common options, the destination, and the result of the delivery.
+//! Telemetry of `exec`, `span`, `log` and `metric`: their common options, the destination, and the result of the
+//! delivery.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -34,8 +35,8 @@ const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No
 /// Options for the destination and the service name.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Destination {
-    /// The service.name; overrides OTEL_CLI_SERVICE_NAME, which overrides OTEL_SERVICE_NAME. Commands nested in exec inherit
-    /// it.
+    /// The service.name; overrides OTEL_CLI_SERVICE_NAME, which overrides OTEL_SERVICE_NAME. Commands nested in exec
+    /// inherit it.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     /// The endpoint to send to; overrides OTEL_EXPORTER_OTLP_ENDPOINT.
@@ -67,6 +68,7 @@ impl Destination {
         let mut variables: Vec<(String, OsString)> =
             env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
         let mut replace = |end: &str, value: &str| {
+            // Variables of single signals are removed, too: they would take precedence over the option.
             let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
             variables.retain(|(name, _)| !names.contains(name));
             variables.push((names[0].clone(), value.into()));
@@ -94,8 +96,8 @@ impl Destination {
 /// Option for the parent span.
 #[derive(Debug, Args)]
 pub(crate) struct Parent {
-    /// The parent span: a traceparent, or a file with a line TRACEPARENT=...; overrides the variable TRACEPARENT. A file that
-    /// does not exist is ignored.
+    /// The parent span: a traceparent, or a file with a line TRACEPARENT=...; overrides the variable TRACEPARENT. A
+    /// file that does not exist is ignored.
     #[arg(long, value_name = "CONTEXT", value_hint = clap::ValueHint::FilePath)]
     parent: Option<String>,
 }
@@ -148,8 +150,8 @@ pub(crate) struct Sender {
 impl Sender {
     /// Starts the telemetry that the variables describe.
     ///
-    /// If a queue is full, callers wait for up to `patience`; with `None`, records are dropped. An invalid configuration is
-    /// not an error here: [`finish`](Self::finish) reports it.
+    /// If a queue is full, callers wait for up to `patience`; with `None`, records are dropped. An invalid
+    /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
     /// Returns an error if no telemetry can be started.
@@ -186,6 +188,7 @@ impl Sender {
         let config = config.default_service_name(NAME).on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {
             broken = Some(error.to_string());
+            // Without exporters, so that `exec` can run its command even if the telemetry cannot be sent.
             Telemetry::start(Config::new())
         });
         let telemetry = telemetry.map_err(|error| Failure::Message(error.to_string()))?;
@@ -250,6 +253,7 @@ pub(crate) fn endpoint(word: &str) -> Result<String, String> {
         Ok(config) => config.diagnostics(),
         Err(error) => error.diagnostics(),
     };
+    // The message begins with the name of the variable, but the user has written an option.
     match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
         Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
         None => Ok(word.to_owned()),
@@ -264,6 +268,7 @@ pub(crate) fn with_headers(exporter: Exporter, headers: &[(String, String)]) -> 
 /// Returns the message of a problem, with advice.
 pub(crate) fn in_words(problem: &Problem) -> String {
     let message = &problem.message;
+    // The library's messages contain the URL of the request.
     let has_path_twice = message.split(' ').any(|word| word.matches("/v1/").count() > 1);
     let is_from_proxy = message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407");
     let advice = match problem.kind {
@@ -344,8 +349,8 @@ pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
     }
 }
 
-/// A JSON value as the value of an attribute. A list of one type stays a list. A mixed list and an object become JSON text. Null
-/// sets no attribute.
+/// A JSON value as the value of an attribute. A list of one type stays a list. A mixed list and an object become JSON
+/// text. Null sets no attribute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsValue<'a>(pub(crate) &'a Json);
 

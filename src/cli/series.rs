@@ -1,8 +1,8 @@
 //! Metric series: the data points of one metric with one set of attributes, ordered by time.
 //!
-//! `demo`, `receive` and its page keep received points in a [`SeriesStore`]. It bounds the points of each series and the bytes
-//! of all series. A series is identified by a hash of its resource, scope, name, kind and attributes. The order of attributes
-//! does not matter.
+//! `demo`, `receive` and its page keep received points in a [`SeriesStore`]. It bounds the points of each series and
+//! the bytes of all series. A series is identified by a hash of its resource, scope, name, kind and attributes. The
+//! order of attributes does not matter.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -58,6 +58,7 @@ impl SeriesStore {
         self.clock += 1;
         let new = || Series::new(self.clock, metric, point.attributes());
         let series = self.all.entry(identity).or_insert_with(new);
+        // The bytes of a new series are not part of the sum yet.
         let bytes_before = if series.points.is_empty() { 0 } else { series.bytes };
         let point = SeriesPoint::from(point);
         // With delta temporality, an equal increment is a change, unless it is a repetition of the same point.
@@ -66,6 +67,7 @@ impl SeriesStore {
         let is_changed = !series.points.back().is_some_and(is_same);
         series.changed = self.clock;
         series.bytes += point.bytes();
+        // Points may arrive out of order.
         let place = series.points.partition_point(|other| other.time <= point.time);
         series.points.insert(place, point);
         if series.points.len() > self.max_points {
@@ -287,8 +289,8 @@ fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<
     let (below, below_counts) = edges(point.negative.as_ref());
     let (above, above_counts) = edges(point.positive.as_ref());
     let bounds = below.iter().rev().map(|edge| -edge).chain(above.iter().copied()).collect();
-    // The bucket for zero is between the negative and the positive buckets, or at the end if one side is missing. The outermost
-    // buckets of an explicit histogram are unbounded, and hold no values here.
+    // The bucket for zero is between the negative and the positive buckets, or at the end if one side is missing. The
+    // outermost buckets of an explicit histogram are unbounded, and hold no values here.
     let lowest = (!below.is_empty()).then_some(0).into_iter();
     let highest = (!above.is_empty()).then_some(0);
     let counts = lowest.chain(below_counts.into_iter().rev()).chain([point.zero_count]);

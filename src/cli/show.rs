@@ -19,8 +19,8 @@ use super::{Failure, UNUSABLE, describe, report_error};
 
 /// Maximum memory of incomplete traces.
 const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
-/// Maximum length of a line; longer lines are skipped. A request of 64 MiB takes up to six times as much as JSON, if every
-/// character is escaped.
+/// Maximum length of a line; longer lines are skipped. A request of 64 MiB takes up to six times as much as JSON, if
+/// every character is escaped.
 const MAX_LINE_BYTES: u64 = 6 * 64 * 1024 * 1024;
 /// Message about JSON that is formatted over several lines.
 const SPREAD: &str = "each line must be one request; to convert the file: jq -c .";
@@ -33,13 +33,13 @@ const MAX_REPORTED: u64 = 10;
 
 /// Shows a file that receive has saved, or any other file of OTLP JSON lines.
 ///
-/// Each line is one export request of traces, logs or metrics. Such lines are written by standpipe receive --save and --json,
-/// standpipe drain --to-stdout, the console exporter, and the file exporter of the OpenTelemetry Collector.
+/// Each line is one export request of traces, logs or metrics. Such lines are written by standpipe receive --save and
+/// --json, standpipe drain --to-stdout, the console exporter, and the file exporter of the OpenTelemetry Collector.
 ///
-/// The output is that of standpipe receive: trees on a terminal, otherwise a line for each record. The traces of a file are
-/// drawn after it was read, within 256 MiB of memory; those of standard input are drawn as they become complete. A line that
-/// cannot be read is reported with its number, and the other lines are shown. If reading a file takes longer than a second, a
-/// bar on the terminal shows the progress.
+/// The output is that of standpipe receive: trees on a terminal, otherwise a line for each record. The traces of a file
+/// are drawn after it was read, within 256 MiB of memory; those of standard input are drawn as they become complete. A
+/// line that cannot be read is reported with its number, and the other lines are shown. If reading a file takes longer
+/// than a second, a bar on the terminal shows the progress.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -107,8 +107,8 @@ struct Reading<'a> {
     progress: Progress<'a>,
     /// Size of the file in bytes; 0 if it is unknown.
     size: u64,
-    /// Whether standard output is a file. Only then the bar and the output do not share the terminal: a program that reads
-    /// the output, such as a pager, may use the terminal.
+    /// Whether standard output is a file. Only then the bar and the output do not share the terminal: a program that
+    /// reads the output, such as a pager, may use the terminal.
     is_file: bool,
 }
 
@@ -154,6 +154,7 @@ fn print(
     let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
+        // Only standard input waits with a timeout, because its traces become due while no line arrives.
         let line = match (read_at, view.next_due()) {
             (None, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
@@ -205,15 +206,17 @@ fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
                 position += bytes;
                 let content = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&text);
                 let content = content.trim_ascii();
-                // If the first line is a single bracket, the JSON is formatted over several lines, none of which can be read.
+                // If the first line is a single bracket, the JSON is formatted over several lines, none of which can be
+                // read.
                 let is_spread = is_first && matches!(content, b"{" | b"[");
                 let line = match content {
                     _ if !is_whole => Err(format!("it is longer than {max_bytes} bytes")),
                     b"" => continue,
                     _ if is_spread => Err(SPREAD.to_owned()),
                     // The error may quote the line, so it is escaped.
-                    _ => Records::from_json(content)
-                        .map_err(|error| format!("not OTLP JSON: {}", text::printable(&error.to_string(), Charset::Ascii))),
+                    _ => Records::from_json(content).map_err(|error| {
+                        format!("not OTLP JSON: {}", text::printable(&error.to_string(), Charset::Ascii))
+                    }),
                 };
                 is_first = false;
                 (line.map_err(|reason| format!(":{number}: {reason}")), is_spread)
@@ -232,7 +235,10 @@ mod tests {
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
-        assert_eq!(outcomes(text, 1000), ["0 records", ":4: not OTLP JSON: expected value at column 1", "0 records"]);
+        assert_eq!(
+            outcomes(text, 1000),
+            ["0 records", ":4: not OTLP JSON: expected value at column 1", "0 records"]
+        );
         for spread in ["{\n  \"resourceSpans\": []\n}", "\n[\n{}\n]"] {
             let line = 1 + usize::from(spread.starts_with('\n'));
             assert_eq!(outcomes(spread, 1000), [format!(":{line}: {SPREAD}")]);

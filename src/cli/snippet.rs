@@ -1,7 +1,8 @@
 //! Quotes the line of a problem without secrets, and returns the column of the caret.
 //!
-//! The quotation is an allow-list: a value is shown only if its key is known to be harmless, or if the value is short and of a
-//! harmless form. All other values are replaced with `***`, because a line with a mistake cannot be parsed reliably.
+//! The quotation is an allow-list: a value is shown only if its key is known to be harmless, or if the value is short
+//! and of a harmless form. All other values are replaced with `***`, because a line with a mistake cannot be parsed
+//! reliably.
 
 use std::path::Path;
 
@@ -42,8 +43,10 @@ impl Syntax {
         if first.starts_with('[') || toml_entry(first).is_some() { Self::Toml } else { Self::Yaml }
     }
 
-    /// Returns a line of `text` without secrets, and the cell of the caret under `column`, counted from 0. Line and column
-    /// count from 1. `None` if there is no such line. Among headers every value is secret, whatever its key is.
+    /// Returns a line of `text` without secrets, and the column of the caret, counted from 0.
+    ///
+    /// `place` is the line and column of the problem, counted from 1. `None` if the line does not exist. With
+    /// `in_headers`, every value is masked.
     pub(crate) fn quote(
         self,
         text: &str,
@@ -69,11 +72,11 @@ impl Syntax {
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
-        // `[tracer.otel]`
+        // A table header, such as `[tracer.otel]`.
         Syntax::Toml => {
             (code.trim().starts_with('[') && !code.contains(['"', '\'', '=', ',']), toml_entry(code))
         }
-        // `exporters:`, with its entries below it
+        // A key whose entries are below it, such as `exporters:`.
         Syntax::Yaml => (code.ends_with(':') && is_key(code), yaml_entry(code)),
     };
     if has_no_value {
@@ -93,7 +96,8 @@ fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String
     }
 }
 
-/// Returns whether the value of an unknown key is harmless: a number, a size, a time, a short word, or an address without a path.
+/// Returns whether the value of an unknown key is harmless: a number, a size, a time, a short word, or an address
+/// without a path.
 ///
 /// The key must not contain a word such as `token` or `auth`.
 fn is_plain(key: &str, value: &str) -> bool {
@@ -131,7 +135,8 @@ fn toml_entry(line: &str) -> Option<(&str, &str)> {
     line.find('=').map(|at| line.split_at(at + 1))
 }
 
-/// Splits a line of YAML after the `:` between its key and its value. A space or the end of the line follows such a colon.
+/// Splits a line of YAML after the `:` between its key and its value. A space or the end of the line follows such a
+/// colon.
 fn yaml_entry(line: &str) -> Option<(&str, &str)> {
     let is_end = |at: &usize| line[at + 1..].chars().next().is_none_or(char::is_whitespace);
     let at = line.match_indices(':').map(|(at, _)| at).find(is_end)?;
@@ -175,8 +180,8 @@ fn is_begun(value: &str) -> bool {
     !value.is_empty() && !value.starts_with('=')
 }
 
-/// Returns whether the text is a single value: no second key, no password in a URL, no comment, no expansion, no further line,
-/// no PEM block.
+/// Returns whether the text is a single value: no second key, no password in a URL, no comment, no expansion, no
+/// further line, no PEM block.
 fn is_one_value(value: &str) -> bool {
     const OF_SEVERAL_LINES: [&str; 6] = ["-----", "\"\"\"", "'''", "\\n", "\\r", "\\u"];
     value.len() <= MAX_VALUE

@@ -38,9 +38,9 @@ const COLUMNS: [Column; 5] = [
 /// Shows the records that processes have left in a spool directory.
 ///
 /// Shows the files that exporters keep in a spool directory (the setting spool = "DIR"): for each exporter its name and
-/// service, and whether its process is running or has ended; for each signal the undelivered records, their requests, their
-/// size and how long they have waited; the spans that are open or were interrupted; and files that cannot be read. No file is
-/// changed.
+/// service, and whether its process is running or has ended; for each signal the undelivered records, their requests,
+/// their size and how long they have waited; the spans that are open or were interrupted; and files that cannot be
+/// read. No file is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -140,12 +140,12 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
 
 /// Sends the records in a spool to a collector, or prints them.
 ///
-/// Sends the records that ended processes left in a spool directory, oldest first, of all services and exporters. A record is
-/// removed once the collector has answered its request. Requests that the collector cannot accept now are retried until it
-/// does. First an empty request probes the endpoint: if it is not a collector, or rejects the credentials, nothing is sent.
-/// Files of running processes are not touched. On a terminal, a bar shows the progress. Ctrl-C or SIGTERM ends the command: the
-/// remaining records stay in the directory, and the command can be run again. If the command is killed, the request in flight
-/// is sent again by the next run.
+/// Sends the records that ended processes left in a spool directory, oldest first, of all services and exporters. A
+/// record is removed once the collector has answered its request. Requests that the collector cannot accept now are
+/// retried until it does. First an empty request probes the endpoint: if it is not a collector, or rejects the
+/// credentials, nothing is sent. Files of running processes are not touched. On a terminal, a bar shows the progress.
+/// Ctrl-C or SIGTERM ends the command: the remaining records stay in the directory, and the command can be run again.
+/// If the command is killed, the request in flight is sent again by the next run.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe drain DIR --endpoint URL [OPTIONS]
        standpipe drain DIR --to-stdout [--timeout TIME]")]
@@ -171,8 +171,8 @@ pub(crate) struct DrainOptions {
     /// A header for each request, for example a token; may be given more than once.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = sender::header, conflicts_with = "to_stdout")]
     headers: Vec<(String, String)>,
-    /// Print the records as OTLP JSON instead, one request per line. Printed records are removed from the directory; to only
-    /// look at it, use standpipe spool.
+    /// Print the records as OTLP JSON instead, one request per line. Printed records are removed from the directory; to
+    /// only look at it, use standpipe spool.
     #[arg(long)]
     to_stdout: bool,
     /// End after this time, for example 30s or 5m, even if records are left.
@@ -206,11 +206,13 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     let (interrupted, problems) = (sender.clone(), sender.clone());
     interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted))).map_err(cannot_start)?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
+    // Without a throttle: the records are old, and the user waits.
     let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
     let telemetry =
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));
     let telemetry = Arc::new(telemetry.map_err(|error| Failure::Message(error.to_string()))?);
     let flushed = Arc::clone(&telemetry);
+    // A flush of a draining exporter returns once the spool is empty. It blocks, so another thread waits for it.
     let flush = move || {
         if flushed.flush(Duration::MAX) == FlushOutcome::Complete {
             let _ = sender.send(Event::Drained);
@@ -238,6 +240,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     }
     let left = left_of(&before, look(&options.directory)?);
     let summary = summary(&counts, left, is_drained, draining.is_accounted, style);
+    // Standard output has the records, so the summary goes to standard error.
     match options.to_stdout {
         true => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
         false => print(&summary)?,
@@ -252,8 +255,8 @@ fn cannot_start(error: io::Error) -> Failure {
 
 /// Probes the endpoints with empty requests before the spool is opened.
 ///
-/// A server that is not a collector, or rejects the credentials, would refuse every request, and the records of a refused
-/// request are dropped.
+/// A server that is not a collector, or rejects the credentials, would refuse every request, and the records of a
+/// refused request are dropped.
 fn probe_endpoints(
     options: &DrainOptions,
     before: &[Instance],

@@ -111,8 +111,8 @@ const ASCII_FORMS: [(&str, &str); 14] = [
 
 /// Color and attributes of a piece of text.
 ///
-/// The colors are from the middle of the 256-color cube, where the contrast with white and with black is similar, so that they
-/// are readable on light and dark backgrounds.
+/// The colors are from the middle of the 256-color cube, where the contrast with white and with black is similar, so
+/// that they are readable on light and dark backgrounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ink {
     foreground: Option<u8>,

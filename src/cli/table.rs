@@ -139,6 +139,7 @@ impl<'a> Table<'a> {
             let Some(last) = table.columns.iter().rposition(goes) else { break };
             table.columns[last] = None;
         }
+        // The free cells go to the flexible columns, from left to right.
         let mut room = style.width.saturating_sub(table.least_width());
         for column in table.columns.iter_mut().flatten() {
             let width = column.most.min(column.least + room);

@@ -1,7 +1,7 @@
 //! Makes text safe to print, measures its width, and reads durations and lines of input.
 //!
-//! Text from the network could contain escape sequences. All output passes through [`printable`], so no character can move the
-//! cursor, and the width of each text is known.
+//! Text from the network could contain escape sequences. All output passes through [`printable`], so no character can
+//! move the cursor, and the width of each text is known.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -26,8 +26,8 @@ pub(crate) enum Charset {
 
 /// Escapes all characters that could control a terminal, or that are not part of the character set.
 ///
-/// Escape sequences, line ends, and invisible characters that reorder or hide text may arrive from the network. For example, a
-/// span name must not be able to overwrite the line above it.
+/// Escape sequences, line ends, and invisible characters that reorder or hide text may arrive from the network. For
+/// example, a span name must not be able to overwrite the line above it.
 pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
     escape_all_but(
         |c| match charset {
@@ -58,6 +58,7 @@ pub(crate) fn read_line(
     line: &mut Vec<u8>,
 ) -> io::Result<(u64, bool)> {
     line.clear();
+    // One byte more than allowed, to distinguish a line of exactly `max_bytes` from a longer one.
     let read = (&mut source).take(max_bytes + 1).read_until(b'\n', line)? as u64;
     let is_whole = read <= max_bytes || line.ends_with(b"\n");
     let skipped = if is_whole { 0 } else { source.skip_until(b'\n')? };
@@ -87,7 +88,8 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Borrowed(text)
 }
 
-/// Returns the end of the longest beginning of `text` that fits into `room` cells when escaped. It has at least one character.
+/// Returns the end of the longest beginning of `text` that fits into `room` cells when escaped. It has at least one
+/// character.
 pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     let mut taken = 0;
     let mut ends = text.char_indices().map(|(start, c)| (start, start + c.len_utf8()));
@@ -98,8 +100,8 @@ pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     past.map_or(text.len(), |(start, _)| start)
 }
 
-/// Cuts `text` to [`MAX_TEXT_CHARS`] and appends the number of characters that are left out. No other limit bounds the texts of a
-/// record.
+/// Cuts `text` to [`MAX_TEXT_CHARS`] and appends the number of characters that are left out. No other limit bounds the
+/// texts of a record.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => Cow::Borrowed(text),

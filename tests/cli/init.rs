@@ -1,4 +1,4 @@
-//! `standpipe init` as a user meets it: what it writes, and that it is true.
+//! `standpipe init`: the written files are valid, and their comments show the real defaults.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 use crate::support::tls::TestCa;
 
-/// Every flavor, with the file that it is written to.
+/// Flavors and their default files.
 const FLAVORS: [(&str, &str); 4] = [
     ("stalwart", "telemetry.toml"),
     ("tracetest", "tracetest.yaml"),
@@ -101,7 +101,7 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // certificates are for https, and only Linux has a spool
+    // Certificates need https, and a spool needs Linux.
     let is_usable = |line: &&str| cfg!(target_os = "linux") || !line.starts_with("spool");
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
     fs::write(place.path().join("all.toml"), usable.replace("http://localhost", "https://localhost"))
@@ -120,7 +120,7 @@ fn the_toml_starter_explains_every_key() {
     let config = Config::from_toml_str(&starter).expect("it has no error");
     let (tracer, metrics) = starter.split_once("\n[metrics").expect("there are metrics");
     for (exporter, table) in config.exporters().iter().zip([tracer, metrics]) {
-        // which signals are sent is decided by the table
+        // The table decides which signals are sent.
         for setting in exporter.effective().into_iter().filter(|setting| setting.key != "signals") {
             let line = format!("{} = ", setting.key);
             let is_explained =
@@ -199,11 +199,11 @@ fn the_yaml_starters_describe_both_routes() {
     }
 }
 
-/// What stands before a line that shows a default, and before one that shows an example.
+/// Prefixes of lines that show a default, and of lines that show an example.
 const DEFAULT: &str = "# ";
 const EXAMPLE: &str = "#   ";
 
-/// The text with its commented-out lines of one kind put in, and how many there were.
+/// Removes the comment prefix of lines of one kind. Returns the text and the number of these lines.
 fn uncommented(text: &str, mark: &str, separator: &str) -> (String, usize) {
     let mut count = 0;
     let line = |line: &str| {
@@ -232,7 +232,7 @@ fn values(settings: &[Setting]) -> Vec<(&str, &str)> {
     settings.iter().map(|setting| (setting.key, setting.value.as_str())).collect()
 }
 
-/// An empty directory of one test.
+/// Temporary directory of one test.
 struct Place(Scratch);
 
 impl Place {
@@ -252,7 +252,7 @@ impl Place {
         fs::read_to_string(self.path().join(file)).expect(file)
     }
 
-    /// The files that the examples name.
+    /// Creates the files that the examples refer to.
     fn add_certificates(&self) {
         let ca = TestCa::new();
         let client = ca.client("shop");

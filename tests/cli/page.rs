@@ -1,5 +1,5 @@
-//! `receive --page`: what the page's scripts are answered, and who is not answered at all. How it looks in a browser is tried by
-//! `tests/page/run`.
+//! `receive --page`: the answers of the page's server, and refused requests. `tests/page/run` tests the page in a
+//! browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::support::command::{run, standpipe, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A page that listens, ended when it is dropped.
+/// A running page. Dropping it ends the process.
 struct Page {
     process: Child,
     endpoint: String,
@@ -36,12 +36,12 @@ impl Page {
         let (endpoint, _grpc, page) = (url(), url(), url());
         let address =
             page.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).unwrap().to_owned();
-        // what is not read must not hold it up: it goes on without a reader
+        // The output is not read further, which must not block the command.
         std::thread::spawn(move || std::io::copy(&mut greeting, &mut std::io::sink()));
         Self { process, endpoint, address }
     }
 
-    /// A shop with one trace of two spans, the second of which fails, a log record and a counter.
+    /// Sends a trace of two spans, one of them with an error, a log record and a counter. Returns the trace id.
     fn send_a_trace(&self) -> String {
         let exporter = Exporter::http(&self.endpoint).proxy(Proxy::Off);
         let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
@@ -57,7 +57,7 @@ impl Page {
         id
     }
 
-    /// Status, head and body of the answer.
+    /// Sends a request. Returns the status, head and body of the answer.
     fn request(&self, head: &str) -> (u16, String, String) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -318,7 +318,7 @@ fn idle_connections_make_room_for_a_browser() {
     let page = Page::start();
     let idle: Vec<_> = (0..130).map(|_| TcpStream::connect(&page.address).unwrap()).collect();
     assert_eq!(page.get("/api/state").0, 200);
-    // A browser that has asked before keeps its connection.
+    // A connection with an earlier request is not replaced by idle ones.
     let mut browser = BufReader::new(TcpStream::connect(&page.address).unwrap());
     browser.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
     let mut ask = || {
@@ -372,7 +372,8 @@ fn requests_for_news_hold_no_connection_that_others_need() {
         socket
     };
     let asking: Vec<TcpStream> = (0..70).map(ask).collect();
-    // The server decides about each request before it takes the next one, so a wait for a stream would be seen here.
+    // The server decides about a stream before it accepts the next connection, so a request that waits for a stream
+    // would delay these.
     let refused = asking.iter().filter(|socket| {
         let mut status = [0; 12];
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

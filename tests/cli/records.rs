@@ -1,4 +1,4 @@
-//! `standpipe span`, `log` and `metric`: what a script says arrives, and the exit code says whether it did.
+//! `standpipe span`, `log` and `metric`: the records arrive, and the exit code shows whether they did.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn sending(receiver: &Receiver, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it, and asserts that it ends well and prints nothing.
+/// Runs the command. Asserts that it succeeds and prints nothing.
 fn send(receiver: &Receiver, arguments: &[&str]) {
     let output = finish(&mut sending(receiver, arguments));
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
@@ -124,7 +124,7 @@ fn span_start_writes_the_carrier_file_that_later_commands_read() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
     let carrier = scratch.write("carrier", format!("TRACEPARENT={PARENT}\n"));
-    // the file of the span has the same lines, and may be the carrier
+    // The span file may be the carrier, because it has the same lines.
     for file in ["span", "carrier"] {
         if file == "carrier" {
             fs::write(&carrier, "").unwrap();
@@ -235,7 +235,7 @@ fn a_span_goes_on_in_a_file_without_a_process() {
 fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
-    // as mktemp makes it
+    // An empty file, like those of mktemp.
     let file = scratch.write("span", "");
     let file = file.to_str().unwrap();
     send(&receiver, &["span", "start", "--file", file, "deploy"]);
@@ -353,7 +353,7 @@ fn what_was_read_is_delivered_at_an_interrupt() {
             "span" => "{\"name\": \"a\"}\n",
             _ => "{\"type\": \"gauge\", \"name\": \"a\", \"value\": 1}\n",
         };
-        // all but the last of them are read once there is room for the next in the pipe
+        // If a line fits into the pipe, the lines before it have been read.
         for _ in 0..200_000 / line.len() {
             input.write_all(line.as_bytes()).unwrap();
         }
@@ -376,7 +376,7 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     let end = || sending(&receiver, &["span", "end", "--file", file, "--timeout", "60s"]).spawn().unwrap();
     let mut ends = vec![end(), end(), end()];
     let deadline = Instant::now() + PATIENCE;
-    // until the two that have found the span taken have ended
+    // Waits for the end of the two processes that found the span taken.
     while ends.len() > 1 {
         assert!(Instant::now() < deadline, "they have not ended");
         thread::yield_now();
@@ -398,7 +398,7 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     assert_eq!(ends[0].wait().unwrap().code(), Some(1));
     assert_eq!(receiver.request_count(), 1);
     receiver.behave();
-    // the one that could not deliver it has put it back
+    // The process that could not deliver the span has put it back.
     send(&receiver, &["span", "end", "--file", file]);
     assert_eq!(receiver.spans().last().unwrap().service_name(), "shop");
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);

@@ -62,6 +62,7 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
         Err(error) => with_diagnostics(error),
     };
     let mut exporters: Vec<_> = config.exporters().iter().cloned().zip(config.summaries()).collect();
+    // Exporters that cannot be started are reported and removed.
     if let Err(error) = try_out(&exporters) {
         let (usable, more) = with_diagnostics(error);
         diagnostics.extend(more);
@@ -171,7 +172,7 @@ mod tests {
         {
             let config = config.exporter(exporter.clone());
             let mut summary = config.summaries().remove(0);
-            name_honestly(&mut summary, &general(&config));
+            hide_own_name(&mut summary, &general(&config));
             assert_eq!(summary.service_name, name);
         }
     }

@@ -30,12 +30,12 @@ const MAX_PARALLEL_PROBES: usize = 32;
 
 /// Shows the effective configuration and its problems, and probes the collector.
 ///
-/// Reads a configuration file, or OpenTelemetry's environment variables. For each exporter, shows the endpoint of each signal,
-/// and the value and origin of every setting; then every problem with its line and a remedy. Then probes each endpoint with a
-/// request without telemetry and shows the result of each stage. The values of headers are never shown.
+/// Reads a configuration file, or OpenTelemetry's environment variables. For each exporter, shows the endpoint of each
+/// signal, and the value and origin of every setting; then every problem with its line and a remedy. Then probes each
+/// endpoint with a request without telemetry and shows the result of each stage. The values of headers are never shown.
 ///
-/// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read from
-/// standard input, as TOML or YAML, and its relative paths start at the working directory.
+/// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read
+/// from standard input, as TOML or YAML, and its relative paths start at the working directory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -112,7 +112,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Prints the result as text. Each part is printed as soon as it is known, because a collector may take seconds to answer.
+/// Prints the result as text. Each part is printed as soon as it is known, because a collector may take seconds to
+/// answer.
 ///
 /// Returns whether there is an error.
 fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
@@ -152,6 +153,7 @@ fn probe_all(
     if options.offline {
         return Ok(());
     }
+    // In groups, because each probe has a thread.
     for exporters in examined.exporters.chunks(MAX_PARALLEL_PROBES) {
         thread::scope(|scope| {
             let probed: Vec<_> = exporters

@@ -29,19 +29,20 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 
 /// Runs a command inside a span.
 ///
-/// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if they
-/// are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form one tree.
-/// Standard input, output and error belong to COMMAND; standpipe prints nothing else. SIGTERM, SIGINT, SIGHUP, SIGQUIT,
-/// SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND; after its end they end the delivery. As process 1 of a container,
-/// standpipe also reaps orphaned processes.
+/// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
+/// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
+/// one tree. Standard input, output and error belong to COMMAND; standpipe prints nothing else. SIGTERM, SIGINT,
+/// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND; after its end they end the delivery. As
+/// process 1 of a container, standpipe also reaps orphaned processes.
 ///
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
 ///
-/// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the processor
-/// time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system, in seconds), and
-/// its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit code other than 0 sets
-/// the status error. Only the file name of COMMAND is recorded; --args records the whole command line.
+/// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the
+/// processor time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system,
+/// in seconds), and its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit
+/// code other than 0 sets the status error. Only the file name of COMMAND is recorded; --args records the whole command
+/// line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 #[command(after_help = "\
@@ -83,12 +84,12 @@ pub(crate) struct Options {
     /// Write the span's TRACEPARENT=... to FILE before COMMAND starts; the name stderr stands for standard error.
     #[arg(long, value_name = "FILE")]
     print_to: Option<PathBuf>,
-    /// Also emit each line of standard output and error as a log record in the span. COMMAND then writes to pipes instead of a
-    /// terminal; processes that it leaves running cannot write after its end.
+    /// Also emit each line of standard output and error as a log record in the span. COMMAND then writes to pipes
+    /// instead of a terminal; processes that it leaves running cannot write after its end.
     #[arg(long)]
     log_output: bool,
-    /// Also record the command line as process.command_args, unchanged: passwords and tokens in it are recorded and sent.
-    /// Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
+    /// Also record the command line as process.command_args, unchanged: passwords and tokens in it are recorded and
+    /// sent. Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
     #[arg(long)]
     args: bool,
     /// Exit with 1 if COMMAND succeeded and the telemetry was not delivered.
@@ -128,8 +129,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let is_verbose = options.destination.is_verbose();
     let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let from = options.parent.caller(is_verbose);
-    // With --log-output, a line waits if the queue is full: long enough for a collector that is up. If the collector is down,
-    // only the first line waits for the whole time.
+    // With --log-output, a line waits if the queue is full: long enough for a collector that is up. If the collector is
+    // down, only the first line waits for the whole time.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
@@ -141,7 +142,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(parent) => span.parent(parent).start(),
         None => span.root().start(),
     };
-    // A span that is sampled but not recorded has no exporter. Then the command inherits the caller's context unchanged.
+    // A span that is sampled but not recorded has no exporter. Then the command inherits the caller's context
+    // unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());
@@ -157,6 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(ended) => record_end(&mut span, ended),
         Err(error) => record_failure(&mut span, options.program(), error),
     };
+    // The span ends before its last log records: waiting for the output must not change the measured duration.
     span.end();
     copies.into_iter().for_each(output::Copies::finish);
     let delivered = sender.finish(timeout);
@@ -164,6 +167,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
+    // Last of all, because this ends the process.
     if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
@@ -176,6 +180,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(options.program());
     command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
+        // `inject` sets TRACESTATE only if the context has a state.
         command.env_remove("TRACESTATE");
         context.inject(|name, value| {
             command.env(name.to_ascii_uppercase(), value);
@@ -242,6 +247,7 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
         span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
     }
     let signal = process::signal_of(*status);
+    // `code` is `None` if a signal ended the command.
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
@@ -258,11 +264,13 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     let (path, description) = (Path::new(program), error.to_string());
     let (code, kind, reason) = match error.kind() {
+        // A path that exists but is "not found" has a missing interpreter or dynamic loader.
         io::ErrorKind::NotFound if path.components().count() > 1 && path.exists() => {
             (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found")
         }
         io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found"),
         _ => {
+            // Without the number at the end, as in "(os error 13)".
             let reason = description.split(" (os error").next().unwrap_or_default();
             (NOT_EXECUTABLE, "command_not_executable", reason)
         }
@@ -275,8 +283,8 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
 /// Writes the context to a file, as lines that a shell can read.
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
-    // The standard streams are not opened by their paths: a second file descriptor has its own offset, and the command would
-    // overwrite these lines if the stream is a file.
+    // The standard streams are not opened by their paths: a second file descriptor has its own offset, and the command
+    // would overwrite these lines if the stream is a file.
     let written = match file.to_str() {
         Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
@@ -295,7 +303,7 @@ fn file_name(program: &OsStr) -> String {
     first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
-/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any options, such as `-eo pipefail -c`.
+/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`]. The shell may have other options.
 fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map_while(|word| word.to_str());
     if !SHELLS.contains(&file_name(program).as_str()) {
@@ -312,7 +320,7 @@ fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
             Some(long) if long.starts_with('-') => {}
             Some(letters) => {
                 has_text |= letters.contains('c');
-                // `-o pipefail`: the next word is the name of the option
+                // In `-o pipefail`, the next word is the name of an option and not the text.
                 if letters.ends_with('o') {
                     words.next();
                 }

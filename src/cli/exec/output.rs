@@ -1,8 +1,8 @@
 //! Copies the output of a command byte for byte, and emits each of its lines as a log record.
 //!
-//! One thread per stream reads a pipe, writes to the same stream of this process, and emits the lines. After the end of the
-//! command, [`Copies::finish`] waits until the pipes are empty. Processes that the command left running may keep the pipes open
-//! and write forever, so the wait is bounded by the amount that a pipe can hold.
+//! One thread per stream reads a pipe, writes to the same stream of this process, and emits the lines. After the end of
+//! the command, [`Copies::finish`] waits until the pipes are empty. Processes that the command left running may keep
+//! the pipes open and write forever, so the wait is bounded by the amount that a pipe can hold.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::mem;
@@ -42,8 +42,8 @@ pub(super) struct Copies {
 /// Number of reads from both streams.
 #[derive(Default)]
 struct Progress {
-    /// Reads that were begun. Incremented before bytes are taken out of a pipe, so that `read == done` and two empty pipes mean
-    /// that nothing is left.
+    /// Reads that were begun. Incremented before bytes are taken out of a pipe, so that `read == done` and two empty
+    /// pipes mean that nothing is left.
     read: AtomicUsize,
     /// Reads whose bytes were written, or could not be written.
     done: AtomicUsize,
@@ -94,15 +94,15 @@ impl Copies {
 
     /// Waits for the end of both streams, after the command has ended.
     ///
-    /// Processes that the command left running may keep the streams open. The wait therefore also ends if the pipes are empty,
-    /// or if more was read than the command can have left in the pipes.
+    /// Processes that the command left running may keep the streams open. The wait therefore also ends if the pipes are
+    /// empty, or if more was read than the command can have left in the pipes.
     pub(super) fn finish(self) {
         // A thread without a stream ends now.
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
-            // `read` is loaded last: a thread increments it before it takes bytes out of a pipe. If a pipe was found empty because
-            // of a read in progress, `read` differs from `done`.
+            // `read` is loaded last: a thread increments it before it takes bytes out of a pipe. If a pipe was found
+            // empty because of a read in progress, `read` differs from `done`.
             let is_left = self.pipes.iter().any(is_readable);
             let done = self.progress.done.load(Ordering::SeqCst);
             let read = self.progress.read.load(Ordering::SeqCst);
@@ -146,7 +146,8 @@ impl<W: Write> Write for Console<W> {
 
 /// Copies a stream until its end.
 ///
-/// If the bytes cannot be written, reading ends: the pipe closes, and the command gets the error that a direct write would cause.
+/// If the bytes cannot be written, reading ends: the pipe closes, and the command gets the error that a direct write
+/// would cause.
 fn pass_on<R: Read>(
     mut from: R,
     await_readable: impl Fn(&mut R),
@@ -170,7 +171,9 @@ fn pass_on<R: Read>(
         }
         progress.done.fetch_add(1, Ordering::SeqCst);
     }
+    // The last line may have no line end.
     lines.end();
+    // Completes the read that found the end of the stream.
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -205,6 +208,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            // A part fits after `cut`, which keeps at most an incomplete character.
             for part in part.chunks(MAX_LINE_BYTES / 2) {
                 if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();

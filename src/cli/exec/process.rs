@@ -11,8 +11,8 @@ pub(super) use platform::{Pipe, Stream, await_readable, end_by, is_readable, sig
 pub(super) struct Usage {
     pub(super) user: Duration,
     pub(super) system: Duration,
-    /// Peak memory in bytes. `None` if it is not larger than that of this process: a child is a copy of this process until it
-    /// executes its program, so a smaller peak cannot be measured.
+    /// Peak memory in bytes. `None` if it is not larger than that of this process: a child is a copy of this process
+    /// until it executes its program, so a smaller peak cannot be measured.
     pub(super) max_rss: Option<u64>,
 }
 
@@ -72,14 +72,15 @@ mod platform {
 
     /// Process id of the child that signals are forwarded to.
     pub(super) static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
-    /// Signals that other processes sent and that were not forwarded yet: a bit for each number. All numbers are below 32.
+    /// Signals that other processes sent and that were not forwarded yet: a bit for each number. All numbers are below
+    /// 32.
     pub(super) static SENT: AtomicU32 = AtomicU32::new(0);
-    /// Signals that the terminal or the kernel sent and that were not forwarded yet. The terminal may have sent them to the
-    /// child as well, which is decided once the child exists.
+    /// Signals that the terminal or the kernel sent and that were not forwarded yet. The terminal may have sent them to
+    /// the child as well, which is decided once the child exists.
     pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
-    /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins, and
-    /// `Command` resets it to the default in a child, so the disposition is read earlier, by an initializer.
+    /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins,
+    /// and `Command` resets it to the default in a child, so the disposition is read earlier, by an initializer.
     static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
     #[used]
@@ -99,9 +100,9 @@ mod platform {
 
     /// Installs the handlers that forward signals, and restores the inherited dispositions in the child.
     ///
-    /// Ignored signals stay ignored, here and in the child, as after `nohup`. An ignored SIGCHLD is an exception: this process
-    /// sets it to the default, because the kernel discards the exit status of a child if SIGCHLD is ignored. The child ignores
-    /// it again.
+    /// Ignored signals stay ignored, here and in the child, as after `nohup`. An ignored SIGCHLD is an exception: this
+    /// process sets it to the default, because the kernel discards the exit status of a child if SIGCHLD is ignored.
+    /// The child ignores it again.
     pub(super) fn take_signals(command: &mut Command) {
         let handler = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handlers(&FORWARDED, handler as usize);
@@ -109,8 +110,9 @@ mod platform {
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
         let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
-            // Runs in the child. Signals that arrived before the fork are in its copy of the bits; those that arrived since were
-            // handled by the inherited handler, which set bits in the same copy. All of them are raised again.
+            // Runs in the child. Signals that arrived before the fork are in its copy of the bits; those that arrived
+            // since were handled by the inherited handler, which set bits in the same copy. All of them are raised
+            // again.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
             for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
@@ -141,8 +143,8 @@ mod platform {
 
     fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
         for &number in numbers {
-            // SAFETY: all zeros are a valid `sigaction`, which outlives both calls. The handler is SIG_DFL, or has the signature
-            // for SA_SIGINFO and calls only async-signal-safe functions.
+            // SAFETY: all zeros are a valid `sigaction`, which outlives both calls. The handler is SIG_DFL, or has the
+            // signature for SA_SIGINFO and calls only async-signal-safe functions.
             unsafe {
                 let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
                 if libc::sigaction(number, ptr::null(), &raw mut action) != 0
@@ -163,8 +165,8 @@ mod platform {
         forward();
     }
 
-    /// Waits until the child has ended. As process 1 of a container, this process is the parent of all orphans, and reaps those
-    /// that end before the child.
+    /// Waits until the child has ended. As process 1 of a container, this process is the parent of all orphans, and
+    /// reaps those that end before the child.
     pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
         // SAFETY: `getpid` has no preconditions.
@@ -172,8 +174,8 @@ mod platform {
         let (kind, id) = if is_first { (libc::P_ALL, 0) } else { (libc::P_PID, child.id() as libc::id_t) };
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-            // WNOWAIT keeps the child's process id in use until `CHILD` is changed. Otherwise a signal could be forwarded to a
-            // new process with the same id.
+            // WNOWAIT keeps the child's process id in use until `CHILD` is changed. Otherwise a signal could be
+            // forwarded to a new process with the same id.
             // SAFETY: `info` is writable and outlives the call.
             let wait = || unsafe { libc::waitid(kind, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
             if retry(wait).is_err() {
@@ -209,10 +211,11 @@ mod platform {
         Ok(())
     }
 
-    /// Ends this process by the signal that ended the child. A shell ends a loop at Ctrl-C only if its command died by SIGINT.
+    /// Ends this process by the signal that ended the child. A shell ends a loop at Ctrl-C only if its command died by
+    /// SIGINT.
     ///
-    /// Returns if the signal would dump core, which would be a dump of the wrong process, or if the signal has no effect, as
-    /// for process 1 of a container.
+    /// Returns if the signal would dump core, which would be a dump of the wrong process, or if the signal has no
+    /// effect, as for process 1 of a container.
     pub(crate) fn end_by(signal: i32) {
         if WITHOUT_CORE.contains(&signal) {
             // SAFETY: SIG_DFL is a valid disposition, and `raise` has no preconditions.
@@ -232,8 +235,8 @@ mod platform {
 
     /// Returns whether the terminal has sent this signal to the child as well. Then it is not forwarded a second time.
     ///
-    /// Ctrl-C, Ctrl-\ and a change of size go to each process of the foreground group. A hang-up goes to the session leader, if
-    /// it exists, and otherwise to the group.
+    /// Ctrl-C, Ctrl-\ and a change of size go to each process of the foreground group. A hang-up goes to the session
+    /// leader, if it exists, and otherwise to the group.
     fn reaches(child: i32, number: c_int) -> bool {
         // SAFETY: these calls have no preconditions and are async-signal-safe.
         let (is_of_our_group, leads_session) =
@@ -243,15 +246,16 @@ mod platform {
 
     /// Returns whether the kernel sent the signal, and not a process.
     ///
-    /// On Linux, the code of a signal that a process sent is not positive. The sender's process id is not sufficient: it is 0
-    /// for a sender outside of the process namespace as well, for example with `docker stop`.
+    /// On Linux, the code of a signal that a process sent is not positive. The sender's process id is not sufficient:
+    /// it is 0 for a sender outside of the process namespace as well, for example with `docker stop`.
     fn is_from_system(info: &libc::siginfo_t) -> bool {
         // SAFETY: the `siginfo_t` of the handled signals contains the sender.
         let sender = || unsafe { info.si_pid() };
         if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
-    /// Forwards the signals that are marked. `swap` clears the bits, so the handler and [`forward_to`] forward each signal once.
+    /// Forwards the signals that are marked. `swap` clears the bits, so the handler and [`forward_to`] forward each
+    /// signal once.
     fn forward() {
         let child = CHILD.load(Ordering::SeqCst);
         if child <= 0 {
@@ -326,8 +330,8 @@ mod platform {
     #[cfg(windows)]
     use crate::cli::interrupt;
 
-    /// Ignores Ctrl-C and Ctrl-Break. Windows sends them to all processes of a console, including the child, which decides what
-    /// to do. This process waits for the end of the child.
+    /// Ignores Ctrl-C and Ctrl-Break. Windows sends them to all processes of a console, including the child, which
+    /// decides what to do. This process waits for the end of the child.
     pub(super) fn take_signals(_: &mut Command) {
         #[cfg(windows)]
         interrupt::ignore_console_events(true);

@@ -14,8 +14,8 @@ use super::{Failure, print, print_text};
 
 /// Writes a commented configuration file as a starting point.
 ///
-/// Writes the file and shows how to use it. The command is not interactive and never overwrites a file. If only FILE is given,
-/// its extension selects the flavor.
+/// Writes the file and shows how to use it. The command is not interactive and never overwrites a file. If only FILE is
+/// given, its extension selects the flavor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Flavors:
@@ -152,6 +152,7 @@ fn next_steps(flavor: Flavor, file: &str, style: &Style) -> Vec<String> {
 
 /// Returns the file as one argument for a shell. `here` is put before a name without a directory.
 fn in_shell(file: &str, here: &str) -> String {
+    // A name such as `-x.toml` would be taken for an option.
     let here = if file.starts_with('-') { "./" } else { here };
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }

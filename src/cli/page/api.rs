@@ -185,11 +185,12 @@ fn list_requests(page: &Page) -> Json {
     json!(refusals)
 }
 
-/// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another: their number,
-/// errors and total duration.
+/// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another: their
+/// number, errors and total duration.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    // A node has the number of spans and errors; an edge has the number of calls and errors, and the duration in nanoseconds.
+    // A node has the number of spans and errors; an edge has the number of calls and errors, and the duration in
+    // nanoseconds.
     let mut nodes: Vec<(&str, [u64; 2])> = Vec::new();
     let mut edges: BTreeMap<(usize, usize), [u64; 3]> = BTreeMap::new();
     for trace in traces {
@@ -204,6 +205,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
             (*spans, *errors) = (*spans + 1, *errors + u64::from(is_error(received)));
             of_span.insert(&received.span.span_id, number);
         }
+        // A second pass, because a parent may follow its children in the list.
         for received in &trace.spans {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
@@ -225,6 +227,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
 
 /// Runs the program of `standpipe demo`, which sends to this receiver. Only one can run at a time.
 fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
+    // `swap` lets only one of several concurrent requests through.
     if page.is_demo_running.swap(true, Ordering::SeqCst) {
         return Err(Response::failed(409, "the demo is still running"));
     }

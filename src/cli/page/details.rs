@@ -85,7 +85,8 @@ fn scope(scope: &InstrumentationScope) -> Json {
     json!({ "name": scope.name, "version": scope.version, "attributes": attributes(&scope.attributes) })
 }
 
-/// Returns the key, type and value of each attribute. Values are text, because JavaScript cannot represent all 64-bit integers.
+/// Returns the key, type and value of each attribute. Values are text, because JavaScript cannot represent all 64-bit
+/// integers.
 fn attributes(list: &[KeyValue]) -> Json {
     let each = list.iter().map(|attribute| {
         let (kind, text) = shown(attribute.value.as_ref());
@@ -113,8 +114,8 @@ const TEXT_WIDTH: usize = 110;
 
 /// All spans of a trace as columns, in the order of their arrival.
 ///
-/// Columns take a fraction of the bytes of rows with attributes. Names are indices into `names`, parents are indices of spans,
-/// and times are nanoseconds since the start of the trace.
+/// Columns take a fraction of the bytes of rows with attributes. Names are indices into `names`, parents are indices of
+/// spans, and times are nanoseconds since the start of the trace.
 #[derive(Default, Serialize)]
 pub(super) struct Columns {
     id: String,

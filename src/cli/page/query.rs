@@ -1,7 +1,7 @@
 //! Search language for traces and logs: `service:pay err dur>100ms http.route=/checkout -health or name:refund`.
 //!
-//! All words must match; `or` separates alternatives, and a leading `-` negates a word. A word that is not a condition is searched
-//! for in names, services, ids, bodies and attribute values.
+//! All words must match; `or` separates alternatives, and a leading `-` negates a word. A word that is not a condition
+//! is searched for in names, services, ids, bodies and attribute values.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 
@@ -13,10 +13,12 @@ use super::super::record::severity;
 use super::super::text;
 use super::store::{Trace, is_error};
 
-/// Minimum length of a word that is compared with the beginning of trace ids. Shorter words could match an id by chance.
+/// Minimum length of a word that is compared with the beginning of trace ids. Shorter words could match an id by
+/// chance.
 const MIN_ID_DIGITS: usize = 8;
 
-/// Comparison operators, and the orderings that they accept. `>=` precedes `>`, because the first matching prefix is used.
+/// Comparison operators, and the orderings that they accept. `>=` precedes `>`, because the first matching prefix is
+/// used.
 const COMPARISONS: [(&str, &[Ordering]); 5] =
     [(">=", &[Greater, Equal]), ("<=", &[Less, Equal]), (">", &[Greater]), ("<", &[Less]), ("=", &[Equal])];
 
@@ -81,6 +83,7 @@ impl Query {
 
     fn any(&self, matches: impl Fn(&Test) -> bool) -> bool {
         let holds = |condition: &Condition| matches(&condition.test) != condition.is_negated;
+        // An empty search matches everything.
         self.0.is_empty() || self.0.iter().any(|conditions| conditions.iter().all(holds))
     }
 }
@@ -131,6 +134,7 @@ impl Test {
 
     fn number(name: &str, accepted: &'static [Ordering], value: &str) -> Result<Self, String> {
         match name {
+            // `text::duration` accepts a number without a unit, which is ambiguous here.
             "dur" => text::duration(value)
                 .ok()
                 .filter(|_| !value.ends_with(|c: char| c.is_ascii_digit()))
@@ -231,7 +235,8 @@ impl Test {
     }
 }
 
-/// Splits a search into words at white space. Quotes enclose white space; a backslash before a quote makes it part of the word.
+/// Splits a search into words at white space. Quotes enclose white space; a backslash before a quote makes it part of
+/// the word.
 fn words(text: &str) -> Vec<Word> {
     let mut words = vec![Word::default()];
     let (mut is_quoted, mut is_escaped) = (false, false);

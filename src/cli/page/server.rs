@@ -3,9 +3,10 @@
 //! The receiver's HTTP/1 server reads the requests and limits the connections.
 //!
 //! # Access
-//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser send
-//! requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers. The header `Host`
-//! reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests. [`Request::check`] refuses both.
+//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser
+//! send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers.
+//! The header `Host` reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests.
+//! [`Request::check`] refuses both.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,11 +21,12 @@ use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::{Page, api};
 
-/// Maximum number of connections. A browser opens up to six. A further connection replaces the one that was idle for longest.
+/// Maximum number of connections. A browser opens up to six. A further connection replaces the one that was idle for
+/// longest.
 const MAX_CONNECTIONS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Maximum number of event streams. A browser has six connections for all tabs, so with more streams the next tab would hang.
-/// Further tabs poll.
+/// Maximum number of event streams. A browser has six connections for all tabs, so with more streams the next tab would
+/// hang. Further tabs poll.
 const MAX_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum interval between two events of a stream.
@@ -94,6 +96,7 @@ impl Response {
     }
 
     fn asset(content_type: &'static str, content: &'static str, request: &Request<'_>) -> Self {
+        // The hash need not be stable: a new version of this program may have a new tag for the same content.
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
@@ -112,6 +115,8 @@ impl Response {
             Some(etag) => answer.header("etag", etag).header("cache-control", "no-cache"),
             None => answer.header("cache-control", "no-store"),
         };
+        // An answer to HEAD has the length that the body of GET would have (RFC 9110, section 9.3.2). A 304 has no
+        // length.
         match has_body || self.status == 304 {
             true => answer.body(self.body),
             false => answer.header("content-length", self.body.len().to_string()),
@@ -176,7 +181,8 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
     }
 }
 
-/// Sends the version of the store whenever it changes. The page then requests the new data. For HEAD, sends only the header.
+/// Sends the version of the store whenever it changes. The page then requests the new data. For HEAD, sends only the
+/// header.
 fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
@@ -197,6 +203,7 @@ fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> 
         if version != seen {
             socket.write_all(format!("data: {}\n\n", version.unwrap_or(0)).as_bytes())?;
             seen = version;
+            // Later changes are merged into one event.
             thread::sleep(NEWS_INTERVAL);
         }
     }
@@ -286,8 +293,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns whether a host is this machine: an address, which cannot be rebound, or `localhost`. Any other name could be rebound.
+/// Returns whether a host is this machine: an address, which cannot be rebound, or `localhost`. Any other name could be
+/// rebound.
 fn is_host_of(host: &str, listening: SocketAddr) -> bool {
+    // An IPv6 address without a port, `[::1]`, contains colons but ends with a bracket.
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
         _ => (host, Some(80)),
@@ -397,7 +406,7 @@ mod tests {
         assert_eq!(check("GET / HTTP/1.1", "127.0.0.1:4319"), Some(403));
         let two = "GET / HTTP/1.1\r\nHost: localhost:4319\r\nHost: localhost:4319";
         assert_eq!(check(two, "127.0.0.1:4319"), Some(400));
-        // the host of an absolute target counts, not the header
+        // The host of an absolute target decides, not the header.
         for (target, status) in [
             ("http://localhost:4319", None),
             ("HTTP://127.0.0.1:4319/?q=a", None),
@@ -408,7 +417,7 @@ mod tests {
             let head = format!("GET {target} HTTP/1.1\r\nHost: localhost:4319");
             assert_eq!(check(&head, "127.0.0.1:4319"), status, "{target}");
         }
-        // elsewhere by address only: a name may be rebound
+        // A page on all interfaces answers any address, but no name, which could be rebound.
         assert_eq!(check("GET / HTTP/1.1\r\nHost: 192.168.0.1:4319", "0.0.0.0:4319"), None);
         assert_eq!(check("GET / HTTP/1.1\r\nHost: evil.test:4319", "0.0.0.0:4319"), Some(403));
     }

@@ -1,7 +1,7 @@
 //! Records of the page: the newest traces, log records, series and refused requests, within a memory limit.
 //!
-//! Traces get five eighths of the limit, log records two, and series one. If the traces exceed their share, the service with the
-//! largest traces loses its oldest trace, so that a noisy service does not evict the traces of others.
+//! Traces get five eighths of the limit, log records two, and series one. If the traces exceed their share, the service
+//! with the largest traces loses its oldest trace, so that a noisy service does not evict the traces of others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub(super) struct Store {
     pub(super) series: SeriesStore,
     pub(super) refusals: VecDeque<Refusal>,
     pub(super) counts: Counts,
-    /// Names of services in the order of their arrival. The index is the number of the service, which selects its color in all
-    /// tabs.
+    /// Names of services in the order of their arrival. The index is the number of the service, which selects its color
+    /// in all tabs.
     pub(super) services: Vec<String>,
     service_numbers: HashMap<String, u32>,
 }
@@ -120,6 +120,7 @@ impl Store {
     pub(super) fn add(&mut self, batch: &Batch) {
         self.version += 1;
         self.counts.requests += 1;
+        // A partial success rejects the records after the accepted ones.
         batch.spans.iter().take(batch.accepted).for_each(|span| self.add_span(span));
         batch.logs.iter().take(batch.accepted).for_each(|log| self.add_log(log));
         for metric in &batch.metrics {
@@ -139,12 +140,14 @@ impl Store {
             self.by_service.entry(service).or_default().traces.push_back(key);
             Arc::new(Trace::new(key, service))
         });
+        // Copies the trace if a reader still holds it.
         let trace = Arc::make_mut(trace);
         trace.changed = self.version;
         if trace.bytes > self.limit / 2 {
             trace.left_out += 1;
             return;
         }
+        // The bytes of a new trace are not part of the sums yet.
         let before = if trace.spans.is_empty() { 0 } else { trace.bytes };
         trace.add(span, service);
         let bytes = trace.bytes - before;
@@ -203,6 +206,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
+                // Pushed once: afterwards the list is longer than the limit.
                 self.services.push("(more services)".to_owned());
             }
         }

@@ -47,8 +47,8 @@ const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 /// Options for the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
-    /// Also serve a web page at http://127.0.0.1:4319/ that shows the latest traces, logs, metrics, services and refused
-    /// requests, up to 256 MiB. The page answers requests from this machine only.
+    /// Also serve a web page at http://127.0.0.1:4319/ that shows the latest traces, logs, metrics, services and
+    /// refused requests, up to 256 MiB. The page answers requests from this machine only.
     #[arg(long)]
     page: bool,
     /// Serve the page at another address; port 0 selects a free port.
@@ -85,20 +85,21 @@ enum Ending {
 
 /// Listens for OTLP over HTTP and gRPC and shows the traces, logs and metrics that arrive.
 ///
-/// Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics; protobuf or JSON; gzip or uncompressed) and over
-/// gRPC (without TLS; gzip or uncompressed). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends the command with a summary.
+/// Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics; protobuf or JSON; gzip or uncompressed)
+/// and over gRPC (without TLS; gzip or uncompressed). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends the command with a
+/// summary.
 ///
-/// On a terminal, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and no
-/// record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when open traces
-/// take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below their ancestors. Log
-/// records without a trace are shown at once, and metrics if they changed. If the output is a pipe or a file, each record is
-/// one line, with up to 65,536 characters of each text and the events of a span at the end. If records arrive faster than the
-/// output is read, they are counted instead of shown, so that no sender waits.
+/// On a terminal, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
+/// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
+/// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
+/// their ancestors. Log records without a trace are shown at once, and metrics if they changed. If the output is a pipe
+/// or a file, each record is one line, with up to 65,536 characters of each text and the events of a span at the end.
+/// If records arrive faster than the output is read, they are counted instead of shown, so that no sender waits.
 ///
-/// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests for
-/// other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a request
-/// that would decode to more is refused with 413; a request for which there is no memory at the moment is refused with 503,
-/// which senders retry.
+/// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
+/// for other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a
+/// request that would decode to more is refused with 413; a request for which there is no memory at the moment is
+/// refused with 503, which senders retry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -115,12 +116,14 @@ pub(crate) struct Options {
     /// The address for OTLP over HTTP; the default is 127.0.0.1:4318; port 0 selects a free port.
     #[arg(long, value_parser = address)]
     address: Option<SocketAddr>,
-    /// The address for OTLP over gRPC; the default is port 4317 of the HTTP address, or a free port if --address has port 0.
+    /// The address for OTLP over gRPC; the default is port 4317 of the HTTP address, or a free port if --address has
+    /// port 0.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     grpc_address: Option<SocketAddr>,
     #[command(flatten)]
     page: PageOptions,
-    /// Also append all records to FILE as OTLP JSON lines, for standpipe show. Filters do not apply. A new file has mode 0600.
+    /// Also append all records to FILE as OTLP JSON lines, for standpipe show. Filters do not apply. A new file has
+    /// mode 0600.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]
@@ -245,8 +248,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // The printer is last: if its output is closed, the command ends, and a batch that it has seen is already queued for the
-            // file.
+            // The printer is last: if its output is closed, the command ends, and a batch that it has seen is already
+            // queued for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {

@@ -1,4 +1,5 @@
-//! Output of `receive`: counts the written bytes and, on a terminal, keeps a status line (the foot) below all other lines.
+//! Output of `receive`: counts the written bytes and, on a terminal, keeps a status line (the foot) below all other
+//! lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;

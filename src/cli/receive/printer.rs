@@ -1,4 +1,5 @@
-//! Prints received telemetry on a separate thread behind a bounded queue, so that a blocked output does not delay senders.
+//! Prints received telemetry on a separate thread behind a bounded queue, so that a blocked output does not delay
+//! senders.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Mutex, PoisonError};

@@ -58,8 +58,8 @@ fn open_at_line_start(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.create(true).append(true).open(path)?;
-    // If an earlier process died while writing, the last line is incomplete: begin a new line. If the last byte cannot be read,
-    // an empty line does no harm.
+    // If an earlier process died while writing, the last line is incomplete: begin a new line. If the last byte cannot
+    // be read, an empty line does no harm.
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
     }

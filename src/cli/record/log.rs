@@ -15,14 +15,15 @@ use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Pare
 
 /// Sends a log record, or the lines of standard input.
 ///
-/// Sends a log record. Its body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if that is set.
+/// Sends a log record. Its body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if that is
+/// set.
 ///
-/// With - each line of standard input is a record. A line that is a JSON object may have the keys body (or message, or msg),
-/// level, time, event, traceparent and attributes (an object). Every other key becomes an attribute, and so does a key with an
-/// invalid value, so that the output of most loggers can be sent unchanged. An unknown level becomes the severity text. Any
-/// other line is the body itself. Empty lines are left out; lines of more than 4 MiB are reported. The options are defaults
-/// for values that a line does not have. If the queue is full, reading waits. Ctrl-C and SIGTERM end the input: the records
-/// read so far are delivered; a second signal ends the command at once.
+/// With - each line of standard input is a record. A line that is a JSON object may have the keys body (or message, or
+/// msg), level, time, event, traceparent and attributes (an object). Every other key becomes an attribute, and so does
+/// a key with an invalid value, so that the output of most loggers can be sent unchanged. An unknown level becomes the
+/// severity text. Any other line is the body itself. Empty lines are left out; lines of more than 4 MiB are reported.
+/// The options are defaults for values that a line does not have. If the queue is full, reading waits. Ctrl-C and
+/// SIGTERM end the input: the records read so far are delivered; a second signal ends the command at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Environment:
@@ -40,7 +41,8 @@ pub(crate) struct LogOptions {
     /// The words of the record's body, or - for standard input.
     #[arg(required = true, allow_negative_numbers = true)]
     body: Vec<String>,
-    /// The severity: a name, optionally followed by 2, 3 or 4 (as in warn2), or a number from 1 to 24; the default is info.
+    /// The severity: a name, optionally followed by 2, 3 or 4 (as in warn2), or a number from 1 to 24; the default is
+    /// info.
     #[arg(short, long, value_parser = LevelParser)]
     level: Option<Severity>,
     #[command(flatten)]
@@ -120,6 +122,7 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
 impl Draft {
     /// Returns a copy of this draft with the values of a line. A key with an invalid value becomes an attribute.
     fn of_line(&self, line: &str) -> Self {
+        // Any line that is not a JSON object is a body.
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {
             return Self { body: line.into(), ..self.clone() };
         };

@@ -32,7 +32,8 @@ const MAX_QUEUED_LINES: usize = 16;
 /// Maximum bytes of a line. Collectors do not accept such large records.
 const MAX_LINE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Delivers the records that `emit` creates. `emit` returns whether all input was valid. If the queue is full, it waits.
+/// Delivers the records that `emit` creates. `emit` returns whether all input was valid. If the queue is full, it
+/// waits.
 fn deliver(
     destination: &Destination,
     presets: &[(&str, &str)],

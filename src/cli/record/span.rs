@@ -22,18 +22,18 @@ const LINE_FORM: &str = "an object with name and optionally start, end, kind, st
 
 /// Sends a span, or keeps one in a file until it ends.
 ///
-/// Sends one span. It continues the trace in TRACEPARENT and TRACESTATE, if they are set. Without --start and --end, its
-/// duration is 0.
+/// Sends one span. It continues the trace in TRACEPARENT and TRACESTATE, if they are set. Without --start and --end,
+/// its duration is 0.
 ///
-/// start keeps an unfinished span in FILE and sends nothing; event adds an event to it; end sends the span and removes FILE
-/// once the span was delivered. No process runs in between. A shell can source FILE, and --parent can read it: its lines
-/// TRACEPARENT=... and TRACESTATE=... make other commands children of the span. If OTEL_CLI_CARRIER_FILE is set, start also
-/// writes these lines to that file, and the other commands read it if --parent is not given. The command span background of
-/// otel-cli is not supported.
+/// start keeps an unfinished span in FILE and sends nothing; event adds an event to it; end sends the span and removes
+/// FILE once the span was delivered. No process runs in between. A shell can source FILE, and --parent can read it: its
+/// lines TRACEPARENT=... and TRACESTATE=... make other commands children of the span. If OTEL_CLI_CARRIER_FILE is set,
+/// start also writes these lines to that file, and the other commands read it if --parent is not given. The command
+/// span background of otel-cli is not supported.
 ///
-/// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status, message,
-/// attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the parent. The options
-/// are defaults for values that a line does not have. Lines of more than 4 MiB are reported.
+/// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status,
+/// message, attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the
+/// parent. The options are defaults for values that a line does not have. Lines of more than 4 MiB are reported.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(override_usage = "standpipe span [OPTIONS] NAME
@@ -114,8 +114,8 @@ struct Details {
     /// The kind of the span; the default is internal.
     #[arg(short, long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// The start time: 2026-11-17T14:00:00.5Z or with an offset; a number since 1970 in seconds, milliseconds, microseconds or
-    /// nanoseconds, recognized by its length; -5s or -250ms, relative to now. The default is now.
+    /// The start time: 2026-11-17T14:00:00.5Z or with an offset; a number since 1970 in seconds, milliseconds,
+    /// microseconds or nanoseconds, recognized by its length; -5s or -250ms, relative to now. The default is now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time::parse_now)]
     start: Option<SystemTime>,
     /// The end time, in the same forms. The default is now.
@@ -264,8 +264,8 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
         Some(parent) => tracer.span_builder(name).parent(parent).start(),
         None => tracer.span_builder(name).root().start(),
     };
-    // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span is not
-    // sent here but by `span end`.
+    // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span
+    // is not sent here but by `span end`.
     sender.telemetry.shutdown(Duration::ZERO);
     let mut line = SpanLine { name: name.to_owned(), end: Json::Null, ..draft.span };
     let now = SystemTime::now();
@@ -294,6 +294,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
 /// Sends the span in a file, completed by the options, and removes the file once the span was delivered.
 fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(&details)?;
+    // Taken before it is sent, so that no other process sends the span as well.
     let taken = span_file::take(file).map_err(Failure::Message)?;
     let sent = send(details.destination, draft, &taken);
     match &sent {
@@ -307,6 +308,7 @@ fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
 fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<ExitCode, Failure> {
     let SpanFile { context, service, span: mut line } = span_file::read(file).map_err(Failure::Message)?;
     destination.service = destination.service.or(service);
+    // The status of `span end` replaces that of `span start`, including its message.
     if draft.span.status.is_some() {
         (line.status, line.message) = (None, None);
     }
@@ -374,7 +376,8 @@ fn emit(
     Ok(())
 }
 
-/// Parses `NAME` or `NAME@TIME`. If no time follows the `@`, it belongs to the name. An event without a time gets one later.
+/// Parses `NAME` or `NAME@TIME`. If no time follows the `@`, it belongs to the name. An event without a time gets one
+/// later.
 fn event(word: &str, now: SystemTime) -> EventLine {
     let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
     let (name, time) = timed.map_or((word, Json::Null), |(name, time)| (name, nanos(time)));

@@ -14,8 +14,8 @@ use super::super::text;
 /// Number of hexadecimal digits of a trace id.
 const ID_DIGITS: usize = 32;
 
-// Options of the filters. By default, everything is shown. If an option is given more than once, any of its values matches.
-// Not a doc comment, which clap would show in the help.
+// Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
+// matches. Not a doc comment, which clap would show in the help.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
@@ -31,7 +31,8 @@ pub(crate) struct Filter {
     /// Only log records of this severity or higher: a name, or a number from 1 to 24.
     #[arg(long, value_parser = LevelParser.map(|level| level as i32))]
     pub(crate) level: Option<i32>,
-    /// Only traces with an error, and log records of severity ERROR or higher; with --flat or --json, spans with an error.
+    /// Only traces with an error, and log records of severity ERROR or higher; with --flat or --json, spans with an
+    /// error.
     #[arg(long)]
     pub(crate) errors: bool,
     /// Only traces of at least this duration, for example 100ms or 1.5s; with --flat or --json, spans.
@@ -78,7 +79,8 @@ impl Filter {
         self.level.is_none_or(|level| view.severity_number() >= level)
     }
 
-    /// Returns whether a metric is shown. Filters by error, duration or trace exclude all metrics, which have none of these.
+    /// Returns whether a metric is shown. Filters by error, duration or trace exclude all metrics, which have none of
+    /// these.
     pub(crate) fn shows_metric(&self, received: &ReceivedMetric) -> bool {
         !self.errors
             && self.min.is_none()

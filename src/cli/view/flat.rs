@@ -42,7 +42,8 @@ pub(crate) enum Layout {
     Whole,
 }
 
-/// Prints the records of a request. Each record is written before the next is drawn, because a batch may have a million records.
+/// Prints the records of a request. Each record is written before the next is drawn, because a batch may have a million
+/// records.
 pub(super) fn print(
     records: &Records,
     protocol: Option<Protocol>,
@@ -188,7 +189,8 @@ impl Row {
         }
     }
 
-    /// Adds the name and the kind. If the terminal is too narrow for both and `behind` more cells, the kind becomes a detail.
+    /// Adds the name and the kind. If the terminal is too narrow for both and `behind` more cells, the kind becomes a
+    /// detail.
     fn name(
         &mut self,
         ink: Ink,

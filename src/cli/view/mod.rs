@@ -43,8 +43,9 @@ pub(crate) struct Options {
     #[arg(long, group = "form")]
     json: bool,
     /// Show everything: all spans of a tree, with all attributes, ids and stack traces. By default, a span shows four
-    /// attributes (none of host, os, thread, code, telemetry or network.protocol, and of process only command_args), and
-    /// similar or deep spans are counted. With --flat, show all events; by default, six events with four attributes each.
+    /// attributes (none of host, os, thread, code, telemetry or network.protocol, and of process only command_args),
+    /// and similar or deep spans are counted. With --flat, show all events; by default, six events with four attributes
+    /// each.
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -201,7 +202,8 @@ impl View {
         Ok(())
     }
 
-    /// Returns the number of open traces and their spans: `3 traces open · 41 spans`. `None` if there are no open traces.
+    /// Returns the number of open traces and their spans: `3 traces open · 41 spans`. `None` if there are no open
+    /// traces.
     pub(crate) fn open(&self) -> Option<String> {
         let Assembler { open, spans, .. } = &self.assembler;
         let traces = describe::count(open.len() as u64, "trace");
@@ -216,6 +218,7 @@ impl View {
         spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
         if spans.is_empty() {
+            // No span of the trace arrived, so its log records are shown one by one.
             logs.retain(|view| self.filter.shows_log(view));
             return logs.iter().try_for_each(|view| self.print_log(view, out));
         }

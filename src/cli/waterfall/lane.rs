@@ -70,8 +70,8 @@ impl Bar<'_> {
 
 /// Returns the character that covers a cell between two eighths, and whether it is drawn reversed.
 ///
-/// Unicode has characters for every eighth from the left, but from the right only for one half and one eighth. With colors, the
-/// others are made by reversing: the background is filled, and the left part is cut out.
+/// Unicode has characters for every eighth from the left, but from the right only for one half and one eighth. With
+/// colors, the others are made by reversing: the background is filled, and the left part is cut out.
 fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     let covered = to - from;
     if style.charset == Charset::Ascii {

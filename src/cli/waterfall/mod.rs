@@ -1,5 +1,5 @@
-//! Draws traces as waterfalls: the tree of spans on the left, their bars over time on the right, and log records below their
-//! spans.
+//! Draws traces as waterfalls: the tree of spans on the left, their bars over time on the right, and log records below
+//! their spans.
 //!
 //! Pure: spans, log records and a [`Style`] in, lines out.
 
@@ -117,7 +117,8 @@ impl<'a> Trace<'a> {
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }
 
-    /// Reduces the rows of a large trace. `logged` has the spans with log records, and whether one of the records is an error.
+    /// Reduces the rows of a large trace. `logged` has the spans with log records, and whether one of the records is an
+    /// error.
     fn fold(&mut self, logged: &HashMap<SpanKey<'a>, bool>) {
         let spans = &self.spans;
         let is_plain = |view: &SpanView<'a>| {

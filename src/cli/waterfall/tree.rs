@@ -63,6 +63,7 @@ pub(super) fn retain(nodes: Vec<Node>, keep: &[bool]) -> Vec<Node> {
 fn connect(nodes: &mut [Node]) {
     nodes.iter_mut().for_each(|node| node.has_children = false);
     let mut is_last = vec![false; nodes.len()];
+    // From the end: the first child that is met is the last one of its parent.
     for place in (0..nodes.len()).rev() {
         if let Some(parent) = nodes[place].parent {
             is_last[place] = !mem::replace(&mut nodes[parent].has_children, true);
@@ -99,7 +100,8 @@ pub(super) fn fold_siblings<'a>(
     retain(nodes, &keep)
 }
 
-/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans first, then those with the lowest depth. Some errors are always kept.
+/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans first, then those with the lowest depth. Some errors are
+/// always kept.
 ///
 /// Each kept node counts its hidden descendants. Also returns the number of hidden spans without a visible ancestor.
 pub(super) fn limit_depth(
@@ -121,6 +123,7 @@ pub(super) fn limit_depth(
     let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MAX_ERRORS);
     errors.for_each(|place| keep[place] = true);
 
+    // Parents precede their children, so the nearest visible ancestor of each node is known in one pass.
     let mut hidden_roots = 0;
     let mut shown_above: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
     for place in 0..nodes.len() {

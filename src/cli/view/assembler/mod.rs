@@ -1,8 +1,8 @@
 //! Collects the records of each trace until the trace is complete or has waited long enough.
 //!
-//! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without records, which is
-//! shorter if its root has arrived and no parent is missing. `due` is a priority queue of open traces by that time. The spans of
-//! drawn traces are remembered: they are the ancestors of spans that arrive late.
+//! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without
+//! records, which is shorter if its root has arrived and no parent is missing. `due` is a priority queue of open traces
+//! by that time. The spans of drawn traces are remembered: they are the ancestors of spans that arrive late.
 //!
 //! Pure: records and times in, blocks to draw out.
 
@@ -15,8 +15,8 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use crate::cli::describe;
 
-/// Time without records after which a trace with a root and without missing parents is drawn. Another service may send its spans
-/// a little later.
+/// Time without records after which a trace with a root and without missing parents is drawn. Another service may send
+/// its spans a little later.
 const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
 /// Time without records after which any other trace is drawn. Most SDKs send a batch every 5 s.
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
@@ -27,8 +27,8 @@ const OVERHEAD: usize = 256;
 /// Estimated memory for a trace without its records.
 const TRACE_OVERHEAD: usize = 1024;
 
-/// Maximum memory of drawn traces. Resources are counted for each span, even if spans share them. The oldest traces are forgotten
-/// first.
+/// Maximum memory of drawn traces. Resources are counted for each span, even if spans share them. The oldest traces are
+/// forgotten first.
 const MAX_DRAWN_BYTES: usize = 32 * 1024 * 1024;
 /// Maximum number of spans that are remembered for one drawn trace.
 const MAX_DRAWN_SPANS: usize = 1000;
@@ -120,7 +120,8 @@ pub(super) struct OpenTrace {
 }
 
 impl Assembler {
-    /// Returns an assembler for about `max_bytes` of records. Beyond this limit, the traces that are due next are drawn early.
+    /// Returns an assembler for about `max_bytes` of records. Beyond this limit, the traces that are due next are drawn
+    /// early.
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, max_drawn_bytes: MAX_DRAWN_BYTES, ..Self::default() }
     }
@@ -144,12 +145,14 @@ impl Assembler {
         add: impl FnOnce(&mut OpenTrace, Option<&DrawnTrace>),
     ) {
         let drawn = self.drawn.get(id);
+        // All collections share one allocation of the id.
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;
             self.bytes += TRACE_OVERHEAD;
             OpenTrace::new(self.opened, drawn.is_some(), now)
         });
+        // The key contains the due time, which is about to change.
         self.due.remove(&(trace.due, trace.number));
         add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
