@@ -94,12 +94,5 @@ pub(crate) struct Note {
     pub(crate) is_unaccounted: bool,
 }
 
-impl Note {
-    /// A finding that says which records are missing, or that none is.
-    pub(crate) fn new(message: String) -> Self {
-        Self { message, is_unaccounted: false }
-    }
-}
-
 /// The hook of [`Config::on_problem`](crate::Config::on_problem), shared by all workers.
 pub(crate) type ProblemHook = Arc<dyn Fn(&Problem) + Send + Sync>;

@@ -113,6 +113,13 @@ pub(crate) struct Dropped {
     pub(crate) of_others: u64,
 }
 
+impl Note {
+    /// A finding that states all missing records.
+    fn new(message: String) -> Self {
+        Self { message, is_unaccounted: false }
+    }
+}
+
 impl Spool {
     /// Opens the spool of an exporter of as many signals, with as many slots, and finds what others have left.
     ///
