@@ -313,7 +313,7 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
         (&["show", "a", "--flat", "--json"], "cannot be used with '--json'"),
         (&["receive", "--service="], "a value is required for '--service <NAME>'"),
         (&["receive", "--trace", "xyz"], "write up to 32 hexadecimal digits, for example 36c3ef3e"),
-        (&["receive", "--address", "4318"], "write an IP address and a port, as 127.0.0.1:4318"),
+        (&["receive", "--address", "4318"], "write an IP address and a port, for example 127.0.0.1:4318"),
     ];
     for (arguments, expected) in cases {
         let output = run(arguments);

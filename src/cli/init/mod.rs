@@ -290,26 +290,34 @@ mod tests {
             (
                 &["nagios"][..],
                 false,
-                "unknown flavor \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"nagios\"; write one of stalwart, tracetest, qualitytrace, env",
             ),
             (
                 &["shop.conf"],
                 false,
-                "\"shop.conf\" has no ending that names a flavor; write: init FLAVOUR FILE",
+                "the extension of \"shop.conf\" does not select a flavor; write: init FLAVOR FILE",
             ),
-            (&["./shop"], false, "\"./shop\" has no ending that names a flavor; write: init FLAVOUR FILE"),
+            (
+                &["./shop"],
+                false,
+                "the extension of \"./shop\" does not select a flavor; write: init FLAVOR FILE",
+            ),
             (
                 &["ymal", "a.yaml"],
                 false,
-                "unknown flavor \"ymal\"; there are stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"ymal\"; write one of stalwart, tracetest, qualitytrace, env",
             ),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (
                 &["toml", "a.yaml"],
                 false,
-                "\"a.yaml\" is no name for the flavor stalwart; let it end in .toml",
+                "\"a.yaml\" would not be read as flavor stalwart; use a name that ends in .toml",
             ),
-            (&["tracetest", "a"], false, "\"a\" is no name for the flavor tracetest; let it end in .yaml"),
+            (
+                &["tracetest", "a"],
+                false,
+                "\"a\" would not be read as flavor tracetest; use a name that ends in .yaml",
+            ),
         ] {
             assert_eq!(options(words, is_stdout), Err(message.to_owned()), "{words:?}");
         }

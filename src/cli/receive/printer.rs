@@ -147,7 +147,7 @@ impl Printer<'_> {
 fn gap(missed: Missed, style: &Style) -> String {
     let mut line = style.line();
     line.put(Ink::FAINT, &style.glyph("─").repeat(2)).space(1);
-    line.put(Ink::WARNING, &format!("{} not shown: the output stood still", count_missed(missed)));
+    line.put(Ink::WARNING, &format!("{} not shown: the output was blocked", count_missed(missed)));
     line.finish()
 }
 
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_was_not_shown_is_counted() {
         let gap = |batches, records| gap(Missed { batches, records }, &plain_style(80));
-        assert_eq!(gap(1, 1), "── 1 batch with 1 record not shown: the output stood still");
-        assert_eq!(gap(2, 30), "── 2 batches with 30 records not shown: the output stood still");
+        assert_eq!(gap(1, 1), "── 1 batch with 1 record not shown: the output was blocked");
+        assert_eq!(gap(2, 30), "── 2 batches with 30 records not shown: the output was blocked");
     }
 }

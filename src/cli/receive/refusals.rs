@@ -170,10 +170,10 @@ mod tests {
         assert_eq!(refusals.note(&wrong_path, now), Some(0));
         assert_eq!(refusals.note(&noise, now), Some(0));
         for _ in 0..41 {
-            assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER / 2), None);
+            assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL / 2), None);
         }
-        assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), Some(41));
-        assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), None);
+        assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL), Some(41));
+        assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL), None);
         assert_eq!(refusals.count, 45);
         assert!(refusals.line(&wrong_path, 41).contains("with 404 (41 more like it): no such path"));
     }
@@ -182,20 +182,24 @@ mod tests {
     fn each_mistake_has_its_own_advice() {
         let advised = |request: &[u8]| refusals().advice(&refusal(request));
         let post = |path: &str| advised(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert!(
-            post("/").starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are")
-        );
+        assert!(post("/").starts_with(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and the variables for other signals are used unchanged"
+        ));
         assert!(post("/").contains("write http://h/v1/traces there"));
         assert!(
             post("/v1/traces/v1/traces")
-                .starts_with("the path is there twice; set OTEL_EXPORTER_OTLP_ENDPOINT=")
+                .starts_with("the endpoint contains the path twice; set OTEL_EXPORTER_OTLP_ENDPOINT=")
         );
         assert!(post("/v1/trace").starts_with("set OTEL_EXPORTER_OTLP_ENDPOINT=http://h: "));
         let plain =
             b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx";
         assert_eq!(advised(plain), "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
         let preflight = b"OPTIONS /v1/traces HTTP/1.1\r\nHost: a\r\nOrigin: http://localhost:3000\r\n\r\n";
-        assert!(advised(preflight).starts_with("a web page asks"), "{}", advised(preflight));
+        assert!(
+            advised(preflight).starts_with("a browser asks whether a web page may send here"),
+            "{}",
+            advised(preflight)
+        );
         let large = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n\
                       Content-Length: 9999999999\r\n\r\n";
         assert!(advised(large).contains("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), "{}", advised(large));

@@ -132,7 +132,7 @@ fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
         post_json(&listening.endpoint, "/v1/logs", &log);
     }
     // Once the output is read again, it has the number of batches that were not shown.
-    let gap = listening.line_with("not shown: the output stood still");
+    let gap = listening.line_with("not shown: the output was blocked");
     assert!(gap.contains(" batches with "), "{gap}");
 }
 
@@ -266,9 +266,12 @@ fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
     let said = stderr(&output);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}");
-    assert!(lines[0].starts_with(&format!("standpipe: {name}:3: it has no resourceSpans")), "{said}");
+    assert!(
+        lines[0].starts_with(&format!("standpipe: {name}:3: not OTLP JSON: it has no resourceSpans")),
+        "{said}"
+    );
     assert!(lines[1].starts_with(&format!("standpipe: {name}:4: not OTLP JSON: expected ident")), "{said}");
-    assert!(lines[2].starts_with(&format!("standpipe: {name}:5: EOF")), "{said}");
+    assert!(lines[2].starts_with(&format!("standpipe: {name}:5: not OTLP JSON: EOF")), "{said}");
 
     let output = run(&["show", "missing.jsonl"]);
     assert_eq!(output.status.code(), Some(2));
