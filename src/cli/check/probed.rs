@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_drawn_with_its_stage_and_its_advice() {
-        // nothing listens there any more
+        // Nothing listens on this port after the drop.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         let exporter = Exporter::http(format!("http://{address}")).proxy(Proxy::Off).named("shop");
         let report = probe::probe(&exporter, Duration::from_secs(10));

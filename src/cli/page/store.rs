@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// The batches that a program of this service sends, of as many traces of two spans each.
+    /// Returns the batches of a service that sends `traces` traces of two spans each.
     fn batches(service: &str, traces: usize) -> Vec<Batch> {
         let (send, batches) = mpsc::channel();
         let receiver = Receiver::builder().on_batch(move |batch| _ = send.send(batch.clone())).start();

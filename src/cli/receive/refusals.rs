@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What a receiver makes of these bytes at its port for HTTP.
+    /// Returns the refusal of a receiver for these bytes at its HTTP port.
     fn refusal(bytes: &[u8]) -> RefusedRequest {
         use std::io::{Read, Write};
 

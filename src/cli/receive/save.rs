@@ -150,7 +150,7 @@ mod tests {
     fn a_new_file_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let path = std::env::temp_dir().join(format!("standpipe-mode-{}", std::process::id()));
-        // of a process of this number that was killed
+        // May be left by a killed process with the same id.
         let _ = fs::remove_file(&path);
         let mode = || {
             open(&path, OPEN_TIMEOUT).expect("it is opened");
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_pipe_that_no_process_reads_is_an_error_and_no_wait_without_end() {
         let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
-        // of a process of this number that was killed
+        // May be left by a killed process with the same id.
         let _ = fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success());

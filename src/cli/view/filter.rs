@@ -213,7 +213,7 @@ mod tests {
         let circle = std::sync::Arc::make_mut(&mut spans[1].span);
         circle.parent_span_id = vec![3];
         assert_eq!(hidden(&spans), [2, 3]);
-        // a root is not below a span without an id
+        // A root is not a child of a span without an id.
         let nameless = std::sync::Arc::make_mut(&mut spans[1].span);
         nameless.span_id = vec![];
         assert_eq!(hidden(&spans), [0; 0]);

@@ -144,7 +144,7 @@ pub(super) fn limit_depth(
 mod tests {
     use super::*;
 
-    /// A span for each (id, parent, start); 0 is no parent.
+    /// Returns a span for each (id, parent, start). A span with the parent 0 is a root.
     fn spans(family: &[(u8, u8, u64)]) -> Vec<Span> {
         let span = |&(id, parent, start): &(u8, u8, u64)| Span {
             span_id: vec![id],
