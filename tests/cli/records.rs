@@ -461,7 +461,7 @@ fn measurements_of_lines_are_added_up() {
     let output = send_lines(&receiver, &["metric", "-"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert!(errors.contains("line 3: counter jobs: the value is negative"), "{errors}");
+    assert!(errors.contains("line 3: counter jobs: a counter never decreases"), "{errors}");
     assert!(errors.contains("line 4: unknown variant `speed`, expected one of `counter`"), "{errors}");
     assert_eq!(receiver.metric("jobs").unwrap().value(()).as_i64(), Some(3));
 }
@@ -525,10 +525,7 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
         (&["log", "--level", "loud", "a"], "write trace, debug"),
         (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
         (&["metric", "counter", "a", "many"], "invalid value 'many' for '[VALUE]': not a number"),
-        (
-            &["metric", "counter", "a", "-1"],
-            "counter a: the value is negative, but a counter never decreases",
-        ),
+        (&["metric", "counter", "a", "-1"], "counter a: a counter never decreases; use a gauge"),
     ];
     for (arguments, expected) in cases {
         let output = finish(&mut standpipe(arguments));

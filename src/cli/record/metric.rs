@@ -103,10 +103,7 @@ pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
         };
         // Deltas of 0 are not sent, so the command would succeed without sending anything.
         if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
-            return Err(Failure::Message(format!(
-                "counter {}: 0 adds nothing and is not sent; give another VALUE",
-                line.name
-            )));
+            return Err(Failure::Message(format!("counter {}: 0 adds nothing and is not sent", line.name)));
         }
         measure(&meter, line, options).map_err(Failure::Usage)?;
         Ok(true)
@@ -157,10 +154,7 @@ fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), Str
         }
         (Kind::Counter, Some(value), _) => instrument.counter().add(value, attributes),
         (Kind::Counter, None, _) if float < 0.0 => {
-            return Err(format!(
-                "counter {}: the value is negative, but a counter never decreases; use a gauge",
-                line.name
-            ));
+            return Err(format!("counter {}: a counter never decreases; use a gauge", line.name));
         }
         (Kind::Counter, None, _) => instrument.counter_f64().add(float, attributes),
         (Kind::Gauge, _, Some(value)) => instrument.gauge_i64().record(value, attributes),
