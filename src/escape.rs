@@ -1,5 +1,5 @@
-//! Escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder the text around
-//! it.
+//! Text of messages: escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder
+//! the text around it, and writes numbers with their nouns.
 //!
 //! Public only for the command, which also shows text that the library did not produce.
 
@@ -24,6 +24,16 @@ pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> 
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Returns a number with its noun: `1 span`, `3 spans`, `2 batches`.
+pub fn count(number: u64, noun: &str) -> String {
+    let end = match number {
+        1 => "",
+        _ if noun.ends_with("ch") || noun.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{end}")
 }
 
 /// Returns whether a character is an invisible formatting character: joiner, direction mark, line separator or tag.

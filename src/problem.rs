@@ -24,6 +24,9 @@ pub struct Problem {
     pub message: String,
     /// Number of occurrences of this kind for this signal since the last report, including this one.
     pub occurrences: u64,
+    /// Whether records may be missing that no count of the [ledger](crate::ledger) includes: a damaged file of a
+    /// [spool](crate::Exporter::spool) does not show how many records it had, or a file in the spool is left unread.
+    pub is_unaccounted: bool,
 }
 
 impl fmt::Display for Problem {
@@ -86,6 +89,14 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     pub(crate) const COUNT: usize = 15;
+}
+
+/// A finding of a spool, for the message of a problem.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Note {
+    pub(crate) message: String,
+    /// See [`Problem::is_unaccounted`].
+    pub(crate) is_unaccounted: bool,
 }
 
 /// The hook of [`Config::on_problem`](crate::Config::on_problem), shared by all workers.

@@ -1,4 +1,4 @@
-//! The trace that this command was started in, from the environment or from an option.
+//! The caller's span context, read from the environment, an option or a file.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use super::text;
 const PARENT: &str = "TRACEPARENT";
 const STATE: &str = "TRACESTATE";
 
-/// The caller's span, and what of it could not be read.
+/// The caller's span context, and messages about values that could not be read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) context: Option<SpanContext>,
@@ -21,13 +21,14 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// From `TRACEPARENT` and `TRACESTATE` of this process.
+    /// Reads `TRACEPARENT` and `TRACESTATE` from the environment of this process.
     pub(crate) fn of_process() -> Self {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
     }
 
-    /// From a `traceparent`, or from a file that has it in a line of a shell, `TRACEPARENT=...`; where there is no such file,
-    /// from the environment.
+    /// Reads a `traceparent`, or the path of a file with a line `TRACEPARENT=...`.
+    ///
+    /// If the file cannot be read, it is reported, and the environment is read instead.
     pub(crate) fn of(parent: &str) -> Self {
         if SpanContext::from_traceparent(parent).is_ok() {
             return Self::read(Some(parent.into()), None);
@@ -42,12 +43,12 @@ impl Caller {
         }
     }
 
-    /// From the lines of such a file.
+    /// Reads the lines `TRACEPARENT=...` and `TRACESTATE=...` of a file.
     pub(crate) fn of_lines(text: &str) -> Self {
         Self::read(variable(text, PARENT), variable(text, STATE))
     }
 
-    /// What cannot be used is reported and ignored, as W3C Trace Context requires.
+    /// Reports and ignores invalid values, as W3C Trace Context requires.
     fn read(parent: Option<OsString>, state: Option<OsString>) -> Self {
         let mut caller = Self::default();
         let (parent, state) = (caller.text(PARENT, parent), caller.text(STATE, state));
@@ -55,7 +56,7 @@ impl Caller {
             (None, None) => {}
             (None, Some(_)) => caller.report_error(STATE, "means nothing without TRACEPARENT"),
             (Some(Err(error)), _) => {
-                // The error names the header, which has the name of the variable.
+                // The error begins with the name of the header. The report begins with that of the variable.
                 let error = error.to_string();
                 caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
             }
@@ -71,7 +72,7 @@ impl Caller {
         caller
     }
 
-    /// Returns the text of a variable; `None` if it is empty.
+    /// Returns the text of a variable, or `None` if it is unset, empty or not UTF-8.
     fn text(&mut self, name: &str, value: Option<OsString>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty())?;
         let text = value.into_string().ok();
@@ -86,8 +87,10 @@ impl Caller {
     }
 }
 
-/// A context as lines of a shell, which [`Caller::of_lines`] reads. A state may have any sign in it, so it is in quotes; one that has
-/// a quote itself is left out.
+/// Writes a context as lines that a shell and [`Caller::of_lines`] can read.
+///
+/// The tracestate is quoted, because it may contain characters that a shell interprets. It is left out if it contains a
+/// quote.
 pub(crate) fn shell_lines(context: &SpanContext) -> String {
     let (traceparent, state) = (context.traceparent(), context.tracestate());
     match state.is_empty() || state.contains('\'') {
@@ -96,7 +99,7 @@ pub(crate) fn shell_lines(context: &SpanContext) -> String {
     }
 }
 
-/// Options that create a file which only this user can read.
+/// Returns options that create a file with mode 0600.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -104,12 +107,12 @@ pub(crate) fn private_file() -> OpenOptions {
     options
 }
 
-/// Writes a file that others can read only if they could before.
+/// Writes a file. A new file gets mode 0600, an existing file keeps its mode.
 pub(crate) fn write_private(file: &Path, text: &str) -> io::Result<()> {
     private_file().write(true).create(true).truncate(true).open(file)?.write_all(text.as_bytes())
 }
 
-/// The last value that a file of a shell gives to a variable.
+/// Returns the last value that the lines of a shell script assign to a variable.
 fn variable(text: &str, name: &str) -> Option<OsString> {
     let value = text.lines().rev().find_map(|line| {
         let line = line.trim_start();

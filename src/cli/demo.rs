@@ -1,4 +1,4 @@
-//! `standpipe demo`: the pretend shop, exported to a receiver in this process and drawn.
+//! `standpipe demo`: runs a pretend shop, whose telemetry goes to a receiver in this process and is drawn.
 
 use std::io;
 use std::process::ExitCode;
@@ -17,26 +17,26 @@ use super::page::Page;
 use super::style::{Ink, Palette, Style};
 use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
 
-/// How long the services may take to deliver what they still have.
+/// Time for each service to deliver its remaining records.
 const BUDGET: Duration = Duration::from_secs(5);
 
 /// Sends the telemetry of a small pretend shop to a receiver in this process and draws it.
 ///
-/// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through this
-/// library, and draws the telemetry that arrived: the traces, with the logs in their spans, and a table of the metrics. The
-/// small lines in it are the buckets of a histogram, the rise of a counter from push to push, or the value of anything else
-/// with each push. Below is the ledger: the records that the library accepted, delivered and lost, and those that the
-/// receiver counted. With --page, it goes on until Ctrl-C.
+/// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through
+/// this library, and draws the received telemetry: the traces, with the logs in their spans, and a table of the
+/// metrics. The sparklines in the table show the buckets of a histogram, the increase of a counter per push, or the
+/// values of any other metric. Below is the ledger: the records that the library accepted, delivered and lost, and
+/// those that the receiver counted. With --page, the command runs until Ctrl-C.
 ///
-/// If TRACEPARENT is set, and TRACESTATE, the shop's traces continue that one. The drawing is as wide as COLUMNS, or else the
-/// terminal, or else 100 cells.
+/// If TRACEPARENT is set, the shop's traces continue that trace, with TRACESTATE. The width of the drawing is COLUMNS,
+/// or else that of the terminal, or else 100 cells.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   standpipe demo
   standpipe demo --grpc
 
-Exit code: 0 if all that was accepted arrived, 1 if not")]
+Exit code: 0 if all accepted records arrived, 1 if not")]
 pub(crate) struct Options {
     /// Export over gRPC instead of HTTP.
     #[arg(long)]
@@ -45,13 +45,14 @@ pub(crate) struct Options {
     page: receive::PageOptions,
 }
 
-/// Runs the shop in the caller's trace, if there is one, and draws what arrived; a failure if it is not what was sent.
+/// Runs the shop in the caller's trace, if there is one, and draws the received records. Fails if records are missing.
 pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
     let transport = if options.grpc { Transport::Grpc } else { Transport::Http };
     let page = options.page.start()?;
+    // The page is passed on, so that it shows the same records.
     let receiver = start_receiver(page.clone());
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
-    // The first request with spans is answered with 503, to show the retry.
+    // The first request with spans is answered with 503, to demonstrate the retry.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
     caller.complaints.iter().for_each(|complaint| report_error(complaint));
     let (endpoint, exporter) = match transport {
@@ -88,7 +89,7 @@ fn start_receiver(page: Option<Arc<Page>>) -> io::Result<Receiver> {
     Ok(receiver)
 }
 
-/// Waits until the person has seen enough.
+/// Prints the address of the page, and waits for Ctrl-C.
 fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
     let (end, ended) = mpsc::channel();
     interrupt::on_interrupt(move || _ = end.send(()))
@@ -100,7 +101,7 @@ fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Printed at once, since the shop takes a second.
+/// Returns the first lines. They are printed before the shop runs, because that takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
         style.line().put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).finish()
@@ -116,7 +117,7 @@ fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     lines
 }
 
-/// Everything that arrived: the traces with their logs, then the metrics.
+/// Draws the received records: the traces with their logs, then the metrics.
 fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     let (spans, logs, metrics) = (receiver.spans(), receiver.logs(), receiver.metrics());
     let spans: Vec<SpanView<'_>> = spans.iter().map(SpanView::from).collect();
@@ -128,9 +129,9 @@ fn draw(receiver: &Receiver, style: &Style) -> Vec<String> {
     lines
 }
 
-/// What the receiver counted on its side of the wire, beside what the services delivered by their own ledgers.
+/// Counts of the receiver, compared with the records that the services delivered according to their ledgers.
 struct Arrived {
-    /// The name of a record of each signal, the received records and the delivered ones.
+    /// For each signal: the name of a record, the number received, and the number delivered.
     records: [(&'static str, u64, u64); 3],
     requests: u64,
 }
@@ -163,7 +164,7 @@ impl Arrived {
             false => format!("{} instead of {delivered}", describe::count(received, what)),
         });
         let requests = describe::count(self.requests, "request");
-        // Without spans there was nothing to refuse.
+        // Without spans, no request was answered with 503.
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
         let remark = match self.records[0] {
             (_, 0, _) => format!("in {requests}"),

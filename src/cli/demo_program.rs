@@ -1,7 +1,6 @@
-//! The program of the demo: a pretend shop of three services, each with its own telemetry, that call each other on other
-//! threads.
+//! The demo's program: a pretend shop of three services with separate telemetry, which call each other across threads.
 //!
-//! It is written as a program that uses the library would be; only the work is pretended, by sleeping.
+//! It uses the library like any other program. Only its work is simulated, by sleeping.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use standpipe::{
 
 use super::ledger::LedgerEntry;
 
-/// A real program would push once a minute; this one runs for a second.
+/// Time between two pushes of metrics. Real programs push once a minute, but this one runs for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Fewer items than this on a shelf are logged as a warning.
+/// If a shelf has fewer items than this, a warning is logged.
 const LOW_STOCK: i32 = 4;
-/// What every order comes to.
+/// Price of every order.
 const TOTAL: f64 = 49.5;
 
 /// The three services, running.
@@ -31,20 +30,20 @@ pub(crate) struct DemoProgram {
     payments: Telemetry,
     warehouse: Telemetry,
     sales: Sales,
-    /// The items on each shelf of the warehouse.
+    /// Number of items on each shelf of the warehouse.
     stock: Arc<[(&'static str, AtomicI32); 2]>,
-    /// The span in whose trace the program runs; `None`: it begins traces of its own.
+    /// Parent of the program's traces; `None` if they have no parent.
     caller: Option<SpanContext>,
 }
 
 impl DemoProgram {
-    /// Starts the three services; each exports through a copy of `exporter`.
+    /// Starts the three services. Each exports through a copy of `exporter`.
     ///
     /// # Errors
-    /// If the endpoint of `exporter` is invalid.
+    /// Returns an error if the endpoint of `exporter` is invalid.
     pub(crate) fn start(exporter: &Exporter, caller: Option<SpanContext>) -> Result<Self, ConfigError> {
         let start = |service: &str| {
-            // The receiver is on this machine: a proxy from the environment must not be used.
+            // The receiver is on this machine, so the environment's proxy must not be used.
             let exporter = exporter.clone().proxy(Proxy::Off).interval(INTERVAL);
             Telemetry::start(Config::new().service_name(service).exporter(exporter))
         };
@@ -66,7 +65,7 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // the visitors leave when it is dropped, also if a customer panics
+            // The visitors leave when this sender is dropped, even if a customer panics.
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             if let Some(order) = self.checkout(4711, false) {
@@ -90,17 +89,17 @@ impl DemoProgram {
         services.into_iter().flat_map(shutdown).collect()
     }
 
-    /// Visitors are counted and measured only: a span for each would fill the drawing.
+    /// Serves visitors, who produce metrics but no spans, because their spans would fill the drawing.
     fn serve_visitors(&self, closed: &Receiver<Infallible>) {
         let mut visitor: u64 = 0;
-        // they come in waves
+        // The pauses between visitors vary, so that the sparklines show waves.
         while closed.recv_timeout(Duration::from_millis(visitor % 20 / 4)) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
             thread::sleep(Duration::from_micros(1500 + visitor * 137 % 2500 + visitor * 591 % 2500));
             let page = if visitor % 3 == 0 { "/" } else { "/tea" };
             self.sales.page_views.add(1, &[("page", page)]);
             self.sales.render.record(millis(begun), ());
-            // some put something into a cart, others think better of it
+            // Twenty visitors open a cart each, then twenty close one.
             let change = if visitor / 20 % 2 == 0 { 1 } else { -1 };
             self.sales.open_carts.add(change, ());
             visitor += 1;
@@ -238,7 +237,7 @@ impl DemoProgram {
         span.context().clone()
     }
 
-    /// Takes the message from the queue: a separate trace, linked to the one of the order.
+    /// Takes the message from the queue. This begins a new trace, which is linked to that of the order.
     fn ship(&self, message: &SpanContext) {
         let caller = self.caller.as_ref();
         let mut order = span(&self.warehouse, "queue", "process order.paid", SpanKind::Consumer, caller);
@@ -267,7 +266,7 @@ fn span(service: &Telemetry, scope: &str, name: &str, kind: SpanKind, parent: Op
     }
 }
 
-/// What the ledger calls the records of a signal.
+/// Returns the name that the ledger uses for the records of a signal.
 fn records_of(signal: Signal) -> &'static str {
     match signal {
         Signal::Traces => "spans",
@@ -281,12 +280,12 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1000.0
 }
 
-/// Stands for work.
+/// Simulates work.
 fn pass(millis: u64) {
     thread::sleep(Duration::from_millis(millis));
 }
 
-/// The context as another process reads it from the header of a request.
+/// Returns the context as another process would read it from a request header.
 fn as_sent(context: &SpanContext) -> SpanContext {
     SpanContext::from_traceparent(&context.traceparent()).unwrap_or_else(|_| context.clone())
 }
@@ -296,7 +295,7 @@ fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The storefront's instruments.
+/// Instruments of the storefront.
 struct Sales {
     orders: Counter<u64>,
     revenue: Counter<f64>,

@@ -1,26 +1,29 @@
-//! Spans and log records as text, and what all signals share: durations, times of day, ids, kinds, attributes.
+//! Describes spans and log records as text: durations, times of day, ids, kinds, severities and attributes.
 
 use std::collections::{HashMap, HashSet};
 
 use standpipe::Severity;
+pub(crate) use standpipe::escape::count;
 use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use super::style::{Ink, Style};
 
-/// Characters of one attribute's value that are shown.
+/// Maximum characters of an attribute's value.
 const MAX_VALUE_CHARS: usize = 256;
-/// Lists in lists beyond this are not opened.
+/// Maximum nesting depth of lists and maps that is shown.
 const MAX_VALUE_DEPTH: usize = 3;
 
-/// Attributes shown of a record, and the characters of each value, unless all is to be shown.
+/// Maximum number of attributes shown for a record, unless all are requested.
 const MAX_ATTRIBUTES: usize = 4;
+/// Maximum characters of each of these values.
 const MAX_TELLING_CHARS: usize = 64;
-/// What is the same for all that a process records, or tells where in its code it was recorded.
+/// Prefixes of attributes that are not shown by default: they are the same for all records of a process, or describe
+/// the source code.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
-/// What tells the spans of commands apart, though it is of a process.
+/// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
-/// What tells most of a span, if it has too many attributes to show them all: in this order.
+/// The most informative attributes, in this order. They are shown first if a record has too many attributes.
 const TELLING: [&str; 15] = [
     "error.type",
     "exception.type",
@@ -39,12 +42,12 @@ const TELLING: [&str; 15] = [
     "server.address",
 ];
 
-/// Names of span kinds, by their numbers in OTLP.
+/// Names of span kinds. The index is the number in OTLP.
 const KINDS: [&str; 6] = ["unspecified", "internal", "server", "client", "producer", "consumer"];
 /// Status code of a span with an error.
 const STATUS_ERROR: i32 = 2;
 
-/// A span with where it came from.
+/// A span with its service, scope and resource.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpanView<'a> {
     pub(crate) span: &'a Span,
@@ -52,9 +55,9 @@ pub(crate) struct SpanView<'a> {
     pub(crate) scope: &'a str,
     pub(crate) scope_version: &'a str,
     pub(crate) resource: &'a [KeyValue],
-    /// Whether it was drawn before, and is only here to show where others belong.
+    /// Whether the span was drawn before, and is drawn again only as an ancestor of late spans.
     pub(crate) is_past: bool,
-    /// Whether it is what is looked for: it keeps its row where there are too many.
+    /// Whether the span matches the filter. Such a span keeps its row in a large trace.
     pub(crate) is_wanted: bool,
 }
 
@@ -73,12 +76,13 @@ impl<'a> From<&'a ReceivedSpan> for SpanView<'a> {
 }
 
 impl SpanView<'_> {
-    /// Zero for a span that ends before it starts.
+    /// Returns the duration: zero for a span that ends before it starts.
     pub(crate) fn nanos(&self) -> u64 {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// The message of a span with an error, which may be empty. That of a span drawn before was shown with it.
+    /// Returns the message of a span with an error, which may be empty. `None` for spans drawn before, whose message
+    /// was shown.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
         (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())
@@ -112,7 +116,7 @@ impl<'a> From<&'a ReceivedLog> for LogView<'a> {
 }
 
 impl LogView<'_> {
-    /// When it happened, or when it was observed if that is not known.
+    /// Returns the time of the record, or the time of its observation if the former is unknown.
     pub(crate) fn unix_nanos(&self) -> u64 {
         match self.log.time_unix_nano {
             0 => self.log.observed_time_unix_nano,
@@ -120,7 +124,7 @@ impl LogView<'_> {
         }
     }
 
-    /// `WARN`, `INFO2`; the sender's own text, with the number, if it differs: `notice(10)`.
+    /// Returns the severity: `WARN`, `INFO2`, or the sender's text with the number if it differs: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {
@@ -146,7 +150,7 @@ impl LogView<'_> {
         (17..=24).contains(&self.severity_number())
     }
 
-    /// The number of its severity, by its text if it came without; 0 if neither is known.
+    /// Returns the number of the severity. Without a number it is derived from the text; 0 if both are unknown.
     pub(crate) fn severity_number(&self) -> i32 {
         let text = self.log.severity_text.as_str();
         let is_meant = |number: &i32| name_of(*number).is_some_and(|name| is_usual(text, name));
@@ -156,7 +160,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the body: text unchanged, other values as attributes are written. Without a body it is empty.
+    /// Returns the body: text unchanged, other values in the form of attributes; empty without a body.
     pub(crate) fn body(&self) -> String {
         match self.log.body.as_ref().and_then(|body| body.value.as_ref()) {
             None => String::new(),
@@ -165,7 +169,7 @@ impl LogView<'_> {
         }
     }
 
-    /// The beginnings of the ids of its trace and its span, if it has them.
+    /// Returns the beginnings of the trace id and the span id, if present.
     pub(crate) fn ids(&self) -> String {
         let ids = [&self.log.trace_id, &self.log.span_id];
         let ids: Vec<String> = ids.into_iter().filter(|id| !id.is_empty()).map(|id| short_id(id)).collect();
@@ -179,14 +183,14 @@ fn name_of(number: i32) -> Option<&'static str> {
     Some(severity.name())
 }
 
-/// Whether `text` means no more than `name`: `warning` for WARN2, or nothing.
+/// Returns whether the severity text adds nothing to the name: it is empty, or for example `warning` for WARN2.
 fn is_usual(text: &str, name: &str) -> bool {
     let class = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let same = |word: &str| text.eq_ignore_ascii_case(word);
     text.is_empty() || same(name) || same(class) || (class == "WARN" && same("warning"))
 }
 
-/// Three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
+/// Formats a duration with three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
 pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     let minutes = nanos / 60_000_000_000;
     if minutes >= 60 {
@@ -206,7 +210,7 @@ pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     format!("{} s", three_digits(number, false))
 }
 
-/// Like [`duration`], without the digits that a round number does not need: `200 ms`, `1.5 s`.
+/// Formats a duration like [`duration`], without trailing zeros: `200 ms`, `1.5 s`.
 pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     let exact = duration(nanos, style);
     match exact.split_once(' ') {
@@ -227,29 +231,29 @@ fn three_digits(number: f64, whole: bool) -> String {
     format!("{number:.digits$}")
 }
 
-/// The time of day in UTC, to the millisecond.
+/// Formats the time of day in UTC, in milliseconds.
 pub(crate) fn time_of_day(unix_nanos: u64) -> String {
     let millis = unix_nanos / 1_000_000;
     let seconds = millis / 1000;
     format!("{:02}:{:02}:{:02}.{:03}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60, millis % 1000)
 }
 
-/// An id in hexadecimal.
+/// Formats an id in hexadecimal.
 pub(crate) fn id(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether there is an id: some senders write zeros for none.
+/// Returns whether an id is present. Some senders write zeros instead of an empty id.
 pub(crate) fn is_id(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| *byte != 0)
 }
 
-/// The first eight digits of an id: enough to find it again.
+/// Returns the first eight digits of an id, which identify it in practice.
 pub(crate) fn short_id(bytes: &[u8]) -> String {
     id(&bytes[..bytes.len().min(4)])
 }
 
-/// Returns the ids of `tops` and of all spans below them. Parents may go round in a circle.
+/// Returns the ids of `tops` and of all their descendants. Cycles of parents are allowed.
 pub(crate) fn with_descendants<'a>(
     spans: impl Iterator<Item = &'a Span>,
     tops: impl Iterator<Item = &'a Span>,
@@ -259,7 +263,7 @@ pub(crate) fn with_descendants<'a>(
     let mut found = HashSet::new();
     let mut waiting: Vec<&[u8]> = tops.map(|span| span.span_id.as_slice()).collect();
     while let Some(id) = waiting.pop() {
-        // A span without an id is not the parent of the roots.
+        // Roots have an empty parent id, so a span without an id would be their parent.
         if is_id(id) && found.insert(id) {
             waiting.extend(children.get(id).into_iter().flatten());
         }
@@ -267,15 +271,7 @@ pub(crate) fn with_descendants<'a>(
     found
 }
 
-/// `3 spans`, `1 span`.
-pub(crate) fn count(number: u64, one: &str) -> String {
-    match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
-    }
-}
-
-/// `850 bytes`, `3.1 MiB`.
+/// Formats a number of bytes: `850 bytes`, `3.1 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let mut number = bytes as f64;
     for unit in ["bytes", "KiB", "MiB"] {
@@ -288,7 +284,9 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{number:.1} GiB")
 }
 
-/// `key=value` for each of the attributes that tell most, and `+7` for the others; all of them, and whole, if `full`.
+/// Returns `key=value` for the most informative attributes, and `+7` for the number of others.
+///
+/// With `full`, returns all attributes with their whole values.
 pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     if full {
         return attributes.iter().map(|a| format!("{}={}", a.key, whole_value(a.value.as_ref()))).collect();
@@ -315,7 +313,7 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     texts
 }
 
-/// The words of a list as a command line.
+/// Joins the words of a list to a command line.
 fn command_line(value: Option<&AnyValue>) -> String {
     let Some(Value::ArrayValue(words)) = value.and_then(|value| value.value.as_ref()) else {
         return whole_value(value);
@@ -324,25 +322,25 @@ fn command_line(value: Option<&AnyValue>) -> String {
     words.join(" ")
 }
 
-/// `key=value` for each attribute, two spaces between.
+/// Returns `key=value` for each attribute, separated by two spaces.
 pub(crate) fn attributes(attributes: &[KeyValue]) -> String {
     let each: Vec<String> =
         attributes.iter().map(|a| format!("{}={}", a.key, value(a.value.as_ref()))).collect();
     each.join("  ")
 }
 
-/// The value of the attribute `key`; empty if there is none.
+/// Returns the value of the attribute `key`, or an empty text if it is absent.
 pub(crate) fn value_of(attributes: &[KeyValue], key: &str) -> String {
     let found = attributes.iter().find(|attribute| attribute.key == key);
     found.map(|attribute| value(attribute.value.as_ref())).unwrap_or_default()
 }
 
-/// The beginning of an attribute's value; a text with blanks in it is quoted.
+/// Returns the beginning of an attribute's value. A text with white space is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
     beginning(whole_value(value), MAX_VALUE_CHARS)
 }
 
-/// The first characters of a text.
+/// Returns the first `max_chars` characters of a text, followed by `...` if it is longer.
 fn beginning(text: String, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -350,7 +348,7 @@ fn beginning(text: String, max_chars: usize) -> String {
     }
 }
 
-/// Like [`value`], however long it is.
+/// Returns the whole value of an attribute, in the form of [`value`].
 pub(crate) fn whole_value(value: Option<&AnyValue>) -> String {
     nested_value(value, 0)
 }

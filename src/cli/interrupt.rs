@@ -29,13 +29,14 @@ mod platform {
     #[cfg(any(target_os = "freebsd", target_vendor = "apple"))]
     use libc::__error as errno_location;
 
-    /// Where the handler writes a byte (a self-pipe): a handler may do hardly anything else.
+    /// Self-pipe: the signal handler writes one byte here, and a thread reads it. POSIX allows little else in a
+    /// handler.
     static WAKE: AtomicI32 = AtomicI32::new(-1);
 
     /// Calls `on_first` on another thread at the first SIGINT or SIGTERM. The second one ends the process at once.
     pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut asleep, wake) = UnixStream::pair()?;
-        // it stays open as long as the process, since a signal may come any time
+        // Never closed, because a signal may arrive at any time.
         WAKE.store(wake.into_raw_fd(), Ordering::SeqCst);
         thread::Builder::new().name("standpipe-stop".to_owned()).spawn(move || {
             if asleep.read_exact(&mut [0]).is_ok() {
@@ -43,8 +44,9 @@ mod platform {
             }
         })?;
         for number in [libc::SIGINT, libc::SIGTERM] {
-            // SAFETY: the handler is a function for the life of the process, which does only what a handler may. What was
-            // ignored stays so: a shell starts background jobs that way, which Ctrl-C is not meant for.
+            // A signal that was ignored stays ignored: shells start background jobs with SIGINT ignored, so that Ctrl-C
+            // does not end them.
+            // SAFETY: the handler lives as long as the process, and calls only async-signal-safe functions.
             unsafe {
                 if libc::signal(number, handle as extern "C" fn(c_int) as usize) == libc::SIG_IGN {
                     libc::signal(number, libc::SIG_IGN);
@@ -55,16 +57,16 @@ mod platform {
     }
 
     pub(super) extern "C" fn handle(number: c_int) {
-        // SAFETY: both functions may be called in a handler (POSIX lists them); the file is open and the byte is there.
+        // SAFETY: both functions are async-signal-safe (POSIX), the descriptor is open, and the buffer holds one byte.
         keep_errno(|| unsafe {
             libc::signal(number, libc::SIG_DFL);
             libc::write(WAKE.load(Ordering::SeqCst), [0_u8].as_ptr().cast(), 1);
         });
     }
 
-    /// Runs the work of a signal handler and restores `errno`, which the interrupted code may not have read yet.
+    /// Runs the work of a signal handler and restores `errno`: the interrupted code may be about to read it.
     pub(crate) fn keep_errno(work: impl FnOnce()) {
-        // SAFETY: the address of this thread's `errno` is valid as long as the thread is.
+        // SAFETY: the address of this thread's `errno` is valid for the life of the thread.
         unsafe {
             let errno = errno_location();
             let before = *errno;
@@ -75,14 +77,14 @@ mod platform {
 }
 
 #[cfg(windows)]
-#[allow(unsafe_code, reason = "std does not ask for the events of a console")]
+#[allow(unsafe_code, reason = "std does not handle console events")]
 mod platform {
     use std::io;
     use std::sync::{Mutex, PoisonError};
 
     const CTRL_BREAK_EVENT: u32 = 1;
 
-    /// What the first event calls; then it is gone.
+    /// Function that the first event takes and calls.
     static ON_FIRST: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
     #[link(name = "kernel32")]
@@ -93,8 +95,8 @@ mod platform {
     /// Calls `on_first` at the first Ctrl-C or Ctrl-Break. The second one ends the process at once.
     pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         *ON_FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(on_first));
-        // SAFETY: the handler is a function for the life of the process. The system calls it on a thread of its own, so it
-        // may do whatever a thread may.
+        // SAFETY: the handler lives as long as the process. Windows calls it on a new thread, so there are no
+        // restrictions on what it may do.
         match unsafe { SetConsoleCtrlHandler(handle, 1) } {
             0 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -106,13 +108,13 @@ mod platform {
         extern "system" fn ignore(event: u32) -> i32 {
             i32::from(event <= CTRL_BREAK_EVENT)
         }
-        // SAFETY: the handler is a function for the life of the process, and does nothing but return.
+        // SAFETY: the handler lives as long as the process, and only returns a value.
         unsafe { SetConsoleCtrlHandler(ignore, i32::from(is_ignored)) };
     }
 
-    /// Zero leaves the event to the default handler, which ends the process.
+    /// Handles a console event. Zero passes the event on to the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
-        // Ctrl-C is 0; the events above are the end of the console, the session or the system
+        // Ctrl-C is 0. Larger numbers mean that the console is closed, the user logs off, or the system shuts down.
         if event > CTRL_BREAK_EVENT {
             return 0;
         }
@@ -134,7 +136,7 @@ mod platform {
 mod tests {
     #[test]
     fn handler_restores_errno() {
-        // SAFETY: there is no such process, so that the call only sets `errno`.
+        // SAFETY: no process has this id, so the call only sets `errno`.
         let failed = unsafe { libc::kill(i32::MAX, 0) };
         // The handler has no open file to write to, because no test calls `on_interrupt`. SIGURG is ignored by default.
         super::platform::handle(libc::SIGURG);

@@ -1,4 +1,4 @@
-//! The ledger as a table: the records that were accepted, and what became of them.
+//! Draws the ledger as a table: accepted records by their outcome.
 
 use standpipe::ledger::Counts;
 
@@ -7,7 +7,7 @@ use super::style::{Ink, Style};
 use super::table::{self, Column, Table, Text};
 
 const COLUMNS: [&str; 5] = ["accepted", "delivered", "superseded", "lost", "in flight"];
-/// Columns that are shown even if they are empty and the terminal is narrow.
+/// Columns that a narrow terminal shows even if all their values are 0.
 const NEEDED: [&str; 2] = ["accepted", "delivered"];
 const MIN_NAME_WIDTH: usize = 10;
 
@@ -15,23 +15,24 @@ const MIN_NAME_WIDTH: usize = 10;
 #[derive(Debug, Default)]
 pub(crate) struct LedgerEntry {
     pub(crate) name: String,
-    /// What the records are.
+    /// Kind of the records, in the plural: `spans`.
     pub(crate) records: &'static str,
     pub(crate) counts: Counts,
 }
 
-/// Whether nothing is lost, and nothing left.
+/// Returns whether all accepted records were delivered or superseded, and none was lost.
 pub(crate) fn is_whole(counts: &Counts) -> bool {
     counts.lost() == 0 && counts.accepted == counts.delivered + counts.superseded
 }
 
-/// The count of each column; the first is the sum of the others.
+/// Returns the value of each column. The first is the sum of the others.
 fn columns_of(counts: &Counts) -> [u64; COLUMNS.len()] {
+    // Records that were not enqueued are not part of this sum, because they were not accepted.
     let lost_on_the_way = counts.rejected + counts.dropped.total();
     [counts.accepted, counts.delivered, counts.superseded, lost_on_the_way, counts.in_flight]
 }
 
-/// The reasons of losses, and how many records each cost.
+/// Returns the reasons for losses, each with its number of records.
 fn losses(Counts { rejected, dropped, not_enqueued, .. }: &Counts) -> [(&'static str, u64); 12] {
     [
         ("rejected: {} by the collector", *rejected),
@@ -49,14 +50,14 @@ fn losses(Counts { rejected, dropped, not_enqueued, .. }: &Counts) -> [(&'static
     ]
 }
 
-/// The sum of all entries.
+/// Returns the sum of all entries.
 pub(crate) fn total(entries: &[LedgerEntry]) -> Counts {
     let mut total = Counts::default();
     entries.iter().for_each(|entry| total += entry.counts);
     total
 }
 
-/// Draws the entries, their sum, and in one line what it means.
+/// Draws the entries, their sum, the reasons for losses, and a last line with the verdict.
 pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     let total = total(entries);
     let table = layout(entries, &total, style);
@@ -64,7 +65,7 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     let mut lines = vec![table.row(heads.map(|head| Text::new(Ink::FAINT, head)))];
     let mut above = "";
     for entry in entries {
-        // a name stands in the first of its rows only
+        // Successive rows with the same name show it once.
         let name = if entry.name == above { "" } else { &entry.name };
         lines.push(table.row(row(name, entry, Ink::PLAIN)));
         above = &entry.name;
@@ -80,7 +81,7 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     lines
 }
 
-/// The table with a column for each count; those that are empty make room on a narrow terminal.
+/// Lays out the table. On a narrow terminal, columns of zeros are left out first.
 fn layout<'a>(entries: &[LedgerEntry], total: &Counts, style: &'a Style) -> Table<'a> {
     let name = table::widest(entries.iter().map(|entry| &entry.name), style);
     let name = name.clamp(MIN_NAME_WIDTH, MIN_NAME_WIDTH.max(style.width / 4));

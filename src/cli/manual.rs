@@ -1,4 +1,4 @@
-//! `standpipe completions` and `standpipe man`, derived from the definitions of the options.
+//! `standpipe completions` and `standpipe man`: both are derived from the definitions of the options.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,16 +8,16 @@ use clap_complete::Shell;
 
 use super::{Arguments, Failure, print_text};
 
-/// Completes the command line behind `exec --` as bash completes any other one.
+/// Bash code that completes the command after `exec --` like any other command line.
 const BASH_EXEC: &str = include_str!("complete_exec.bash");
 
-/// The same for fish.
+/// Fish code with the same effect.
 const FISH_EXEC: &str =
     "complete -c standpipe -n '__fish_seen_subcommand_from exec' -x -a '(__fish_complete_subcommand)'\n";
 
 /// Prints a script that completes command lines of standpipe in a shell.
 ///
-/// The script completes commands, options and their values, and behind exec -- the command that exec runs.
+/// The script completes commands, options and their values and, after exec --, the command that exec runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -59,7 +59,7 @@ pub(crate) fn print_page() -> Result<ExitCode, Failure> {
     print_text(String::from_utf8_lossy(&page).trim_end())
 }
 
-/// The page of the program, followed by those of its commands.
+/// Returns the manual page of the program, followed by those of its commands.
 fn page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let mut program = Arguments::command().disable_help_subcommand(true);

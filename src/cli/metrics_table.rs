@@ -1,4 +1,4 @@
-//! Draws metrics as a table with a row for each series, and a sparkline of its values.
+//! Draws metrics as a table with a row for each series and a sparkline of its values.
 //!
 //! Pure: series and a [`Style`] in, lines out.
 
@@ -13,22 +13,23 @@ use super::table::{self, Column, GAP, Table, Text};
 use super::text::Charset;
 
 const MAX_SERVICE_WIDTH: usize = 14;
-/// Cells between a name and its unit.
+/// Number of cells between a name and its unit.
 const UNIT_GAP: usize = 1;
-/// One bar for each of the 16 buckets that most histograms have.
+/// Maximum width of a sparkline: a bar for each of the 16 buckets that most histograms have.
 const BARS: usize = 16;
-/// The column of the bars, in a row of one line; in a row of two there is no kind before it.
+/// Index of the sparkline's column in a row of one line. In a row of two lines, the column of the kind before it is
+/// missing.
 const BARS_AT: usize = 3;
-/// The sparkline is shortened to this many bars before anything else is cut.
+/// Minimum width of a sparkline. It is shortened to this width before any text is cut.
 const MIN_BARS: usize = 8;
-/// Shapes of the bars of a sparkline. The first is for nothing at all, so that little and nothing look different.
+/// Shapes of the bars of a sparkline. The first stands for zero only, so that small values differ from zero.
 const UNICODE_BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
 
-/// Series listed; the rest is counted.
+/// Maximum number of listed series; the rest is counted.
 const MAX_LISTED: usize = 40;
 
-/// Draws a table of all series of `metrics`, with the services in the order of the palette. Without series it draws nothing.
+/// Draws a table of all series of `metrics`. The services have the order of the palette. Without series, draws nothing.
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));
@@ -39,7 +40,7 @@ pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &St
     draw_series(all, &facts, MAX_LISTED, false, palette, style)
 }
 
-/// Draws up to `max_rows` series under a heading with these facts, each with its last change if `with_change`.
+/// Draws up to `max_rows` series below a heading with `facts`. With `with_change`, each row shows its last change.
 pub(crate) fn draw_series(
     mut all: Vec<&Series>,
     facts: &str,
@@ -51,6 +52,7 @@ pub(crate) fn draw_series(
     if all.is_empty() {
         return Vec::new();
     }
+    // By their first point, so that services get their colors in the order of appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
@@ -81,7 +83,7 @@ fn label_key(series: &Series) -> (&str, &str, &str) {
     (&series.name, &series.kind, &series.attributes)
 }
 
-/// In one line each; where the terminal is too narrow, kind, spread and attributes are in a second line, below the name.
+/// Draws each row in one line. On a narrow terminal, the kind, spread and attributes are in a second line.
 fn draw_rows(rows: &[Row<'_>], palette: &Palette, style: &Style) -> Vec<String> {
     let label_width =
         |with_attributes| rows.iter().map(|row| row.label(with_attributes).width(style)).max().unwrap_or(0);
@@ -125,19 +127,22 @@ fn draw_rows(rows: &[Row<'_>], palette: &Palette, style: &Style) -> Vec<String> 
     rows.iter().flat_map(lines).collect()
 }
 
-/// The texts of one series.
+/// Texts of one series.
 struct Row<'s> {
     series: &'s Series,
     attributes: String,
     newest: String,
     spread: String,
-    /// The values of the sparkline, and the number of bars that it would have if the series had been in every push.
+    /// Values of the sparkline.
     values: Vec<f64>,
+    /// Number of bars if every push had contained the series.
     pushes: usize,
 }
 
 impl<'s> Row<'s> {
-    /// `None` for a series without points. Ambiguous series are replicas of a service, which their instance tells apart.
+    /// Returns the texts of a series, or `None` if it has no points.
+    ///
+    /// Ambiguous series belong to replicas of a service. Their instance ids distinguish them.
     fn new(series: &'s Series, is_ambiguous: bool, pushes: usize, with_change: bool) -> Option<Self> {
         let newest = &series.points.back()?.value;
         let attributes = match series.instance.as_str() {
@@ -159,15 +164,16 @@ impl<'s> Row<'s> {
         })
     }
 
-    /// The name, its unit and, in a row of one line, the attributes.
+    /// Returns the name with its unit and, in a row of one line, the attributes.
     fn label(&self, with_attributes: bool) -> Text<'_> {
         let name = Text::new(Ink::PLAIN.bold(), self.series.name.as_str());
         let label = name.and(UNIT_GAP, Ink::FAINT, self.series.unit.as_str());
         if with_attributes { label.and(GAP, Ink::FAINT, self.attributes.as_str()) } else { label }
     }
 
-    /// The service, the sparkline in up to `cells`, and the newest value. The sparkline of a series that began later than the
-    /// others of its service ends together with theirs.
+    /// Returns the service, the sparkline of up to `cells`, and the newest value.
+    ///
+    /// Sparklines are aligned to the right, so that those of series that began later end together with the others.
     fn texts(&self, cells: usize, palette: &Palette, style: &Style) -> [Text<'_>; 3] {
         let ink = palette.ink(&self.series.service);
         let cells = cells.min(self.pushes);
@@ -178,7 +184,7 @@ impl<'s> Row<'s> {
     }
 }
 
-/// Returns a number as it is, and the mean of many values.
+/// Returns a number, or the mean of a histogram or summary.
 fn mean(newest: &PointValue) -> String {
     match newest {
         PointValue::Int { .. } | PointValue::Double { .. } => newest.text(""),
@@ -191,7 +197,7 @@ fn mean(newest: &PointValue) -> String {
     }
 }
 
-/// Returns how many values there are, the least and the greatest; of a number its change.
+/// Returns the count, minimum and maximum of a histogram or summary, or the change of a number.
 fn spread(newest: &PointValue, change: &str) -> String {
     let (PointValue::Histogram { count, .. } | PointValue::Summary { count, .. }) = newest else {
         return change.to_owned();
@@ -206,7 +212,7 @@ fn spread(newest: &PointValue, change: &str) -> String {
     format!("n={count}{change}{range}")
 }
 
-/// Returns the change between the last two pushes, as `+6`; nothing if the points are changes themselves.
+/// Returns the change between the last two pushes, such as `+6`. Empty for deltas, which are changes themselves.
 fn change(series: &Series) -> String {
     let amount = |back: usize| series.points.iter().rev().nth(back).and_then(|point| point.value.amount());
     match amount(1).zip(amount(0)).filter(|_| !series.is_delta()) {
@@ -216,7 +222,8 @@ fn change(series: &Series) -> String {
     }
 }
 
-/// Returns the buckets of a histogram, the rise of a counter with each push, and the value of any other with each push.
+/// Returns the values of a sparkline: the buckets of a histogram, the increments of a counter, or the values of other
+/// kinds.
 fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
     if !newest.is_number() {
         return newest.buckets();
@@ -226,13 +233,13 @@ fn sparkline(series: &Series, newest: &PointValue) -> Vec<f64> {
     if series.kind == "counter" { rises(&values) } else { values }
 }
 
-/// Returns by how much each total exceeds the one before. A total that is lower was begun anew.
+/// Returns the increments between totals. A lower total means that the counter was reset.
 fn rises(totals: &[f64]) -> Vec<f64> {
     let before = std::iter::once(&0.0).chain(totals);
     totals.iter().zip(before).map(|(now, before)| if now < before { *now } else { now - before }).collect()
 }
 
-/// Three digits are enough for what was measured; whole numbers stay whole.
+/// Formats a measured value with three digits. Integers have no decimals.
 fn rounded(value: f64) -> String {
     let digits = match value.abs() {
         size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
@@ -246,9 +253,10 @@ fn rounded(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A bar for each value, the largest as high as a bar can be; several values share one if there are more than `cells`.
+/// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, they share
+/// bars.
 ///
-/// What is below zero, or no number, counts as zero.
+/// Negative values and NaN count as zero.
 pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
     let heights = shared(values, cells);
     let highest = heights.iter().copied().fold(0.0, f64::max);
@@ -264,14 +272,14 @@ pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
     heights.iter().map(|height| shapes[level(height)]).collect()
 }
 
-/// The mean of the values that share a cell, for each cell.
+/// Returns for each cell the mean of the values that share it.
 fn shared(values: &[f64], cells: usize) -> Vec<f64> {
     let cells = cells.min(values.len());
     let start = |cell: usize| cell * values.len() / cells;
     (0..cells)
         .map(|cell| {
             let sharing = &values[start(cell)..start(cell + 1)];
-            // the second bound is for NaN; divided first, so that no sum is too large for a number
+            // `max` replaces NaN, which `clamp` keeps. Dividing before summing avoids an overflow to infinity.
             sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
         })
         .collect()

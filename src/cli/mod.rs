@@ -2,23 +2,27 @@
 //!
 //! | command | files |
 //! |---|---|
-//! | `standpipe demo` | `demo.rs`, the program that it runs in `demo_program.rs`, the caller's trace in `caller.rs` |
-//! | `standpipe receive` | `receive/`, what it shows in `view/`, its page in `page/`, Ctrl-C in `interrupt.rs` |
-//! | `standpipe show` | `show.rs`, and `view/` again |
-//! | `standpipe check` | `check/`, the quoted line of a problem in `snippet.rs` |
+//! | `standpipe demo` | `demo.rs`; `demo_program.rs` (the program that it runs), `caller.rs` (the caller's trace) |
+//! | `standpipe receive` | `receive/`; `view/` (output), `page/` (web page), `interrupt.rs` (Ctrl-C) |
+//! | `standpipe show` | `show.rs`; `view/` (output) |
+//! | `standpipe check` | `check/`; `snippet.rs` (quotes the line of a problem) |
 //! | `standpipe init` | `init/`, with the files that it writes |
-//! | `standpipe exec` | `exec/` |
-//! | `standpipe span`, `log`, `metric` | `record/`; what they share with `exec`: `sender.rs` |
+//! | `standpipe exec` | `exec/`; `sender.rs` (delivery) |
+//! | `standpipe span`, `log`, `metric` | `record/`; `sender.rs` (delivery) |
 //! | `standpipe spool`, `drain` | `spool.rs` |
 //! | `standpipe completions`, `man` | `manual.rs` |
 //!
-//! The options of a command are a struct beside the command, from which clap derives the parser, the help, the completions
-//! and the manual page.
+//! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
+//! help, the completions and the manual page: a doc comment on an option is its help text.
 //!
-//! Each command reads its input, draws lines by pure code and prints them. What is drawn: `waterfall/`,
-//! `metrics_table.rs`, `ledger.rs`; how records are shown as text: `describe.rs` (spans and logs),
-//! `series.rs` (metrics); what all drawings share: `style.rs`, `table.rs`, `text.rs`;
-//! the terminal, and the bar of what takes long: `terminal.rs`.
+//! Each command reads its input, turns it into lines with pure code, and prints the lines:
+//!
+//! | task | files |
+//! |---|---|
+//! | drawings | `waterfall/` (traces), `metrics_table.rs`, `ledger.rs` |
+//! | records as text | `describe.rs` (spans and logs), `series.rs` (metrics) |
+//! | layout | `style.rs` (colors, lines), `table.rs` (columns), `text.rs` (safe characters, widths) |
+//! | terminal | `terminal.rs` (width, abilities, progress bar) |
 
 mod caller;
 mod check;
@@ -60,14 +64,14 @@ use standpipe::escape::{escape_all_but, shows_itself};
 use style::{ColorChoice, Style};
 use terminal::TerminalInfo;
 
-/// The exit code for an invalid command line, and for a file that cannot be read.
+/// Exit code for an invalid command line, and for a file that cannot be read.
 const UNUSABLE: u8 = 2;
 
-/// The name of a link to this program that is `standpipe exec --`: for tools that take the name of a program and nothing
-/// else, as `RUSTC_WRAPPER` of cargo.
+/// File name of a link to this program that acts as `standpipe exec --`. Some tools, such as cargo with
+/// `RUSTC_WRAPPER`, accept the name of a program but no arguments.
 const EXEC_LINK: &str = "standpipe-exec";
 
-/// Options whose values may be secrets, which no message repeats.
+/// Options whose values may be secrets. Error messages do not repeat these values.
 const SECRET_OPTIONS: [&str; 3] = ["--attr", "--endpoint", "--header"];
 
 const AFTER_HELP: &str = "\
@@ -76,7 +80,8 @@ Examples:
   standpipe exec -- make test
   standpipe check --env
 
-Exit code: 0 if all went well, 1 if not, 2 if the command line is invalid; exec ends as its command";
+Exit code: 0 on success, 1 on failure, 2 if the command line is invalid; exec exits as its command
+           does";
 
 /// OTLP export for programs without an async runtime.
 #[derive(Debug, Parser)]
@@ -88,7 +93,7 @@ struct Arguments {
     /// When to use colors; auto uses them on a terminal unless NO_COLOR is set.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true, display_order = 100)]
     color: ColorChoice,
-    /// Draw with ASCII only, as is done in a locale other than UTF-8.
+    /// Draw with ASCII characters only. This is the default if the locale is not UTF-8.
     #[arg(long, global = true, display_order = 100)]
     ascii: bool,
 }
@@ -113,6 +118,7 @@ enum Command {
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<OsString> = words.into_iter().collect();
+    // `argv[0]` of a link has the name of the link.
     let is_link =
         |program: &OsString| PathBuf::from(program).file_stem().is_some_and(|name| name == EXEC_LINK);
     if words.first().is_some_and(is_link) {
@@ -155,8 +161,9 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the help or the version if that is what was asked for; otherwise reports why the command line is invalid, without
-/// secrets and without words that would forge lines of the message.
+/// Prints the help or the version, if requested. Otherwise reports why the command line is invalid.
+///
+/// The message does not repeat secrets, and escapes line ends in arguments: they could imitate lines of the message.
 fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
     if !error.use_stderr() {
         return print_text(error.to_string().trim_end());
@@ -170,6 +177,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
                 ContextValue::String("***".to_owned())
             }
             ContextValue::String(word) => ContextValue::String(text::name(word)),
+            // A tip may quote an argument, so tips with line ends are left out.
             ContextValue::StyledStrs(tips) => {
                 let is_line = |tip: &StyledStr| !tip.to_string().contains('\n');
                 ContextValue::StyledStrs(tips.into_iter().filter(is_line).collect())
@@ -186,7 +194,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
 fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     let (message, code) = match outcome {
         Ok(code) => return code,
-        // The reader has read enough: `standpipe receive | head`.
+        // A reader that closes the pipe early is normal: `standpipe receive | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
         Err(Failure::Output(error)) => (format!("standard output: {error}"), ExitCode::FAILURE),
         Err(Failure::Message(message)) => (message, ExitCode::FAILURE),
@@ -196,14 +204,14 @@ fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
     code
 }
 
-/// Why a command could not do its work.
+/// Reason why a command failed.
 #[derive(Debug)]
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
-    /// The command line is invalid: how, and which help explains it.
+    /// The command line is invalid. The message gets a hint at the command's help.
     Usage(String),
-    /// Anything else, as a message.
+    /// Any other reason.
     Message(String),
 }
 
@@ -212,17 +220,17 @@ fn print_text(text: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes lines to standard output, all at once.
+/// Writes lines to standard output in one call.
 fn print(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     let text: String = lines.iter().flat_map(|line| [line.as_ref(), "\n"]).collect();
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Prints an error to standard error, with everything escaped that a terminal would obey, but for line ends. If that fails there
-/// is no place left to report it.
+/// Prints an error to standard error. Escapes all characters that could control a terminal, except for line ends.
 fn report_error(message: &str) {
     let message = escape_all_but(|c| c == '\n' || shows_itself(c), message);
+    // If standard error cannot be written, there is no other place for the message.
     let _ = writeln!(io::stderr(), "standpipe: {message}");
 }
 

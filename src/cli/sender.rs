@@ -1,5 +1,5 @@
-//! The telemetry of `exec`, `span`, `log` and `metric`: the options that they share, where they send, and whether the records
-//! were delivered.
+//! Telemetry of `exec`, `span`, `log` and `metric`: their common options, the destination, and the result of the
+//! delivery.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,41 +15,43 @@ use standpipe::{Config, Exporter, IntoValue, Problem, ProblemKind, SpanKind, Tel
 use super::caller::Caller;
 use super::{Failure, describe, report_error, text};
 
-/// The name of the service, and of the scope, where none is set.
+/// Name of the instrumentation scope, and of the service if none is set.
 pub(crate) const NAME: &str = "standpipe";
 /// The shortest block timeout that an exporter accepts.
 const MIN_WAIT: Duration = Duration::from_millis(1);
-/// Service of this program's commands. `exec --service` sets it for nested commands, and it wins over OTEL_SERVICE_NAME,
-/// which a whole environment may share.
+/// Variable with the service name for this program's commands. `exec --service` sets it for nested commands. It takes
+/// precedence over OTEL_SERVICE_NAME, which may be meant for other programs.
 pub(crate) const SERVICE_NAME: &str = "OTEL_CLI_SERVICE_NAME";
-/// File that `span start` writes its context to, and that the other commands read theirs from.
+/// Variable with the path of a file: `span start` writes its context there, and the other commands read it.
 pub(crate) const CARRIER_FILE: &str = "OTEL_CLI_CARRIER_FILE";
+/// Infixes of the variables for all signals and for each signal.
 const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 
-/// How the library says that the server has no TLS.
+/// End of the library's message about a server without TLS.
 const NOT_TLS: &str = "the server does not speak TLS";
-/// How the standard library, ureq and Windows say that no address was found for a name.
+/// Messages of the standard library, ureq and Windows about a host name without an address.
 const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No such host"];
 
-/// Where a command sends its telemetry, and in whose name.
+/// Options for the destination and the service name.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Destination {
-    /// The service.name, instead of OTEL_CLI_SERVICE_NAME or else OTEL_SERVICE_NAME; commands nested in exec inherit it.
+    /// The service.name; overrides OTEL_CLI_SERVICE_NAME, which overrides OTEL_SERVICE_NAME. Commands nested in exec
+    /// inherit it.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) service: Option<String>,
-    /// Where to send, instead of OTEL_EXPORTER_OTLP_ENDPOINT.
+    /// The endpoint to send to; overrides OTEL_EXPORTER_OTLP_ENDPOINT.
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     endpoint: Option<String>,
     /// Send over gRPC instead of HTTP.
     #[arg(long)]
     grpc: bool,
-    /// A header of each request, as for a token; may be given more than once.
+    /// A header for each request, for example a token; may be given more than once.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// How long to try to deliver, as 500ms or 30s; 5s if it is not given, and 1s for exec.
+    /// Maximum time for the delivery, for example 500ms or 30s; the default is 5s, for exec 1s.
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Report on standard error what becomes of the telemetry.
+    /// Report on standard error whether the telemetry was delivered, and any problems.
     #[arg(short, long)]
     verbose: bool,
 }
@@ -59,11 +61,14 @@ impl Destination {
         self.verbose || is_on("OTEL_CLI_VERBOSE")
     }
 
-    /// The variables of the process, where the options do not say otherwise; `presets` are for variables that are not set.
+    /// Returns the environment variables of this process, overridden by the options.
+    ///
+    /// `presets` are values for variables that are unset or invalid.
     pub(crate) fn variables(&self, presets: &[(&str, &str)]) -> Vec<(String, OsString)> {
         let mut variables: Vec<(String, OsString)> =
             env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
         let mut replace = |end: &str, value: &str| {
+            // Variables of single signals are removed, too: they would take precedence over the option.
             let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
             variables.retain(|(name, _)| !names.contains(name));
             variables.push((names[0].clone(), value.into()));
@@ -88,17 +93,17 @@ impl Destination {
     }
 }
 
-/// The option for the span that a command is part of.
+/// Option for the parent span.
 #[derive(Debug, Args)]
 pub(crate) struct Parent {
-    /// A traceparent, or a file with a line TRACEPARENT=..., instead of TRACEPARENT of the environment; a file that does
-    /// not exist is ignored.
+    /// The parent span: a traceparent, or a file with a line TRACEPARENT=...; overrides the variable TRACEPARENT. A
+    /// file that does not exist is ignored.
     #[arg(long, value_name = "CONTEXT", value_hint = clap::ValueHint::FilePath)]
     parent: Option<String>,
 }
 
 impl Parent {
-    /// The span that this command was started in. With `is_verbose`, the parts of it that cannot be read are reported.
+    /// Returns the context of the parent span. With `is_verbose`, invalid values are reported.
     pub(crate) fn caller(&self, is_verbose: bool) -> Caller {
         let parent = self.parent.clone().or_else(|| of_environment(CARRIER_FILE));
         let caller = parent.map_or_else(Caller::of_process, |parent| Caller::of(&parent));
@@ -109,7 +114,7 @@ impl Parent {
     }
 }
 
-/// The kind of a span, in an option, a variable or a line of JSON.
+/// Kind of a span, as options, variables and JSON lines name it.
 #[derive(Debug, Clone, Copy, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -132,22 +137,24 @@ impl From<Kind> for SpanKind {
     }
 }
 
-/// Started telemetry, and the trouble that it had.
+/// Started telemetry, and its last problem.
 pub(crate) struct Sender {
     pub(crate) telemetry: Telemetry,
-    /// The last message.
-    trouble: Arc<Mutex<Option<String>>>,
-    /// Whether the configuration itself is the trouble.
+    /// Message of the last problem.
+    last_problem: Arc<Mutex<Option<String>>>,
+    /// Whether the configuration has an error.
     is_broken: bool,
     is_verbose: bool,
 }
 
 impl Sender {
-    /// Starts what the variables describe. Where a queue is full, callers wait for `patience`; without any, records are
-    /// dropped. A configuration that cannot be used is reported in the end, and is not an error.
+    /// Starts the telemetry that the variables describe.
+    ///
+    /// If a queue is full, callers wait for up to `patience`; with `None`, records are dropped. An invalid
+    /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
-    /// When no telemetry can be started at all.
+    /// Returns an error if no telemetry can be started.
     pub(crate) fn start(
         destination: &Destination,
         variables: Vec<(String, OsString)>,
@@ -161,8 +168,8 @@ impl Sender {
                 (error.into_usable(), Some(words))
             }
         };
-        let trouble = Arc::new(Mutex::new(None));
-        let latest = Arc::clone(&trouble);
+        let last_problem = Arc::new(Mutex::new(None));
+        let latest = Arc::clone(&last_problem);
         let report = move |words: String| {
             if is_verbose {
                 report_error(&words);
@@ -181,18 +188,19 @@ impl Sender {
         let config = config.default_service_name(NAME).on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {
             broken = Some(error.to_string());
+            // Without exporters, so that `exec` can run its command even if the telemetry cannot be sent.
             Telemetry::start(Config::new())
         });
         let telemetry = telemetry.map_err(|error| Failure::Message(error.to_string()))?;
         let is_broken = broken.is_some();
         broken.into_iter().for_each(report);
-        Ok(Self { telemetry, trouble, is_broken, is_verbose })
+        Ok(Self { telemetry, last_problem, is_broken, is_verbose })
     }
 
-    /// Delivers what there is, within the budget.
+    /// Delivers all records within the budget.
     ///
     /// # Errors
-    /// What was not delivered, and why.
+    /// Returns how many records were not delivered, and why.
     pub(crate) fn finish(self, budget: Duration) -> Result<(), String> {
         let began = Instant::now();
         let counts = self.telemetry.shutdown(budget).total();
@@ -204,40 +212,40 @@ impl Sender {
             }
             return Ok(());
         }
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let trouble = trouble.unwrap_or_else(|| format!("the time is up after {} ms", budget.as_millis()));
+        let problem = self.last_problem.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let problem = problem.unwrap_or_else(|| format!("the time is up after {} ms", budget.as_millis()));
         Err(match lost {
-            0 => format!("nothing was sent: {trouble}"),
-            _ => format!("{} not delivered: {trouble}", describe::count(lost, "record")),
+            0 => format!("nothing was sent: {problem}"),
+            _ => format!("{} not delivered: {problem}", describe::count(lost, "record")),
         })
     }
 }
 
-/// Whether the variable of otel-cli turns a switch on.
+/// Returns whether a variable of otel-cli switches an option on.
 pub(crate) fn is_on(variable: &str) -> bool {
     of_environment(variable).is_some_and(|value| value == "true" || value == "1")
 }
 
-/// The value of the variable of otel-cli for an option, if it is valid: a variable is not part of the command line, and never
-/// a reason to refuse that.
+/// Returns the value of an otel-cli variable for an option, or `None` if it is invalid.
+///
+/// An invalid variable is ignored, because it is not part of the command line.
 pub(crate) fn choice<T: ValueEnum>(variable: &str) -> Option<T> {
     of_environment(variable).and_then(|value| T::from_str(&value, false).ok())
 }
 
-/// The value of `--header`.
+/// Parses the value of `--header`.
 pub(crate) fn header(word: &str) -> Result<(String, String), &'static str> {
     let parts = word.split_once('=').filter(|(name, _)| !name.is_empty());
     parts.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or("write NAME=VALUE")
 }
 
-/// Whether a variable says something; one that cannot be understood counts as not set.
+/// Returns whether a variable has a valid value. An invalid value counts as unset.
 fn is_usable(name: &str, value: &OsStr) -> bool {
     let read = Config::from_variables([(name, value)]);
     !value.is_empty() && read.is_ok_and(|config| config.diagnostics().is_empty())
 }
 
-/// The value of `--endpoint`: a mistake in the command line is to be corrected there, and not telemetry that cannot be
-/// delivered.
+/// Parses the value of `--endpoint`. An invalid URL is an error of the command line, not a failed delivery.
 pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let read = Config::from_variables([(NAME, word)]);
@@ -245,6 +253,7 @@ pub(crate) fn endpoint(word: &str) -> Result<String, String> {
         Ok(config) => config.diagnostics(),
         Err(error) => error.diagnostics(),
     };
+    // The message begins with the name of the variable, but the user has written an option.
     match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
         Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
         None => Ok(word.to_owned()),
@@ -256,18 +265,19 @@ pub(crate) fn with_headers(exporter: Exporter, headers: &[(String, String)]) -> 
     headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(name, value))
 }
 
-/// What is wrong, and what may help.
+/// Returns the message of a problem, with advice.
 pub(crate) fn in_words(problem: &Problem) -> String {
     let message = &problem.message;
+    // The library's messages contain the URL of the request.
     let has_path_twice = message.split(' ').any(|word| word.matches("/v1/").count() > 1);
     let is_from_proxy = message.split(|c: char| !c.is_alphanumeric()).any(|word| word == "407");
     let advice = match problem.kind {
         _ if message.ends_with(NOT_TLS) => "; write http:// instead of https://",
         _ if UNRESOLVED.iter().any(|words| message.contains(words)) => {
-            "; is the name right? in a container, is it on the same network?"
+            "; check the host name; in a container, check that both are on the same network"
         }
         ProblemKind::NotTaken if has_path_twice => {
-            "; the path is there twice: write the endpoint without it, since it is appended"
+            "; the endpoint contains the path twice: write it without /v1/..., which is appended"
         }
         ProblemKind::Unavailable if !is_from_proxy => "; is a collector running? try: standpipe receive",
         _ => "",
@@ -279,29 +289,29 @@ pub(crate) fn of_environment(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A key and its value.
+/// Key and value of an attribute.
 pub(crate) type Attribute = (String, Json);
 
-/// The option for attributes.
+/// Option for attributes.
 #[derive(Debug, Args)]
 pub(crate) struct Attributes {
-    /// An attribute, as text; KEY:=JSON for a number, true, false or a list. May be given more than once.
+    /// An attribute whose value is text; KEY:=JSON for a number, true, false or a list. May be given more than once.
     #[arg(short, long = "attr", value_name = "KEY=VALUE", value_parser = parse)]
     attributes: Vec<Attribute>,
 }
 
 impl Attributes {
-    /// Those of the environment, then those of the options: of a key the last one counts.
+    /// Returns the attributes of the environment, then those of the options. The last value of a key takes precedence.
     pub(crate) fn all(&self) -> Vec<Attribute> {
         let list = of_environment("OTEL_CLI_ATTRIBUTES").unwrap_or_default();
         parse_list(&list).into_iter().chain(self.attributes.iter().cloned()).collect()
     }
 }
 
-/// Reads `KEY=VALUE`, which is text, or `KEY:=JSON`.
+/// Parses `KEY=VALUE`, where the value is text, or `KEY:=JSON`.
 ///
 /// # Errors
-/// When it is neither. The message does not repeat the value, which may be a secret.
+/// Returns an error if the word has neither form. The message does not repeat the value, which may be a secret.
 fn parse(word: &str) -> Result<Attribute, String> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
         return Err("write KEY=VALUE, or KEY:=JSON for a number".to_owned());
@@ -309,24 +319,24 @@ fn parse(word: &str) -> Result<Attribute, String> {
     match key.strip_suffix(':') {
         None => Ok((key.to_owned(), value.into())),
         Some(key) => serde_json::from_str(value).map(|value| (key.to_owned(), value)).map_err(|_| {
-            format!("the value of {key} is not JSON, as 42, 1.5 or true; for text write {key}=VALUE")
+            format!("the value of {key} is not JSON, such as 42, 1.5 or true; for text write {key}=VALUE")
         }),
     }
 }
 
-/// Reads `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`; a part that is no attribute is left out.
+/// Parses `k=v,k=v`, the form of `OTEL_CLI_ATTRIBUTES`. Invalid parts are left out.
 fn parse_list(list: &str) -> Vec<Attribute> {
     list.split(',').filter_map(|part| parse(part).ok()).collect()
 }
 
-/// Attributes of which each is a [scalar]: lists and objects become JSON text.
+/// Replaces lists and objects with JSON text, so that each value is a [scalar].
 pub(crate) fn flat(attributes: Vec<Attribute>) -> Vec<Attribute> {
     let flat =
         |value: Json| if value.is_array() || value.is_object() { value.to_string().into() } else { value };
     attributes.into_iter().map(|(key, value)| (key, flat(value))).collect()
 }
 
-/// The value of what is neither a list nor an object nor null.
+/// Returns the value of a bool, string or number, and `None` for a list, an object and null.
 pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
     match json {
         Json::Bool(value) => Some(Value::Bool(*value)),
@@ -339,8 +349,8 @@ pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
     }
 }
 
-/// A JSON value as an attribute has it. Lists of one type stay lists; what is nested or mixed becomes JSON text. Null is no
-/// attribute.
+/// A JSON value as the value of an attribute. A list of one type stays a list. A mixed list and an object become JSON
+/// text. Null sets no attribute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsValue<'a>(pub(crate) &'a Json);
 

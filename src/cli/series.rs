@@ -1,7 +1,8 @@
-//! Metric series: the data points of one metric with one set of attributes, in the order of time.
+//! Metric series: the data points of one metric with one set of attributes, ordered by time.
 //!
-//! `demo`, `receive` and its page keep received points in a [`SeriesStore`], which is bounded in points of a series and in
-//! bytes of all series. A series is identified by a hash of its resource, scope, name, kind and attributes, in any order.
+//! `demo`, `receive` and its page keep received points in a [`SeriesStore`]. It bounds the points of each series and
+//! the bytes of all series. A series is identified by a hash of its resource, scope, name, kind and attributes. The
+//! order of attributes does not matter.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,30 +17,30 @@ use standpipe::receiver::proto::{
 use super::describe;
 use super::text::brief;
 
-/// Aggregation temporality of points that count since the point before.
+/// OTLP's number for delta temporality: each point counts since the point before.
 const DELTA: i32 = 1;
-/// Memory of a series beside its points and texts.
+/// Estimated memory of a series without its points and texts.
 const SERIES_BYTES: usize = 1024;
 
-/// Series that were received lately. If they take too much memory, those without new points are evicted first.
+/// Recently received series. If they exceed the memory limit, those without new points are evicted first.
 #[derive(Debug, Default)]
 pub(crate) struct SeriesStore {
-    /// The series by their identity.
+    /// Series by the hash of their identity.
     pub(crate) all: HashMap<u64, Series>,
     max_points: usize,
     max_bytes: usize,
     pub(crate) bytes: usize,
-    /// Number of points ever added. It orders the series by their first and by their last point.
+    /// Number of points ever added. It serves as a logical clock for the first and last point of each series.
     clock: u64,
 }
 
 impl SeriesStore {
-    /// Keeps the last `max_points` of each series, and about `max_bytes` in all.
+    /// Returns a store for the last `max_points` of each series, and about `max_bytes` in total.
     pub(crate) fn new(max_points: usize, max_bytes: usize) -> Self {
         Self { max_points, max_bytes, ..Self::default() }
     }
 
-    /// Adds the points of a metric. Returns the series of each point, and whether its value has changed.
+    /// Adds the points of a metric. Returns for each point its series, and whether the value has changed.
     pub(crate) fn add(&mut self, metric: &ReceivedMetric) -> Vec<(u64, bool)> {
         let kind = metric.metric.data.as_ref().map(mem::discriminant);
         let resource = attributes_identity(&metric.resource.attributes);
@@ -57,14 +58,16 @@ impl SeriesStore {
         self.clock += 1;
         let new = || Series::new(self.clock, metric, point.attributes());
         let series = self.all.entry(identity).or_insert_with(new);
+        // The bytes of a new series are not part of the sum yet.
         let bytes_before = if series.points.is_empty() { 0 } else { series.bytes };
         let point = SeriesPoint::from(point);
-        // The same increment again is a change.
+        // With delta temporality, an equal increment is a change, unless it is a repetition of the same point.
         let is_same =
             |last: &SeriesPoint| last.value == point.value && (last.time == point.time || !series.is_delta());
         let is_changed = !series.points.back().is_some_and(is_same);
         series.changed = self.clock;
         series.bytes += point.bytes();
+        // Points may arrive out of order.
         let place = series.points.partition_point(|other| other.time <= point.time);
         series.points.insert(place, point);
         if series.points.len() > self.max_points {
@@ -74,7 +77,7 @@ impl SeriesStore {
         is_changed
     }
 
-    /// Evicts an eighth more than needed, since the search for the oldest series takes a while.
+    /// Evicts series down to seven eighths of the limit. The surplus makes the sort by age rare.
     fn evict(&mut self) {
         if self.bytes <= self.max_bytes {
             return;
@@ -91,10 +94,10 @@ impl SeriesStore {
     }
 }
 
-/// One series. Its texts are cut to what a row can show.
+/// One series. Its texts are cut to the length that a row shows.
 #[derive(Debug)]
 pub(crate) struct Series {
-    /// Number of its first point, by which a series is known as long as it is kept.
+    /// Logical time of the first point, which identifies the series as long as it is kept.
     pub(crate) id: u64,
     pub(crate) service: String,
     pub(crate) name: String,
@@ -102,7 +105,7 @@ pub(crate) struct Series {
     pub(crate) unit: String,
     pub(crate) description: String,
     pub(crate) attributes: String,
-    /// The service's instance that measures, if it has a name.
+    /// The `service.instance.id`; empty if absent.
     pub(crate) instance: String,
     pub(crate) points: VecDeque<SeriesPoint>,
     changed: u64,
@@ -128,18 +131,18 @@ impl Series {
         }
     }
 
-    /// Returns whether each point counts since the point before, and not since a start that all points share.
+    /// Returns whether the series has delta temporality.
     pub(crate) fn is_delta(&self) -> bool {
         self.kind.ends_with(" delta")
     }
 }
 
-/// A data point of any kind, as the page's scripts get it.
+/// A data point of any kind, in the JSON form for the page's scripts.
 #[derive(Debug, Serialize)]
 pub(crate) struct SeriesPoint {
     /// Milliseconds since 1970.
     pub(crate) time: u64,
-    /// Start of the interval that a cumulative point counts.
+    /// Start of the interval that the point covers.
     start: u64,
     #[serde(flatten)]
     pub(crate) value: PointValue,
@@ -163,7 +166,7 @@ impl SeriesPoint {
     }
 }
 
-/// What a point has measured.
+/// Value of a point.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum PointValue {
@@ -173,9 +176,9 @@ pub(crate) enum PointValue {
     Double {
         value: Option<f64>,
     },
-    /// `counts` has one more than `bounds`: the values above the last bound.
+    /// `counts` has one element more than `bounds`: the last one counts the values above the last bound.
     Histogram {
-        /// Scale of an exponential histogram, whose bounds are computed.
+        /// Scale of an exponential histogram, from which its bounds are computed.
         scale: Option<i32>,
         count: u64,
         sum: Option<f64>,
@@ -226,7 +229,7 @@ impl From<Point<'_>> for PointValue {
 }
 
 impl PointValue {
-    /// Returns the value of a number, if it has one, and how many there are of many values.
+    /// Returns the value of a number, if present, or the count of a histogram or summary.
     pub(crate) fn amount(&self) -> Option<f64> {
         match self {
             Self::Int { value } => Some(*value as f64),
@@ -239,7 +242,7 @@ impl PointValue {
         matches!(self, Self::Int { .. } | Self::Double { .. })
     }
 
-    /// Writes a number with its unit, and of many values everything known: `count=3 sum=12.5 ms`.
+    /// Formats a number with its unit, or the statistics of a histogram or summary: `count=3 sum=12.5 ms`.
     pub(crate) fn text(&self, unit: &str) -> String {
         let measure = |name: &str, value: &f64| format!(" {name}={}", number(*value));
         let text = match self {
@@ -261,7 +264,7 @@ impl PointValue {
         format!("{text} {unit}").trim_end().to_owned()
     }
 
-    /// Returns how many values are in each bucket; of an exponential histogram from the first to the last that has any.
+    /// Returns the counts of the buckets. For an exponential histogram, empty buckets at both ends are left out.
     pub(crate) fn buckets(&self) -> Vec<f64> {
         let Self::Histogram { scale, counts, .. } = self else { return Vec::new() };
         let is_used = |count: &u64| *count > 0 || scale.is_none();
@@ -271,7 +274,7 @@ impl PointValue {
     }
 }
 
-/// Returns the buckets of an exponential histogram as those of an explicit one: where each ends, and one count more.
+/// Converts the buckets of an exponential histogram to those of an explicit one: the bounds, and one count more.
 fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<u64>) {
     let edges = |buckets: Option<&Buckets>| -> (Vec<f64>, Vec<u64>) {
         let Some(buckets) = buckets.filter(|buckets| !buckets.bucket_counts.is_empty()) else {
@@ -286,14 +289,15 @@ fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<
     let (below, below_counts) = edges(point.negative.as_ref());
     let (above, above_counts) = edges(point.positive.as_ref());
     let bounds = below.iter().rev().map(|edge| -edge).chain(above.iter().copied()).collect();
-    // The values around zero are between both sides, or beyond the only one. No value is below or above all buckets.
+    // The bucket for zero is between the negative and the positive buckets, or at the end if one side is missing. The
+    // outermost buckets of an explicit histogram are unbounded, and hold no values here.
     let lowest = (!below.is_empty()).then_some(0).into_iter();
     let highest = (!above.is_empty()).then_some(0);
     let counts = lowest.chain(below_counts.into_iter().rev()).chain([point.zero_count]);
     (bounds, counts.chain(above_counts).chain(highest).collect())
 }
 
-/// Names the kind of a metric: `counter`, `up-down delta`.
+/// Returns the kind of a metric: `counter`, `up-down delta`.
 pub(crate) fn kind(metric: &Metric) -> String {
     let (kind, temporality) = match &metric.data {
         None => ("unset", 0),
@@ -307,16 +311,16 @@ pub(crate) fn kind(metric: &Metric) -> String {
     format!("{kind}{}", if temporality == DELTA { " delta" } else { "" })
 }
 
-/// Writes a number in as few digits as it needs, with an exponent if it is very large or very small.
+/// Formats a number with as few digits as possible, with an exponent if it is very large or very small.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size.is_finite() && size != 0.0 && !(1e-5..1e15).contains(&size) => format!("{value:e}"),
-        // A sum of fractions need not show where doubles end.
+        // Rounded to six decimals, to hide rounding errors such as 0.30000000000000004.
         _ => ((value * 1e6).round() / 1e6).to_string(),
     }
 }
 
-/// Returns a unit as people write it: `{request}` without its braces, and nothing for `1`.
+/// Returns a unit without braces (`{request}`), and an empty text for the unit `1`.
 pub(crate) fn unit(unit: &str) -> &str {
     let name = unit.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     match name.unwrap_or(unit) {
@@ -325,7 +329,7 @@ pub(crate) fn unit(unit: &str) -> &str {
     }
 }
 
-/// The order of attributes does not matter.
+/// Returns a hash of attributes. It is a sum of hashes, so that the order of the attributes does not matter.
 fn attributes_identity(list: &[KeyValue]) -> u64 {
     let each =
         list.iter().map(|attribute| hash(&(&attribute.key, describe::whole_value(attribute.value.as_ref()))));

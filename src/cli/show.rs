@@ -1,4 +1,4 @@
-//! `standpipe show`: shows the telemetry of a file of OTLP JSON lines.
+//! `standpipe show`: shows the telemetry in a file of OTLP JSON lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -17,28 +17,29 @@ use super::text::{self, Charset};
 use super::view::{self, View};
 use super::{Failure, UNUSABLE, describe, report_error};
 
-/// What traces may take that are not complete.
-const TRACE_MEMORY: usize = 256 * 1024 * 1024;
-/// Longer lines are passed over. A request of 64 MiB may take six times as much in JSON, if all of it is to be escaped.
+/// Maximum memory of incomplete traces.
+const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
+/// Maximum length of a line; longer lines are skipped. A request of 64 MiB takes up to six times as much as JSON, if
+/// every character is escaped.
 const MAX_LINE_BYTES: u64 = 6 * 64 * 1024 * 1024;
-/// What is said of JSON that was formatted to be read.
-const SPREAD: &str = "each line is to be one request; to write it so: jq -c .";
-/// What some editors begin a file with.
+/// Message about JSON that is formatted over several lines.
+const SPREAD: &str = "each line must be one request; to convert the file: jq -c .";
+/// Some editors write this at the beginning of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Lines that wait to be shown.
-const MAX_LINES: usize = 4;
-/// Bad lines that are reported; the rest is counted.
+/// Maximum number of lines between the reading and the drawing thread.
+const MAX_QUEUED_LINES: usize = 4;
+/// Maximum number of invalid lines that are reported one by one; the rest is counted.
 const MAX_REPORTED: u64 = 10;
 
-/// Shows what receive has saved, or any other file of OTLP JSON lines.
+/// Shows a file that receive has saved, or any other file of OTLP JSON lines.
 ///
-/// Each line is one export request of traces, logs or metrics, as standpipe receive --save and --json, standpipe drain
-/// --to-stdout, the console exporter and the file exporter of the OpenTelemetry Collector write it.
+/// Each line is one export request of traces, logs or metrics. Such lines are written by standpipe receive --save and
+/// --json, standpipe drain --to-stdout, the console exporter, and the file exporter of the OpenTelemetry Collector.
 ///
-/// All is shown as standpipe receive would show it: trees on a terminal, elsewhere a line for each record. The traces of a
-/// file are drawn when it is read, within 256 MiB of memory; those of standard input as they become complete. A line that
-/// cannot be read is reported with its number, and the rest is shown. If a file takes longer than a second, a bar on the
-/// terminal shows how much of it was read.
+/// The output is that of standpipe receive: trees on a terminal, otherwise a line for each record. The traces of a file
+/// are drawn after it was read, within 256 MiB of memory; those of standard input are drawn as they become complete. A
+/// line that cannot be read is reported with its number, and the other lines are shown. If reading a file takes longer
+/// than a second, a bar on the terminal shows the progress.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +49,8 @@ Examples:
   tail -f collector.jsonl | standpipe show - --errors
   standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
 
-Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or an option is wrong")]
+Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or the command line is
+           invalid")]
 pub(crate) struct Options {
     /// The file to read, or - for standard input.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -57,10 +59,10 @@ pub(crate) struct Options {
     view: view::Options,
 }
 
-/// The number of bytes up to the end of a line, and its records, or its place and why it cannot be shown.
+/// Offset of the end of a line, and its records. `Err`: the line number and why the line cannot be shown.
 type Line = (u64, Result<Records, String>);
 
-/// Shows the lines of a file, or of standard input as they come.
+/// Shows the records of a file, or those of standard input as they arrive.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let name = if options.file == "-" { "standard input".to_owned() } else { text::name(&options.file) };
     let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
@@ -73,14 +75,14 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             }
         },
     };
-    let (sender, lines) = mpsc::sync_channel(MAX_LINES);
-    // on a thread of its own: a trace is drawn when it is quiet, though the next line is still to come
+    let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
+    // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
     thread::Builder::new()
         .name("standpipe-read".to_owned())
         .spawn(move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
         .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
-    let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
-    // The lines of a file are shown as if all came now, however long they take to be read.
+    let view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
+    // All lines of a file get the same time, so that no trace is drawn as incomplete because reading takes long.
     let read_at = (options.file != "-").then(Instant::now);
     let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
     let bad = print(&lines, view, read_at, &name, reading).map_err(Failure::Output)?;
@@ -90,9 +92,9 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The file, and its size.
+/// Opens a file. Returns it with its size.
 fn open(file: &OsStr) -> io::Result<(File, u64)> {
-    // an open directory is an error on Windows only
+    // Except on Windows, a directory can be opened like a file.
     let metadata = fs::metadata(file)?;
     if metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
@@ -100,12 +102,13 @@ fn open(file: &OsStr) -> io::Result<(File, u64)> {
     Ok((File::open(file)?, metadata.len()))
 }
 
-/// A bar of what was read, and standard output, which it gives way to.
+/// Standard output with a progress bar, which ends when output appears on the terminal.
 struct Reading<'a> {
     progress: Progress<'a>,
-    /// The bytes of the file; 0 if they are not known.
+    /// Size of the file in bytes; 0 if it is unknown.
     size: u64,
-    /// Whether the output goes to a file: otherwise it is seen by itself, or the program that reads it has the terminal.
+    /// Whether standard output is a file. Only then the bar and the output do not share the terminal: a program that
+    /// reads the output, such as a pager, may use the terminal.
     is_file: bool,
 }
 
@@ -131,7 +134,7 @@ impl Write for Reading<'_> {
     }
 }
 
-/// Whether standard output is a file.
+/// Returns whether standard output is a regular file.
 fn is_file() -> bool {
     #[cfg(not(windows))]
     let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
@@ -140,7 +143,7 @@ fn is_file() -> bool {
     output.is_ok_and(|output| File::from(output).metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// Returns how many lines could not be shown.
+/// Prints the records of all lines. Returns the number of invalid lines.
 fn print(
     lines: &Receiver<Line>,
     mut view: View,
@@ -151,6 +154,7 @@ fn print(
     let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
+        // Only standard input waits with a timeout, because its traces become due while no line arrives.
         let line = match (read_at, view.next_due()) {
             (None, Some(due)) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
             _ => lines.recv().map_err(RecvTimeoutError::from),
@@ -191,7 +195,7 @@ fn print(
     }
 }
 
-/// Reads lines until there are no more, or until they are not shown any more. Lines without content are passed over.
+/// Reads lines until the end of the file or until the receiving thread has ended. Empty lines are skipped.
 fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
     let (mut text, mut position, mut is_first) = (Vec::new(), 0, true);
     for number in 1.. {
@@ -202,15 +206,17 @@ fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
                 position += bytes;
                 let content = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(&text);
                 let content = content.trim_ascii();
-                // Of JSON that is spread over lines, none can be read.
+                // If the first line is a single bracket, the JSON is formatted over several lines, none of which can be
+                // read.
                 let is_spread = is_first && matches!(content, b"{" | b"[");
                 let line = match content {
                     _ if !is_whole => Err(format!("it is longer than {max_bytes} bytes")),
                     b"" => continue,
                     _ if is_spread => Err(SPREAD.to_owned()),
-                    // The error may quote the line.
-                    _ => Records::from_json(content)
-                        .map_err(|error| text::printable(&error.to_string(), Charset::Ascii).into_owned()),
+                    // The error may quote the line, so it is escaped.
+                    _ => Records::from_json(content).map_err(|error| {
+                        format!("not OTLP JSON: {}", text::printable(&error.to_string(), Charset::Ascii))
+                    }),
                 };
                 is_first = false;
                 (line.map_err(|reason| format!(":{number}: {reason}")), is_spread)
@@ -229,7 +235,10 @@ mod tests {
     #[test]
     fn bad_lines_have_their_number_and_empty_ones_are_passed_over() {
         let text = "\u{feff}{}\n\n  \nhello\n{\"resourceSpans\":[]}";
-        assert_eq!(outcomes(text, 1000), ["0 records", ":4: expected value at column 1", "0 records"]);
+        assert_eq!(
+            outcomes(text, 1000),
+            ["0 records", ":4: not OTLP JSON: expected value at column 1", "0 records"]
+        );
         for spread in ["{\n  \"resourceSpans\": []\n}", "\n[\n{}\n]"] {
             let line = 1 + usize::from(spread.starts_with('\n'));
             assert_eq!(outcomes(spread, 1000), [format!(":{line}: {SPREAD}")]);

@@ -1,4 +1,8 @@
-//! Quotes the line of a problem, with a caret under the column and without secrets.
+//! Quotes the line of a problem without secrets, and returns the column of the caret.
+//!
+//! The quotation is an allow-list: a value is shown only if its key is known to be harmless, or if the value is short
+//! and of a harmless form. All other values are replaced with `***`, because a line with a mistake cannot be parsed
+//! reliably.
 
 use std::path::Path;
 
@@ -7,11 +11,12 @@ use standpipe::config::Setting;
 const MASK: &str = "***";
 /// Headers have no longer names, and tokens no shorter ones.
 const MAX_NAME: usize = 40;
+/// Minimum length of a word that may be a token.
 const MIN_TOKEN: usize = 24;
-/// Longer lines are cut around the caret.
+/// Maximum characters of a quoted line.
 const MAX_LINE: usize = 160;
 
-/// How a file is written, as far as a single line goes.
+/// Syntax of a single line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Syntax {
     /// `key = value`
@@ -22,22 +27,24 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// By the ending of the file's name, which is also how it is read.
+    /// Returns the syntax for the extension of a file name, as the library does.
     pub(crate) fn of(file: &Path) -> Self {
         let ending = file.extension().unwrap_or_default();
         let is_yaml = ["yaml", "yml"].iter().any(|yaml| ending.eq_ignore_ascii_case(yaml));
         if is_yaml { Self::Yaml } else { Self::Toml }
     }
 
-    /// By the first line that is neither empty nor a comment, for a text without a name.
+    /// Guesses the syntax from the first line that is neither empty nor a comment.
     pub(crate) fn guess(text: &str) -> Self {
         let is_blank = |line: &&str| line.is_empty() || line.starts_with('#');
         let first = text.lines().map(str::trim).find(|line| !is_blank(line)).unwrap_or_default();
         if first.starts_with('[') || toml_entry(first).is_some() { Self::Toml } else { Self::Yaml }
     }
 
-    /// Returns a line of `text` without secrets, and the cell of the caret under `column`, counted from 0. Line and column
-    /// count from 1. `None` if there is no such line. Among headers every value is secret, whatever its key is.
+    /// Returns a line of `text` without secrets, and the column of the caret, counted from 0.
+    ///
+    /// `place` is the line and column of the problem, counted from 1. `None` if the line does not exist. With
+    /// `in_headers`, every value is masked.
     pub(crate) fn quote(
         self,
         text: &str,
@@ -45,7 +52,7 @@ impl Syntax {
         in_headers: bool,
     ) -> Option<(String, usize)> {
         let (line, column) = place;
-        // Some editors put a byte order mark in front of the first line.
+        // Some editors write a byte order mark at the beginning of a file.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let original = text.lines().nth(line.checked_sub(1)?)?;
         let shown = match self {
@@ -53,13 +60,13 @@ impl Syntax {
             _ => without_secrets(original, self, in_headers),
         };
         let shown: String = shown.replace('\t', " ").chars().take(MAX_LINE).collect();
-        // A masked value has no columns.
+        // The caret must not point into a masked value.
         let end = shown.strip_suffix(MASK).unwrap_or(&shown).chars().count();
         Some((shown, column.saturating_sub(1).min(end)))
     }
 }
 
-/// The line with every value masked that may be a secret, and without a comment.
+/// Returns the line without its comment, and with `***` in place of every value that may be a secret.
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
@@ -79,7 +86,7 @@ fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String
     match entry {
         Some((key, value)) if shows(key, value) => code.to_owned(),
         Some((key, value)) if is_name(key) && is_begun(value) => format!("{key} {MASK}"),
-        // The rest of a list, of a text, or of something that is no entry at all.
+        // The line continues a list or a text, or is not an entry.
         _ if line.trim().is_empty() => String::new(),
         _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
     }
@@ -110,33 +117,34 @@ fn toml_entry(line: &str) -> Option<(&str, &str)> {
     line.find('=').map(|at| line.split_at(at + 1))
 }
 
-/// The same for YAML, where a colon ends a key only before a space or the end of the line.
+/// Splits a line of YAML after the `:` between its key and its value. A space or the end of the line follows such a
+/// colon.
 fn yaml_entry(line: &str) -> Option<(&str, &str)> {
     let is_end = |at: &usize| line[at + 1..].chars().next().is_none_or(char::is_whitespace);
     let at = line.match_indices(':').map(|(at, _)| at).find(is_end)?;
     Some(line.split_at(at + 1))
 }
 
-/// Returns whether this is the name of a key, and not the first half of a token.
+/// Returns whether this is the name of a key, and not a part of a token.
 fn is_key(key: &str) -> bool {
     let name = name_of(key);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.chars().all(is_plain) && !name.split('.').any(is_token)
 }
 
-/// The same for that of a header, beside which every secret may stand.
+/// Returns whether this is the name of a header. The rules are stricter, because a header line may begin with a secret.
 fn is_header(key: &str) -> bool {
     let name = name_of(key).rsplit("headers.").next().unwrap_or_default();
     is_key(key) && name.len() <= MAX_NAME && !name.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Long, and of letters in both cases and digits.
+/// Returns whether a word looks like a token: long, with upper-case and lower-case letters and digits.
 fn is_token(name: &str) -> bool {
     let kinds = [char::is_ascii_lowercase, char::is_ascii_uppercase, char::is_ascii_digit];
     name.len() >= MIN_TOKEN && kinds.iter().all(|kind| name.chars().any(|c| kind(&c)))
 }
 
-/// Without its separator, the dash of a list's element and quotes.
+/// Returns a key without its separator, its quotes and the dash of a list item.
 fn name_of(key: &str) -> &str {
     let key = key.trim().trim_end_matches(['=', ':']);
     unquoted(key.strip_prefix("- ").unwrap_or(key))
@@ -148,7 +156,7 @@ fn unquoted(key: &str) -> &str {
     inside('"').or_else(|| inside('\'')).unwrap_or(key)
 }
 
-/// Whether a value follows, and not just the padding at the end of a token in base 64.
+/// Returns whether a value follows, and not the padding (`=`) of a base64 token.
 fn is_begun(value: &str) -> bool {
     let value = value.trim_start();
     !value.is_empty() && !value.starts_with('=')

@@ -1,5 +1,4 @@
-//! `standpipe spool` and `standpipe drain`: show the records that processes have left in the directory of a spool, and send or
-//! print them.
+//! `standpipe spool` and `standpipe drain`: show, send or print the records that processes left in a spool directory.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -20,17 +19,14 @@ use super::terminal::{Progress, TICK};
 use super::{Failure, describe, interrupt, print, report_error, sender, text};
 
 /// Reported once, after the first request that could not be delivered.
-const GOES_ON: &str =
-    "nothing is lost: it is tried again until it is delivered; Ctrl-C ends that, or --timeout TIME";
-/// How long the end waits for the request that is under way, and for the worker to remove what was delivered.
+const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
+/// Time for the request in flight, and for the worker to remove delivered requests, when the command ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same after the time of `--timeout` is up.
+/// Minimum of this time, used if `--timeout` has passed.
 const MIN_END_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long the endpoints are asked whether they are a collector.
+/// Time for an endpoint to answer the probe that precedes the first record.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the messages about records that no count includes have in common.
-const UNACCOUNTED: [&str; 2] = ["unknown number", "left alone"];
-/// A signal, its records, its requests, their size, and how long the first waits.
+/// Columns: the signal, its records, its requests, their size, and how long the oldest request has waited.
 const COLUMNS: [Column; 5] = [
     Column::cut(9).uncut(),
     Column::right(18),
@@ -39,12 +35,12 @@ const COLUMNS: [Column; 5] = [
     Column::cut(30).uncut().optional(),
 ];
 
-/// Shows what processes have left in the directory of a spool.
+/// Shows the records that processes have left in a spool directory.
 ///
-/// Shows what exporters keep in the directory of a spool (the setting spool = "DIR"): for each of them its name and service,
-/// whether its process runs or has ended, the records of each signal that are to be delivered, in how many requests, of what
-/// size and for how long they have waited, the spans that are open or were interrupted, and what cannot be read. Nothing is
-/// changed.
+/// Shows the files that exporters keep in a spool directory (the setting spool = "DIR"): for each exporter its name and
+/// service, and whether its process is running or has ended; for each signal the undelivered records, their requests,
+/// their size and how long they have waited; the spans that are open or were interrupted; and files that cannot be
+/// read. No file is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +48,7 @@ Examples:
 
 Exit code: 0, or 1 if the directory cannot be read or is accessible to other users")]
 pub(crate) struct SpoolOptions {
-    /// The directory of the spool.
+    /// The spool directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -67,7 +63,7 @@ fn look(directory: &Path) -> Result<Vec<Instance>, Failure> {
     inspect(directory).map_err(|error| Failure::Message(format!("{}: {error}", text::name(directory))))
 }
 
-/// Records that processes have left which do not run any more.
+/// Returns the number of undelivered records of processes that have ended.
 fn unsent(instances: &[Instance]) -> u64 {
     instances.iter().filter(|instance| !instance.is_running).map(Instance::records).sum()
 }
@@ -79,8 +75,8 @@ fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style
         (0, true) => ": nothing is there".to_owned(),
         (0, false) => ": nothing is left to deliver".to_owned(),
         _ => {
-            let (records, processes) = (unsent(instances), if ended == 1 { "process" } else { "processes" });
-            format!(": {} of {ended} {processes} that ended", describe::count(records, "record"))
+            let (records, processes) = (unsent(instances), describe::count(ended as u64, "process"));
+            format!(": {} of {processes} that ended", describe::count(records, "record"))
         }
     };
     let mut lines = vec![style.line().put(Ink::PLAIN.bold(), &directory).put(Ink::PLAIN, &what).finish()];
@@ -144,11 +140,12 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
 
 /// Sends the records in a spool to a collector, or prints them.
 ///
-/// Sends the records that ended processes left in the directory of a spool, oldest first, whatever their services and
-/// exporters were. Records that the collector has answered for are removed; those that it cannot take now are tried again
-/// until it can. First the endpoint is asked with an empty request: if it is not a collector, or does not accept the
-/// credentials, nothing is sent. Exporters that run are left alone. On a terminal a bar shows the progress. Ctrl-C or SIGTERM ends it: the
-/// rest stays, and the command can be repeated. A request that was under way when the command was killed is sent again.
+/// Sends the records that ended processes left in a spool directory, oldest first, of all services and exporters. A
+/// record is removed once the collector has answered its request. Requests that the collector cannot accept now are
+/// retried until it does. First an empty request probes the endpoint: if it is not a collector, or rejects the
+/// credentials, nothing is sent. Files of running processes are not touched. On a terminal, a bar shows the progress.
+/// Ctrl-C or SIGTERM ends the command: the remaining records stay in the directory, and the command can be run again.
+/// If the command is killed, the request in flight is sent again by the next run.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe drain DIR --endpoint URL [OPTIONS]
        standpipe drain DIR --to-stdout [--timeout TIME]")]
@@ -160,25 +157,25 @@ Examples:
 
 Exit code: 0 if all was delivered, 1 if something is left or was lost")]
 pub(crate) struct DrainOptions {
-    /// The directory of the spool.
+    /// The spool directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where to send: http://localhost:4318, to which /v1/traces and its like are appended, or with --grpc
-    /// http://localhost:4317. Without a scheme gRPC uses TLS, except on this machine.
+    /// The endpoint: http://localhost:4318 for HTTP (/v1/traces, /v1/logs and /v1/metrics are appended), or
+    /// http://localhost:4317 with --grpc. A gRPC endpoint without a scheme uses TLS, unless it is on this machine.
     #[arg(long, value_name = "URL", value_parser = sender::endpoint)]
     #[arg(required_unless_present = "to_stdout", conflicts_with = "to_stdout")]
     endpoint: Option<String>,
     /// Send over gRPC instead of HTTP.
     #[arg(long, conflicts_with = "to_stdout")]
     grpc: bool,
-    /// A header of each request, as for a token; may be given more than once.
+    /// A header for each request, for example a token; may be given more than once.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = sender::header, conflicts_with = "to_stdout")]
     headers: Vec<(String, String)>,
-    /// Print the records as OTLP JSON instead, one request in one line. Printed records are removed, too; standpipe spool
-    /// looks without removing.
+    /// Print the records as OTLP JSON instead, one request per line. Printed records are removed from the directory; to
+    /// only look at it, use standpipe spool.
     #[arg(long)]
     to_stdout: bool,
-    /// End after this time, as 30s or 5m, though something is left.
+    /// End after this time, for example 30s or 5m, even if records are left.
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     timeout: Option<Duration>,
 }
@@ -199,21 +196,23 @@ enum Event {
     Interrupted,
 }
 
-/// Sends the records that are left until none is, or until it is interrupted: then it can be repeated.
+/// Sends the records of a spool until none are left or the command is interrupted.
 pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, Failure> {
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let before = look(&options.directory)?;
     let total = unsent(&before);
-    refuse_foreign(options, &before, deadline)?;
+    probe_endpoints(options, &before, deadline)?;
     let (sender, events) = mpsc::channel();
     let (interrupted, problems) = (sender.clone(), sender.clone());
     interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted))).map_err(cannot_start)?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
+    // Without a throttle: the records are old, and the user waits.
     let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
     let telemetry =
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));
     let telemetry = Arc::new(telemetry.map_err(|error| Failure::Message(error.to_string()))?);
     let flushed = Arc::clone(&telemetry);
+    // A flush of a draining exporter returns once the spool is empty. It blocks, so another thread waits for it.
     let flush = move || {
         if flushed.flush(Duration::MAX) == FlushOutcome::Complete {
             let _ = sender.send(Event::Drained);
@@ -224,7 +223,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         to_stdout: options.to_stdout,
         progress: Progress::new(style),
         reported: HashSet::new(),
-        goes_on: (!options.to_stdout).then_some(GOES_ON),
+        retry_message: (!options.to_stdout).then_some(RETRY_MESSAGE),
         is_accounted: true,
     };
     let is_drained = draining.wait(&events, deadline, || {
@@ -232,12 +231,16 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         (counts.delivered + counts.lost(), total)
     });
     let end = deadline.map_or(END_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
-    let counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
+    let mut counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
+    // The ledger counts records in flight as dropped if the worker does not end in time, but a drain reads all records
+    // from the spool, which keeps a request until its outcome is known: `left` includes these records.
+    counts.dropped.shutdown = 0;
     for event in events.try_iter() {
         draining.take(event);
     }
     let left = left_of(&before, look(&options.directory)?);
     let summary = summary(&counts, left, is_drained, draining.is_accounted, style);
+    // Standard output has the records, so the summary goes to standard error.
     match options.to_stdout {
         true => summary.iter().for_each(|line| drop(writeln!(io::stderr(), "{line}"))),
         false => print(&summary)?,
@@ -250,9 +253,11 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("cannot start: {error}"))
 }
 
-/// Asks the endpoints with requests that hold no records, before the spool is opened: a server that is not a collector, or
-/// does not accept the credentials, would refuse all records, and they would be lost.
-fn refuse_foreign(
+/// Probes the endpoints with empty requests before the spool is opened.
+///
+/// A server that is not a collector, or rejects the credentials, would refuse every request, and the records of a
+/// refused request are dropped.
+fn probe_endpoints(
     options: &DrainOptions,
     before: &[Instance],
     deadline: Option<Instant>,
@@ -275,19 +280,20 @@ fn refuse_foreign(
     }
 }
 
-/// The messages and the progress of a drain.
+/// Messages and progress of a drain.
 struct Draining<'a> {
     to_stdout: bool,
     progress: Progress<'a>,
+    /// Messages that were printed. Equal messages are printed once.
     reported: HashSet<String>,
-    /// The message to print after the first request that could not be delivered.
-    goes_on: Option<&'static str>,
-    /// False after a message about records that no count includes.
+    /// Message to print after the first request that could not be delivered.
+    retry_message: Option<&'static str>,
+    /// False if records may be missing that no count includes.
     is_accounted: bool,
 }
 
 impl Draining<'_> {
-    /// Waits until all records that can be delivered are, and returns true; false if the wait ends before.
+    /// Waits until all deliverable records are delivered. Returns false if the wait was ended earlier.
     fn wait(
         &mut self,
         events: &mpsc::Receiver<Event>,
@@ -301,7 +307,7 @@ impl Draining<'_> {
                 report_error("the time is up");
                 break false;
             }
-            // The telemetry keeps a sender, so that an error is a timeout.
+            // The channel stays connected, because the telemetry holds a sender: an error can only be a timeout.
             let ended = events.recv_timeout(TICK.min(left)).map(|event| self.take(event));
             if let Ok(Some(is_drained)) = ended {
                 break is_drained;
@@ -313,7 +319,7 @@ impl Draining<'_> {
         is_drained
     }
 
-    /// Reports a problem, once for each message. Returns whether all is delivered, if the wait is over.
+    /// Handles an event. Returns `Some` if the wait is over: whether all records were delivered.
     fn take(&mut self, event: Event) -> Option<bool> {
         let problem = match event {
             Event::Drained => return Some(true),
@@ -321,22 +327,21 @@ impl Draining<'_> {
             Event::Problem(problem) => problem,
         };
         let is_unavailable = problem.kind == ProblemKind::Unavailable;
+        self.is_accounted &= !problem.is_unaccounted;
         let words = if self.to_stdout { problem.message } else { sender::in_words(&problem) };
         if self.reported.insert(words.clone()) {
             self.progress.clear();
             report_error(&words);
-            self.goes_on.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
-            let is_spool = problem.kind == ProblemKind::Spool;
-            self.is_accounted &= !(is_spool && UNACCOUNTED.iter().any(|part| words.contains(part)));
+            self.retry_message.take_if(|_| is_unavailable).iter().for_each(|words| report_error(words));
         }
-        // output that is not read any more does not come back
+        // A closed pipe cannot be reopened, so retries are useless.
         (self.to_stdout && is_unavailable).then_some(false)
     }
 }
 
-/// Records that are there still.
+/// Returns the number of records that are still in the directory.
 fn left_of(before: &[Instance], mut now: Vec<Instance>) -> u64 {
-    // a worker that has not ended in time holds them as the process did that they are of
+    // If the worker of this command has not ended in time, it still locks the files, and their processes appear to run.
     let had_ended = |id: &str| before.iter().any(|instance| instance.id == id && !instance.is_running);
     now.iter_mut().for_each(|instance| instance.is_running &= !had_ended(&instance.id));
     unsent(&now)

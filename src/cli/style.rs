@@ -1,4 +1,4 @@
-//! Colors, characters and width of the output. They are decided once, by what is known of the terminal.
+//! Colors, character set and width of the output, and lines that apply them.
 
 use clap::ValueEnum;
 
@@ -6,36 +6,36 @@ use super::terminal::TerminalInfo;
 use super::text::{self, Charset};
 
 const DEFAULT_WIDTH: usize = 100;
-/// What a waterfall needs without its bars; on a terminal narrower than this the lines wrap.
+/// Width that a waterfall needs without its bars. On a narrower terminal, lines wrap.
 const MIN_WIDTH: usize = 44;
 const MAX_WIDTH: usize = 240;
 
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
-    // on a terminal, unless `NO_COLOR` is set
+    // Not a doc comment, which clap would show in the help. Colors are used on a terminal unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
     Never,
 }
 
-/// How wide lines are on a terminal of this many columns.
+/// Returns the width of lines on a terminal with this many columns.
 fn width_in(columns: usize) -> usize {
     columns.clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// How everything is drawn.
+/// Settings that all drawings share.
 #[derive(Debug, Clone)]
 pub(crate) struct Style {
     pub(crate) color: bool,
     pub(crate) charset: Charset,
-    /// Cells in a line.
+    /// Width of a line in cells.
     pub(crate) width: usize,
 }
 
 impl Style {
-    /// The user's options first, the terminal after them.
+    /// Decides the style. The user's options take precedence over the properties of the terminal.
     pub(crate) fn decide(choice: ColorChoice, ascii: bool, terminal: &TerminalInfo) -> Self {
         let color = match choice {
             ColorChoice::Auto => terminal.wants_color(),
@@ -46,35 +46,35 @@ impl Style {
         Self { color, charset, width: width_in(terminal.columns.unwrap_or(DEFAULT_WIDTH)) }
     }
 
-    /// Draws from here on for a terminal of this many columns.
+    /// Adapts the width to a terminal with this many columns.
     pub(crate) fn set_columns(&mut self, columns: usize) {
         self.width = width_in(columns);
     }
 
-    /// Returns a shape in the character set of the terminal.
+    /// Returns the form of a shape in the character set of the terminal.
     pub(crate) fn glyph(&self, shape: &'static str) -> &'static str {
         let ascii_form = ASCII_FORMS.iter().find(|(unicode, _)| *unicode == shape).map(|(_, ascii)| *ascii);
         ascii_form.filter(|_| self.charset == Charset::Ascii).unwrap_or(shape)
     }
 
-    /// How many cells `text` takes once its characters are made harmless.
+    /// Returns the width of `text` when escaped.
     pub(crate) fn width_of(&self, text: &str) -> usize {
         text::width(&text::printable(text, self.charset))
     }
 
-    /// An empty line to write on.
+    /// Returns an empty line.
     pub(crate) fn line(&self) -> Line<'_> {
         Line { style: self, text: String::new(), width: 0, gap: 0 }
     }
 
-    /// A line of one text, which is cut to the width.
+    /// Returns a line with one text, cut to the width.
     pub(crate) fn line_of(&self, ink: Ink, text: &str) -> String {
         let mut line = self.line();
         line.put_rest(ink, text);
         line.finish()
     }
 
-    /// A line with texts on its left and its right, and a rule between them.
+    /// Returns a line with texts on the left and on the right, and a horizontal rule between them.
     pub(crate) fn ruled(&self, left: &[(Ink, &str)], right: &[(Ink, &str)]) -> String {
         let mut line = self.line();
         for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
@@ -91,7 +91,7 @@ impl Style {
     }
 }
 
-/// The shapes that have another form where only ASCII can be shown.
+/// Shapes and their forms in ASCII.
 const ASCII_FORMS: [(&str, &str); 14] = [
     ("├─ ", "|- "),
     ("╰─ ", "`- "),
@@ -109,10 +109,10 @@ const ASCII_FORMS: [(&str, &str); 14] = [
     ("µ", "u"),
 ];
 
-/// What a piece of text is written with.
+/// Color and attributes of a piece of text.
 ///
-/// The colours are from the middle of the 256-colour cube: about as far from white as from black,
-/// so that they can be read on a light and on a dark background.
+/// The colors are from the middle of the 256-color cube, where the contrast with white and with black is similar, so
+/// that they are readable on light and dark backgrounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ink {
     foreground: Option<u8>,
@@ -127,7 +127,7 @@ impl Ink {
     pub(crate) const GOOD: Self = Self::colored(28);
     pub(crate) const WARNING: Self = Self::colored(136);
     pub(crate) const BAD: Self = Self::colored(167);
-    /// One for each service, in the order they appear; after the last they start again.
+    /// Colors of services, in the order of their appearance. After the last one, they repeat.
     const SERVICES: [Self; 4] = [Self::colored(67), Self::colored(30), Self::colored(97), Self::colored(130)];
 
     const fn colored(color: u8) -> Self {
@@ -138,7 +138,7 @@ impl Ink {
         Self::SERVICES[number % Self::SERVICES.len()]
     }
 
-    /// The same for the same name, where the number of services is not bounded.
+    /// Returns an ink that depends on the name alone, for lists without a palette.
     pub(crate) fn of_name(service: &str) -> Self {
         Self::of_service(service.bytes().map(usize::from).sum())
     }
@@ -147,12 +147,12 @@ impl Ink {
         Self { bold: true, ..self }
     }
 
-    /// The ground in this ink's colour, the shape cut out of it.
+    /// Swaps foreground and background: the cell is filled, and the shape is cut out.
     pub(crate) const fn reversed(self) -> Self {
         Self { reversed: true, ..self }
     }
 
-    /// White on this ink's colour.
+    /// Returns white text on a background of this ink's color.
     pub(crate) const fn as_ground(self) -> Self {
         Self { foreground: Some(231), background: self.foreground, ..self }
     }
@@ -171,14 +171,14 @@ impl Ink {
     }
 }
 
-/// The colours of the services, in the order of their first use.
+/// Colors of services, in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct Palette {
     services: Vec<String>,
 }
 
 impl Palette {
-    /// Services beyond this number have no colour of their own.
+    /// Maximum number of services with a color.
     const MAX_SERVICES: usize = 256;
 
     pub(crate) fn assign(&mut self, service: &str) {
@@ -187,7 +187,7 @@ impl Palette {
         }
     }
 
-    /// Which of the services it is, if it has a colour.
+    /// Returns the index of a service, or `None` if it has no color.
     pub(crate) fn place(&self, service: &str) -> Option<usize> {
         self.services.iter().position(|known| known == service)
     }
@@ -196,7 +196,7 @@ impl Palette {
         self.place(service).map_or(Ink::PLAIN, Ink::of_service)
     }
 
-    /// One cell that stands for a service: its colour, or a letter where there are no colours.
+    /// Returns a mark of one cell for a service: a colored square, or a letter without colors.
     pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
         match self.place(service) {
             None => "?".to_owned(),
@@ -206,15 +206,15 @@ impl Palette {
     }
 }
 
-/// A line being written from left to right, which knows its width.
+/// A line that is written from left to right and knows its width.
 ///
-/// All text goes through here, so this is where foreign characters are made harmless.
+/// All drawn text passes through this type, which escapes characters that could control the terminal.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) style: &'a Style,
     text: String,
     width: usize,
-    /// Spaces owed before the next piece, so that no line ends in spaces.
+    /// Pending spaces. They are written before the next text, so that no line ends with spaces.
     gap: usize,
 }
 
@@ -225,14 +225,14 @@ impl Line<'_> {
         self
     }
 
-    /// Puts what fits into `room` cells.
+    /// Writes a text, cut to `room` cells.
     pub(crate) fn put_within(&mut self, ink: Ink, text: &str, room: usize) -> &mut Self {
         let text = text::printable(text, self.style.charset);
         self.write(ink, &text::cut(&text, room, self.style.glyph("…")));
         self
     }
 
-    /// Puts what fits into the rest of the line.
+    /// Writes a text, cut to the rest of the line.
     pub(crate) fn put_rest(&mut self, ink: Ink, text: &str) -> &mut Self {
         self.put_within(ink, text, self.room())
     }
@@ -251,12 +251,12 @@ impl Line<'_> {
         self.width
     }
 
-    /// The cells that are left of the line.
+    /// Returns the number of free cells.
     pub(crate) fn room(&self) -> usize {
         self.style.width.saturating_sub(self.width)
     }
 
-    /// Takes the text of the line.
+    /// Returns the text of the line.
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
@@ -275,7 +275,7 @@ impl Line<'_> {
     }
 }
 
-/// Unicode without colours, `width` cells wide.
+/// Returns a style with Unicode, without colors, of `width` cells.
 pub(crate) fn plain_style(width: usize) -> Style {
     Style { color: false, charset: Charset::Unicode, width }
 }

@@ -1,6 +1,6 @@
-//! Lays out tables: where columns begin, which texts are cut, and which columns are left out on a narrow terminal.
+//! Lays out tables: widths of columns, cut texts, and columns that are left out on a narrow terminal.
 //!
-//! The ledger, the table of metrics, the settings of `check` and the list of `receive` are laid out here.
+//! Used by the ledger, the table of metrics, the settings of `check` and the list of `receive`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::style::{Ink, Line, Style};
 /// Terminal cells between two columns.
 pub(crate) const GAP: usize = 2;
 
-/// How one column is laid out.
+/// Layout of one column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     least: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Column {
     when_narrow: WhenNarrow,
 }
 
-/// What happens to a text that is wider than its column.
+/// Treatment of a text that is wider than its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LongText {
     /// It is cut to the column.
@@ -31,57 +31,57 @@ enum LongText {
     Right,
 }
 
-/// What happens to a column if the table is wider than the terminal.
+/// Treatment of a column if the table is wider than the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WhenNarrow {
     Stays,
-    /// It is left out, before any other.
+    /// The column is left out, together with all columns of this kind.
     IsLeftOut,
-    /// It is left out if the table is still too wide then, the last such column first.
+    /// The column is left out if the table is still too wide. The last column of this kind is the first to go.
     IsLeftOutLast,
 }
 
 impl Column {
-    /// A column of `width` terminal cells, to which longer texts are cut.
+    /// Returns a column of `width` cells. Longer texts are cut.
     pub(crate) const fn cut(width: usize) -> Self {
         Self::between(width, width)
     }
 
-    /// A column that takes what the others leave of the line, up to `most`. Less than `least` is too narrow.
+    /// Returns a column that uses the free cells of the line, and is between `least` and `most` cells wide.
     pub(crate) const fn between(least: usize, most: usize) -> Self {
         Self { least, most, long_text: LongText::Cut, when_narrow: WhenNarrow::Stays }
     }
 
-    /// A column whose longer texts push the next columns to the right, and are cut at the end of the line.
+    /// Returns a column whose longer texts push the next columns to the right, and are cut at the end of the line.
     pub(crate) const fn pushing(width: usize) -> Self {
         Self { long_text: LongText::Push, ..Self::cut(width) }
     }
 
-    /// A column of numbers.
+    /// Returns a right-aligned column, for numbers.
     pub(crate) const fn right(width: usize) -> Self {
         Self { long_text: LongText::Right, ..Self::cut(width) }
     }
 
-    /// The same, but its texts are never cut.
+    /// Never cuts texts of the column.
     pub(crate) const fn uncut(self) -> Self {
         Self { long_text: LongText::Whole, ..self }
     }
 
-    /// The first to be left out on a narrow terminal.
+    /// Leaves the column out first, if the terminal is narrow.
     pub(crate) const fn optional(self) -> Self {
         Self { when_narrow: WhenNarrow::IsLeftOut, ..self }
     }
 
-    /// Left out where even the optional columns have not made room enough.
+    /// Leaves the column out if the table is too wide even without the optional columns.
     pub(crate) const fn if_room(self) -> Self {
         Self { when_narrow: WhenNarrow::IsLeftOutLast, ..self }
     }
 }
 
-/// What a row has in one column: a text, and further ones behind it that share its room.
+/// Content of one cell of the table: one or more texts that share the width of the column.
 #[derive(Debug)]
 pub(crate) struct Text<'a> {
-    /// The gap before each, its ink, and the text.
+    /// For each text, the gap before it, its ink, and the text.
     pieces: Vec<(usize, Ink, Cow<'a, str>)>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Text<'a> {
         Self { pieces: vec![(0, ink, text.into())] }
     }
 
-    /// Adds a text behind it; an empty one adds no gap either.
+    /// Appends a text. An empty text adds no gap.
     pub(crate) fn and(mut self, gap: usize, ink: Ink, text: impl Into<Cow<'a, str>>) -> Self {
         self.pieces.push((gap, ink, text.into()));
         self
@@ -115,17 +115,17 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Columns whose widths are decided.
+/// Columns with their final widths.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
     style: &'a Style,
     indent: usize,
-    /// `None` for one that is left out.
+    /// The columns; `None` for those that are left out.
     columns: Vec<Option<Column>>,
 }
 
 impl<'a> Table<'a> {
-    /// Fits the columns into the terminal.
+    /// Fits the columns into the width of the terminal.
     pub(crate) fn new(style: &'a Style, indent: usize, columns: impl IntoIterator<Item = Column>) -> Self {
         let mut table = Self { style, indent, columns: columns.into_iter().map(Some).collect() };
         if table.least_width() > style.width {
@@ -139,6 +139,7 @@ impl<'a> Table<'a> {
             let Some(last) = table.columns.iter().rposition(goes) else { break };
             table.columns[last] = None;
         }
+        // The free cells go to the flexible columns, from left to right.
         let mut room = style.width.saturating_sub(table.least_width());
         for column in table.columns.iter_mut().flatten() {
             let width = column.most.min(column.least + room);
@@ -152,12 +153,12 @@ impl<'a> Table<'a> {
         self.columns.iter().all(Option::is_some)
     }
 
-    /// Of a column that is not left out.
+    /// Returns the width of a column, or 0 if it is left out.
     pub(crate) fn width_of(&self, column: usize) -> usize {
         self.columns[column].map_or(0, |column| column.most)
     }
 
-    /// A row with a text for every column, also for those that are left out.
+    /// Draws a row. `texts` has a text for every column, including those that are left out.
     pub(crate) fn row<'t>(&self, texts: impl IntoIterator<Item = Text<'t>>) -> String {
         let mut line = self.style.line();
         line.space(self.indent);

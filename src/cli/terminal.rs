@@ -1,5 +1,4 @@
-//! Finds out the width and the abilities of the terminal behind standard output, and draws a progress bar on standard error for
-//! work that takes longer than a second.
+//! Detects the width and abilities of the terminal, and draws a progress bar on standard error for slow work.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -8,25 +7,26 @@ use std::time::{Duration, Instant};
 use super::style::{Ink, Style};
 use super::text::Charset;
 
-/// How often it is drawn, after the first second.
+/// Interval between two drawings of the progress bar.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-const QUIET: Duration = Duration::from_secs(1);
+/// Time before the first drawing: a bar would only flicker during shorter work.
+const FIRST_DRAW_DELAY: Duration = Duration::from_secs(1);
 
-/// What the environment states about the terminal, or about whatever else the output goes to.
+/// Properties of standard output and the environment variables that affect drawing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalInfo {
     pub(crate) is_terminal: bool,
-    /// Whether escape sequences colour text there. The consoles of Windows before 10 print them.
+    /// Whether the terminal interprets escape sequences. Consoles before Windows 10 print them.
     pub(crate) takes_escapes: bool,
     pub(crate) no_color: Option<String>,
     pub(crate) term: Option<String>,
-    /// The value that decides the character set: `LC_ALL`, else `LC_CTYPE`, else `LANG`.
+    /// Locale of the character set: `LC_ALL`, or else `LC_CTYPE`, or else `LANG`.
     pub(crate) locale: Option<String>,
     pub(crate) columns: Option<usize>,
 }
 
 impl TerminalInfo {
-    /// Those of this process's standard output.
+    /// Reads the properties of this process's standard output.
     pub(crate) fn of_stdout() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let is_terminal = io::stdout().is_terminal();
@@ -43,7 +43,7 @@ impl TerminalInfo {
         }
     }
 
-    /// Whether a line can be erased and written again.
+    /// Returns whether a line can be erased and redrawn.
     pub(crate) fn can_erase(&self) -> bool {
         self.is_terminal && self.takes_escapes && self.term.as_deref() != Some("dumb")
     }
@@ -61,24 +61,24 @@ impl TerminalInfo {
         }
     }
 
-    /// The columns that the terminal has now, unless the environment says how many to use.
+    /// Returns the current width of the terminal, or `None` if `COLUMNS` fixes the width.
     pub(crate) fn current_columns() -> Option<usize> {
         let is_given = env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty());
         if is_given { None } else { columns() }
     }
 }
 
-/// Columns of the terminal, if standard output is one that knows its size.
+/// Returns the width of the terminal, or `None` if standard output is not a terminal or its size is unknown.
 pub(crate) fn columns() -> Option<usize> {
-    // a terminal that does not know its size answers 0
+    // Some terminals report a width of 0, for example those of serial lines.
     let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(io::stdout())?;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// A line that is drawn again and again, if standard error is a terminal.
+/// A progress line on standard error. It is drawn only on a terminal.
 pub(crate) struct Progress<'a> {
     style: &'a Style,
-    /// When it may be drawn again, if ever.
+    /// Earliest time of the next drawing; `None` if nothing is drawn any more.
     next: Option<Instant>,
     is_drawn: bool,
 }
@@ -86,11 +86,11 @@ pub(crate) struct Progress<'a> {
 impl<'a> Progress<'a> {
     pub(crate) fn new(style: &'a Style) -> Self {
         let can_erase = env::var_os("TERM").is_some_and(|term| term != "dumb");
-        let next = (can_erase && io::stderr().is_terminal()).then(|| Instant::now() + QUIET);
+        let next = (can_erase && io::stderr().is_terminal()).then(|| Instant::now() + FIRST_DRAW_DELAY);
         Self { style, next, is_drawn: false }
     }
 
-    /// Draws it if it is time; `figures` has both numbers in words.
+    /// Draws the bar if [`TICK`] has passed since the last drawing. `figures` is the text beside the bar.
     pub(crate) fn draw(&mut self, done: u64, total: u64, figures: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {
@@ -100,7 +100,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Shows a text at once instead of a bar.
+    /// Shows a text instead of a bar, without delay.
     pub(crate) fn say(&mut self, text: &str) {
         if self.next.is_some() {
             let _ = write!(io::stderr(), "\r{text}\x1b[K");
@@ -108,24 +108,24 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Makes room for another line.
+    /// Erases the line, so that another line can be printed.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
 
-    /// It is not drawn any more.
+    /// Erases the line for good.
     pub(crate) fn end(&mut self) {
         self.clear();
         self.next = None;
     }
 }
 
-/// `[=====     ] 50 %  500 of 1000 records`.
+/// Draws a bar with its percentage: `[=====     ] 50 %  500 of 1000 records`.
 fn bar(done: u64, total: u64, figures: &str, style: &Style) -> String {
     const CELLS: usize = 30;
-    // there may be more than was found at first
+    // More work may be done than was found at first.
     let share = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
     let filled = (share * CELLS as f64) as usize;
     let mut line = style.line();
@@ -157,11 +157,13 @@ mod platform {
         fn SetConsoleMode(console: RawHandle, mode: u32) -> i32;
     }
 
-    /// A console takes them once it is asked to. A terminal that is no console is one of MSYS or Cygwin, which always do.
+    /// Switches escape sequences on. Returns whether the terminal interprets them.
+    ///
+    /// A Windows console needs to be asked. A terminal that is not a console belongs to MSYS or Cygwin and always does.
     pub(crate) fn take_escapes() -> bool {
         let console = stdout().as_raw_handle();
         let mut mode = 0;
-        // SAFETY: a handle that is no console is refused; `mode` outlives both calls.
+        // SAFETY: the calls fail for a handle that is not a console; `mode` outlives both calls.
         unsafe {
             GetConsoleMode(console, &raw mut mode) == 0
                 || SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0

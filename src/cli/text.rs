@@ -1,5 +1,7 @@
-//! Text that is safe to print: no character in it can move the cursor, and its width is known. Also reads times, as `30s`, and
-//! lines of input.
+//! Makes text safe to print, measures its width, and reads durations and lines of input.
+//!
+//! Text from the network could contain escape sequences. All output passes through [`printable`], so no character can
+//! move the cursor, and the width of each text is known.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -8,12 +10,12 @@ use std::time::Duration;
 
 use standpipe::escape::{escape_all_but, shows_itself};
 
-/// Characters of one text that are shown; `receive --help` states this number.
+/// Maximum characters of one text. `receive --help` states this number.
 const MAX_TEXT_CHARS: usize = 65_536;
-/// Terminal cells of a text in a row of a list.
+/// Maximum width of a text in a row of a list, in terminal cells.
 const MAX_BRIEF_WIDTH: usize = 500;
 
-/// The characters the terminal can show.
+/// Characters that the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charset {
     /// Everything.
@@ -22,10 +24,10 @@ pub(crate) enum Charset {
     Ascii,
 }
 
-/// `text` with every character escaped that could do more than show itself.
+/// Escapes all characters that could control a terminal, or that are not part of the character set.
 ///
-/// Escape sequences, line ends, and the invisible characters that reorder or hide text all arrive
-/// from the network; a span name must not be able to rewrite the line above it.
+/// Escape sequences, line ends, and invisible characters that reorder or hide text may arrive from the network. For
+/// example, a span name must not be able to overwrite the line above it.
 pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
     escape_all_but(
         |c| match charset {
@@ -36,42 +38,44 @@ pub(crate) fn printable(text: &str, charset: Charset) -> Cow<'_, str> {
     )
 }
 
-/// Returns the name of a file or command as it may be printed, with every character escaped that could do more than show itself.
+/// Returns the name of a file or command for a message, escaped by [`printable`].
 pub(crate) fn name(name: impl AsRef<OsStr>) -> String {
     printable(&name.as_ref().to_string_lossy(), Charset::Unicode).into_owned()
 }
 
-/// Quotes a word where a shell needs it.
+/// Quotes a word, if a shell needs quotes.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Reads the next line, and returns how many bytes it has, 0 if there is none, and whether `line` has all of it: what is
-/// longer than `longest` is passed over.
+/// Reads the next line into `line`. Returns its length, 0 at the end of the input, and whether `line` is complete.
+///
+/// The part of a line beyond `max_bytes` is skipped.
 pub(crate) fn read_line(
     mut source: impl BufRead,
-    longest: u64,
+    max_bytes: u64,
     line: &mut Vec<u8>,
 ) -> io::Result<(u64, bool)> {
     line.clear();
-    let read = (&mut source).take(longest + 1).read_until(b'\n', line)? as u64;
-    let is_whole = read <= longest || line.ends_with(b"\n");
-    let passed_over = if is_whole { 0 } else { source.skip_until(b'\n')? };
-    Ok((read + passed_over as u64, is_whole))
+    // One byte more than allowed, to distinguish a line of exactly `max_bytes` from a longer one.
+    let read = (&mut source).take(max_bytes + 1).read_until(b'\n', line)? as u64;
+    let is_whole = read <= max_bytes || line.ends_with(b"\n");
+    let skipped = if is_whole { 0 } else { source.skip_until(b'\n')? };
+    Ok((read + skipped as u64, is_whole))
 }
 
-/// How many terminal cells `text` takes.
+/// Returns the width of `text` in terminal cells.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(cells).sum()
 }
 
-/// The longest beginning of `text` that fits into `room` cells, ended by `ellipsis` if something is left out.
+/// Cuts `text` to `room` cells. A cut text ends with `ellipsis`.
 pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str> {
     let before_ellipsis = room.checked_sub(width(ellipsis));
     let (mut taken, mut end) = (0, 0);
     for (start, c) in text.char_indices() {
-        // A character of no width takes a cell here, so that a name of a thousand accents is cut as well.
+        // Characters without width count as one cell, so that a name of a thousand combining accents is cut, too.
         taken += cells(c).max(1);
         if taken > room {
             let kept = before_ellipsis.map(|_| format!("{}{ellipsis}", &text[..end]));
@@ -84,7 +88,8 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Borrowed(text)
 }
 
-/// Where the beginning of `text` ends that fits into `room` cells once it is printable. It has one character at least.
+/// Returns the end of the longest beginning of `text` that fits into `room` cells when escaped. It has at least one
+/// character.
 pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     let mut taken = 0;
     let mut ends = text.char_indices().map(|(start, c)| (start, start + c.len_utf8()));
@@ -95,7 +100,8 @@ pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     past.map_or(text.len(), |(start, _)| start)
 }
 
-/// The beginning of `text`, with the number of characters that are left out: nothing else bounds the size of a record's text.
+/// Cuts `text` to [`MAX_TEXT_CHARS`] and appends the number of characters that are left out. No other limit bounds the
+/// texts of a record.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => Cow::Borrowed(text),
@@ -106,15 +112,15 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As much of a text as a row of a list shows: a thousand rows must not be a gigabyte.
+/// Cuts a text for a row of a list, so that a list of a thousand rows stays small.
 pub(crate) fn brief(text: &str) -> String {
     cut(text, MAX_BRIEF_WIDTH, "…").into_owned()
 }
 
-/// Reads a time: a number, with decimals or without, and its unit; a number alone is in seconds.
+/// Parses a duration: a number, with or without decimals, and a unit. A number without a unit is in seconds.
 ///
 /// # Errors
-/// When it is not a time.
+/// Returns a hint if the word is not a duration.
 pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let number = word.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &word[number.len()..] {
@@ -130,10 +136,10 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     let number = number.parse::<f64>().ok().filter(|_| is_decimal);
     let duration =
         number.zip(unit).and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok());
-    duration.ok_or("write a time, as 100ms, 1.5s or 5m")
+    duration.ok_or("write a time such as 100ms, 1.5s or 5m")
 }
 
-/// The cells of one character: the common blocks of the Unicode width tables, not all of them.
+/// Returns the width of a character, from the most common blocks of the Unicode width tables.
 fn cells(c: char) -> usize {
     match c {
         '\u{300}'..='\u{36f}'
@@ -212,7 +218,7 @@ mod tests {
         }
         assert_eq!(duration("3us"), Ok(Duration::from_micros(3)));
         for wrong in ["", "ms", "-1s", "1e999s", "1 s", "NaNs", "5d"] {
-            assert_eq!(duration(wrong), Err("write a time, as 100ms, 1.5s or 5m"), "{wrong}");
+            assert_eq!(duration(wrong), Err("write a time such as 100ms, 1.5s or 5m"), "{wrong}");
         }
     }
 }

@@ -44,6 +44,7 @@ fn a_gate_that_is_closed_calls_no_more() {
         kind: ProblemKind::QueueFull,
         message: "full".to_owned(),
         occurrences: 3,
+        is_unaccounted: false,
     };
     gate.call(&problem);
     gate.close();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::context::{self, Owner};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::pipeline::clock;
-use crate::problem::{Problem, ProblemHook, ProblemKind};
+use crate::problem::{Note, Problem, ProblemHook, ProblemKind};
 use crate::process::{Driver, contain_panic, lock, spawn};
 use crate::record::Signal;
 
@@ -128,6 +128,13 @@ impl ProblemReporter {
         self.pass_on(self.problem(signal.into(), kind, &message, 1));
     }
 
+    /// Reports a finding of the spool, even if others were reported within the period.
+    pub(crate) fn report_note(&self, Note { message, is_unaccounted }: Note) {
+        // A file of a spool may hold records of several signals.
+        let problem = self.problem(None, ProblemKind::Spool, &message, 1);
+        self.pass_on(Problem { is_unaccounted, ..problem });
+    }
+
     /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
     /// itself.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
@@ -146,7 +153,7 @@ impl ProblemReporter {
 
     fn problem(&self, signal: Option<Signal>, kind: ProblemKind, message: &str, occurrences: u64) -> Problem {
         let message = escape_all_but(shows_itself, message).into_owned();
-        Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences }
+        Problem { exporter: self.exporter.clone(), kind, signal, message, occurrences, is_unaccounted: false }
     }
 
     fn pass_on(&self, problem: Problem) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::config::SpoolSettings;
+use crate::problem::Note;
 use crate::record::{OpenSpanSlot, Signal, Slot};
 
 #[cfg(feature = "spool")]
@@ -75,7 +76,7 @@ pub(crate) trait Absent {
     fn sync_if_due(&mut self, now: Instant);
     fn next_tick(&self) -> Option<Instant>;
     fn is_too_old(&self, signal: Signal) -> bool;
-    fn take_notes(&mut self) -> Vec<String>;
+    fn take_notes(&mut self) -> Vec<Note>;
     fn append(&mut self, _: Signal, _: u64, _: &[&[u8]], _: &dyn Fn(u32, u32)) -> io::Result<()>;
     fn has_pending(&self, signal: Signal) -> bool;
     fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>>;

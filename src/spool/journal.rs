@@ -146,7 +146,9 @@ impl<S: Storage> Journal<S> {
             found.cut_records[header.signal as usize] += u64::from(header.records);
         }
         // A segment gets its name after its header is written, so an empty one was truncated.
-        scan.damage.places += u64::from(len == 0 && self.storage.header_len() > 0);
+        if len == 0 && self.storage.header_len() > 0 {
+            scan.damage.add_place(0);
+        }
         let is_damaged = scan.had_damage || scan.damage.places > 0;
         if scan.damage.places > 0 {
             self.damage.insert(id, scan.damage);
@@ -271,7 +273,7 @@ impl<S: Storage> Journal<S> {
                 }
             }
             let damage = self.damage.entry(place.segment).or_default();
-            damage.places += 1;
+            damage.add_place(place.offset);
             damage.bytes += header.entry_len();
             damage.is_gone |= is_gone;
             damage.records[signal as usize] += u64::from(header.records);

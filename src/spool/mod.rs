@@ -70,6 +70,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use crate::config::{SpoolSettings, SpoolSync};
+use crate::problem::Note;
 use crate::record::{Signal, service_name};
 pub use contents::{Contents, Instance};
 pub(crate) use crc32c::checksum;
@@ -110,14 +111,14 @@ pub(crate) struct Spool {
     /// Time of the last tick, by the monotonic and the system clock.
     last_tick: Option<(Instant, u64)>,
     /// All notes so far. Each is reported once.
-    noted: BTreeSet<String>,
+    noted: BTreeSet<Note>,
     /// Files that were taken over from dead processes, oldest first.
     orphans: VecDeque<OrphanedSpool>,
     /// When the request in hand of each signal was written, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
     /// Damaged records since the last [`Spool::take_damaged`].
     damaged: [Dropped; Signal::COUNT],
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// A request that was read from the spool. It stays on disk until [`Spool::settle`].
@@ -134,6 +135,13 @@ pub(crate) struct SpooledRequest {
 pub(crate) struct Dropped {
     pub(crate) own: u64,
     pub(crate) of_others: u64,
+}
+
+impl Note {
+    /// A finding that states all missing records.
+    fn new(message: String) -> Self {
+        Self { message, is_unaccounted: false }
+    }
 }
 
 impl Spool {
@@ -182,9 +190,9 @@ impl Spool {
         let is_full = left > limits.bytes;
         let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
-            notes.push(format!(
+            notes.push(Note::new(format!(
                 "a process that dies loses its queue: files of dead processes already take {left} bytes, more than spool-bytes"
-            ));
+            )));
         }
         let (instance, new) = search.directory.create_recorder()?;
         let header = Header {
@@ -205,8 +213,8 @@ impl Spool {
         });
         // `posix_fallocate` may leave a partial file on a full disk.
         let recorder = created.inspect_err(|_| new.discard())?;
-        notes
-            .extend(recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}")));
+        let unfit = recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}"));
+        notes.extend(unfit.map(Note::new));
         let mut files = Files::new(search.directory.path(), &instance);
         (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
         let (journal, _) = Journal::open(files, limits)?;
@@ -228,12 +236,12 @@ impl Spool {
     }
 
     /// Returns the findings since the last call, for a report to the user.
-    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
         if self.recorder.is_lost() {
             let path = self.search.directory.recorder_path(&self.instance);
             let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
                         the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
-            self.note(format!("{}: {what}", path.display()));
+            self.note(Note::new(format!("{}: {what}", path.display())));
         }
         std::mem::take(&mut self.notes)
     }
@@ -257,11 +265,9 @@ impl Spool {
             self.note_unsynced(synced);
         }
         if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
-            self.note(
-                "some records are in memory only, and a process that dies loses them: the flight recorder had no adjacent free \
-                 slots for them; a larger queue-bytes makes it larger"
-                    .to_owned(),
-            );
+            let what = "some records are in memory only, and a process that dies loses them: the flight recorder had no adjacent \
+                        free slots for them; a larger queue-bytes makes it larger";
+            self.note(Note::new(what.to_owned()));
         }
         match self.next_search {
             None => self.next_search = Some(now + FIRST_SEARCH_DELAY),
@@ -307,14 +313,14 @@ impl Spool {
                 notes.into_iter().for_each(|note| self.note(note));
                 self.tidy();
             }
-            Err(error) => {
-                self.note(format!("the directory cannot be searched for files of dead processes: {error}"))
-            }
+            Err(error) => self.note(Note::new(format!(
+                "the directory cannot be searched for files of dead processes: {error}"
+            ))),
         }
     }
 
     /// Adds a finding for [`take_notes`](Self::take_notes), unless it was reported before.
-    fn note(&mut self, note: String) {
+    fn note(&mut self, note: Note) {
         if self.noted.insert(note.clone()) {
             self.notes.push(note);
         }
@@ -360,7 +366,7 @@ impl Spool {
 
     fn note_unsynced(&mut self, synced: io::Result<()>) {
         if let Err(error) = synced {
-            self.note(format!("requests on disk may not survive a power loss: {error}"));
+            self.note(Note::new(format!("requests on disk may not survive a power loss: {error}")));
         }
     }
 

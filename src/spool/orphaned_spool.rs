@@ -18,6 +18,8 @@ use super::lane::{Jump, now_ms};
 use super::recorder::{Map, OrphanedQueue, Place, Unreadable};
 use super::segment::{Found, Owner};
 use super::storage::{DAMAGED, Files, not_ours, retire, shorten};
+use crate::escape::count;
+use crate::problem::Note;
 use crate::process::with_fork_lock;
 use crate::record::Signal;
 
@@ -40,7 +42,7 @@ pub(crate) struct OrphanedSpool {
     /// True if segments cannot be read or belong to another owner. The recorder then stays.
     is_left_alone: bool,
     /// Findings to report.
-    notes: Vec<String>,
+    notes: Vec<Note>,
     /// Damaged places and unproven chunks of the recorder that were already reported.
     noted: (u64, u64),
     /// Records that were in segments and no longer are, by signal, until they are counted.
@@ -57,14 +59,14 @@ pub(crate) struct OrphanedSpool {
 
 impl Search {
     /// Takes over the files of all dead processes, oldest first. Returns them and the findings to report.
-    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<OrphanedSpool>, Vec<String>)> {
+    pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<OrphanedSpool>, Vec<Note>)> {
         let (mut orphans, mut notes) = (Vec::new(), Vec::new());
         for instance in self.directory.instances()? {
             match self.take_over(&instance) {
                 Ok(orphan) => orphans.extend(orphan),
                 Err(error) => {
                     let path = self.directory.recorder_path(&instance);
-                    notes.push(format!("{}: {error}", path.display()));
+                    notes.push(Note::new(format!("{}: {error}", path.display())));
                 }
             }
         }
@@ -110,10 +112,13 @@ impl OrphanedSpool {
                 // Nothing can be read there. Without the cut, every start would report the bytes again.
                 let _ = shorten(&path, bytes);
             }
-            notes.push(format!("{}: {bytes} bytes at the end are cut off", path.display()));
+            notes.push(Note::new(format!("{}: {bytes} bytes at the end are cut off", path.display())));
         }
         for (segment, error) in &left_alone {
-            notes.push(format!("{}: left alone: {error}", journal.storage.path(*segment).display()));
+            notes.push(Note {
+                message: format!("{}: left alone: {error}", journal.storage.path(*segment).display()),
+                is_unaccounted: true,
+            });
         }
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
@@ -121,7 +126,10 @@ impl OrphanedSpool {
             // Segments without pending entries of this owner prove no loss.
             Err(Unreadable::Missing) if !has_pending => {}
             Err(unreadable) => {
-                notes.push(format!("{}: {unreadable}", path.display()));
+                notes.push(Note {
+                    message: format!("{}: {unreadable}", path.display()),
+                    is_unaccounted: true,
+                });
                 // Without a recorder, no slot has the records of partial entries.
                 lost = cut_records;
             }
@@ -132,9 +140,10 @@ impl OrphanedSpool {
                     // released.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
-                        Err(error) => {
-                            notes.push(format!("{}: a request may be sent twice: {error}", path.display()))
-                        }
+                        Err(error) => notes.push(Note::new(format!(
+                            "{}: a request may be sent twice: {error}",
+                            path.display()
+                        ))),
                     }
                 }
                 let found = journal.records();
@@ -152,7 +161,7 @@ impl OrphanedSpool {
             let segments = path.with_extension("").display().to_string();
             let are = if records == 1 { "record is" } else { "records are" };
             let why = "files were removed, cut off or damaged";
-            notes.push(format!("{segments}-*.segment: {records} {are} lost: {why}"));
+            notes.push(Note::new(format!("{segments}-*.segment: {records} {are} lost: {why}")));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -219,7 +228,7 @@ impl OrphanedSpool {
     }
 
     /// Moves the findings to `notes`. Returns the damaged records, by signal.
-    pub(crate) fn take_damage(&mut self, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+    pub(crate) fn take_damage(&mut self, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);
         add(&mut records, mem::take(&mut self.lost));
@@ -230,25 +239,28 @@ impl OrphanedSpool {
         let (damaged, unproven) = (*damaged, *unproven);
         let noted = mem::replace(&mut self.noted, (damaged, unproven));
         if damaged > noted.0 {
-            let places = describe(damaged - noted.0, "damaged place");
+            let places = describe_new(damaged - noted.0, damaged, "damaged place");
             let (lost, bytes) = (mem::take(lost), mem::take(lost_bytes));
             add(&mut records, lost);
-            let mut what = format!("{} lost", describe(lost.iter().sum(), "record"));
+            let mut what = format!("{} lost", count(lost.iter().sum(), "record"));
             if bytes > 0 {
                 what.push_str(&format!(", and an unknown number of records in {bytes} bytes"));
             }
-            notes.push(format!("{}: {places}: {what}; the file will be kept as *.damaged", path.display()));
+            notes.push(Note {
+                message: format!("{}: {places}: {what}; the file will be kept as *.damaged", path.display()),
+                is_unaccounted: bytes > 0,
+            });
         }
         if unproven > noted.1 {
-            let chunks = describe(unproven - noted.1, "chunk");
+            let chunks = describe_new(unproven - noted.1, unproven, "chunk");
             let why = "may not have reached the disk before the system ended, and cannot be delivered";
-            notes.push(format!("{}: {chunks} {why}", path.display()));
+            notes.push(Note { message: format!("{}: {chunks} {why}", path.display()), is_unaccounted: true });
         }
         records
     }
 
     /// Removes the recorder of a settled instance, or renames it if it is damaged. The journal removes the segments.
-    pub(crate) fn remove(self, notes: &mut Vec<String>) {
+    pub(crate) fn remove(self, notes: &mut Vec<Note>) {
         // The recorder stays while segments exist: its absence would be reported as a loss.
         if self.is_left_alone || self.journal.has_segments() {
             return;
@@ -259,19 +271,22 @@ impl OrphanedSpool {
             Err(_) => return,
         };
         if let Err(error) = retire(&self.path, is_damaged) {
-            notes.push(format!("{}: it cannot be removed: {error}", self.path.display()));
+            notes.push(Note::new(format!("{}: it cannot be removed: {error}", self.path.display())));
         }
     }
 }
 
 /// Notes the damaged segments of a journal. Returns the records of damaged entries with an intact header.
-pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
         add(&mut records, damage.records);
         // During an inspection, another process may have delivered and removed the file.
         if !damage.is_gone || !journal.storage.is_read_only {
-            notes.push(format!("{}: {damage}", journal.storage.path(segment).display()));
+            notes.push(Note {
+                message: format!("{}: {damage}", journal.storage.path(segment).display()),
+                is_unaccounted: damage.hides_records(),
+            });
         }
     }
     records
@@ -281,12 +296,16 @@ fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
     sums.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
 }
 
-fn describe(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+/// Returns a text that differs each time: equal notes are reported once.
+fn describe_new(new: u64, all: u64, what: &str) -> String {
+    match new == all {
+        true => count(new, what),
+        false => format!("{} ({all} so far)", count(new, &format!("more {what}"))),
+    }
 }
 
 /// Notes newly found damage, and removes settled instances. Returns the damaged records, by signal.
-pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<String>) -> [u64; Signal::COUNT] {
+pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
     let mut damaged = [0; Signal::COUNT];
     for mut orphan in mem::take(orphans) {
         let records = orphan.take_damage(notes);
@@ -349,7 +368,7 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 Err(error) => {
-                    notes.push(format!("{}: a request cannot be read: {error}", instance.id));
+                    notes.push(Note::new(format!("{}: a request cannot be read: {error}", instance.id)));
                     break;
                 }
             };
@@ -373,7 +392,9 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
         take_damage(&mut orphan.journal, &mut notes);
     }
     let prefix = format!("{}/", directory.path().display());
-    instance.problems.extend(notes.iter().map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned()));
+    let problems =
+        notes.iter().map(|note| note.message.strip_prefix(&prefix).unwrap_or(&note.message).to_owned());
+    instance.problems.extend(problems);
     Ok(())
 }
 

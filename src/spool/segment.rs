@@ -283,6 +283,8 @@ pub(crate) struct Found {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) places: u64,
+    /// Offset of the first place in its file.
+    pub(crate) offset: u64,
     pub(crate) bytes: u64,
     /// Records of entries with an intact header. How many records are behind a damaged header is unknown.
     pub(crate) records: [u64; Signal::COUNT],
@@ -290,9 +292,21 @@ pub(crate) struct Damage {
     pub(crate) is_gone: bool,
 }
 
+impl Damage {
+    pub(crate) fn add_place(&mut self, offset: u64) {
+        self.offset = if self.places == 0 { offset } else { self.offset.min(offset) };
+        self.places += 1;
+    }
+
+    /// Whether the number of lost records is unknown.
+    pub(crate) fn hides_records(&self) -> bool {
+        self.records.iter().all(|records| *records == 0)
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { places: number, bytes, .. } = self;
+        let Self { places: number, offset, bytes, .. } = self;
         let records = match self.records.iter().sum::<u64>() {
             0 => "an unknown number of records is".to_owned(),
             1 => "1 record is".to_owned(),
@@ -301,10 +315,10 @@ impl fmt::Display for Damage {
         if self.is_gone {
             return write!(f, "another program has removed the file: {records} lost");
         }
-        let places = if *number == 1 { "place" } else { "places" };
+        let (places, at) = if *number == 1 { ("place", "at") } else { ("places", "from") };
         write!(
             f,
-            "{number} damaged {places} of {bytes} bytes: {records} lost; the file will be kept as *.damaged"
+            "{number} damaged {places} of {bytes} bytes {at} offset {offset}: {records} lost; the file will be kept as *.damaged"
         )
     }
 }
@@ -352,7 +366,9 @@ pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) 
             Decoded::Corrupt => {
                 let next = bytes[1..].iter().position(|byte| *byte == MAGIC[0]);
                 let skipped = next.map_or(bytes.len(), |index| index + 1) as u64;
-                scan.damage.places += u64::from(!is_damaged);
+                if !is_damaged {
+                    scan.damage.add_place(offset);
+                }
                 scan.damage.bytes += skipped;
                 is_damaged = true;
                 offset += skipped;

@@ -1,4 +1,4 @@
-//! `standpipe check` as a user meets it: what it prints, where, and its exit code.
+//! `standpipe check`: its output and its exit code.
 
 use std::fs;
 use std::process::Output;
@@ -182,7 +182,7 @@ fn check_shows_where_each_signal_goes() {
 #[test]
 fn check_never_takes_its_own_name_for_that_of_the_service() {
     let file = config("unnamed.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n");
-    // wide enough for the whole value, however long the path of the file is
+    // Wide enough for the whole value, however long the path of the file is.
     let text = stdout(&finish(standpipe(&["check", "--offline", &file]).env("COLUMNS", "200")));
     assert!(text.contains("unknown_service:<your program>"), "{text}");
     let (_, found) = checked(&["--offline", &file]);
@@ -204,7 +204,7 @@ fn check_is_content_with_a_collector_that_answers() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.contains("2 usable exporters"), "{text}");
-    // a probe is no telemetry
+    // A probe sends no telemetry.
     assert_eq!((receiver.span_count(), receiver.log_count(), receiver.point_count()), (0, 0, 0));
 }
 
@@ -265,7 +265,7 @@ fn a_grpc_exporter_is_described_as_any_other() {
     assert_eq!(found["exporters"][0]["endpoints"], json!({"traces": "https://collector.example:4317"}));
 }
 
-/// A file with an exporter over gRPC of spans and logs, and what checking it comes to: drawn, and for programs.
+/// Checks a file with a gRPC exporter for spans and logs. Returns the output as text and as JSON.
 fn checked_over_grpc(name: &str, endpoint: &str, lines: &str) -> (Option<i32>, String, Value) {
     let tracer = "[tracer.otel]\ntype = \"otel\"\ntransport = \"grpc\"\nenable.log-exporter = true\n";
     let file = config(name, &format!("{tracer}endpoint = {endpoint:?}\n{lines}"));
@@ -286,7 +286,7 @@ fn a_collector_that_answers_over_grpc_is_good() {
     assert!(text.ends_with(": 1 usable exporter\n"), "{text}");
     assert_eq!((&found["warnings"], &found["errors"]), (&json!([]), &json!([])));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
-    // twice, of both signals, and a probe is no telemetry
+    // Two requests, one for each signal. A probe sends no telemetry.
     assert_eq!((receiver.request_count(), receiver.span_count(), receiver.log_count()), (4, 0, 0));
 }
 
@@ -453,12 +453,12 @@ fn every_line_fits_its_terminal() {
     }
 }
 
-/// The command with room for every path, wherever this test is run.
+/// Returns the command with a width that fits every path.
 fn run(arguments: &[&str]) -> Output {
     finish(standpipe(arguments).env("COLUMNS", "240"))
 }
 
-/// What `check --json` says.
+/// Returns the output of `check --json`.
 fn checked(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = run(&[&["check", "--json"], arguments].concat());
     let text = stdout(&output);

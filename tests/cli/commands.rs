@@ -26,7 +26,7 @@ mod receive;
 mod view;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Of Windows: an event of the console can be sent to the process, and not to the test as well.
+/// Windows flag that starts a process in a new group, so that a console event can be sent to it and not to the test.
 #[cfg(windows)]
 const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
 
@@ -133,7 +133,7 @@ fn the_demo_shows_a_table_of_metrics() {
         found.unwrap_or_else(|| panic!("no row with {parts:?} in\n{text}")).to_owned()
     };
     let bars = |row: &str| row.chars().filter(|c| ('▁'..='█').contains(c)).count();
-    // the same at every speed of the machine, unlike what takes time
+    // These parts do not depend on the speed of the machine.
     row(&["storefront", "revenue", "49.5"]);
     assert!(bars(&row(&["warehouse", "stock.left", "8"])) > 2, "{text}");
     assert!(bars(&row(&["storefront", "checkout.time", "mean "])) > 6, "{text}");
@@ -163,7 +163,7 @@ fn colors_are_only_for_those_who_want_them() {
 fn a_locale_without_utf_8_gets_ascii() {
     let output = finish(standpipe(&["demo"]).env("LC_ALL", "C"));
     assert_eq!(output.status.code(), Some(0));
-    // a console of Windows has all characters, whatever a locale says
+    // On Windows, the locale does not limit the characters.
     assert_eq!(stdout(&output).is_ascii(), cfg!(not(windows)));
     assert!(stdout(&run(&["demo", "--ascii"])).is_ascii());
 }
@@ -250,7 +250,7 @@ fn receive_says_which_port_is_taken() {
 fn receive_ends_quietly_when_nobody_reads_any_more() {
     let mut listening = Listening::start();
     listening.stop_reading();
-    // On a thread of its own: it may end before it has answered, and then the sender goes on trying.
+    // On another thread: the command may end before it has answered, and then the sender retries.
     let endpoint = listening.endpoint.clone();
     thread::spawn(move || send(&endpoint, "unread"));
     let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
@@ -290,7 +290,7 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
         (&["check", "a", "b"], "unexpected argument 'b'"),
         (
             &["init", "stalwert"],
-            "there are stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
+            "write one of stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
         ),
         (&["init", "env", "a", "b"], "unexpected argument 'b'"),
         (&["exec", "--naem", "a", "b"], "a similar argument exists: '--name'"),
@@ -309,11 +309,11 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
             &["drain", "a", "--header", "secret"],
             "invalid value '***' for '--header <NAME=VALUE>': write NAME=VALUE",
         ),
-        (&["drain", "a", "--timeout", "5d"], "write a time, as 100ms, 1.5s or 5m"),
+        (&["drain", "a", "--timeout", "5d"], "write a time such as 100ms, 1.5s or 5m"),
         (&["show", "a", "--flat", "--json"], "cannot be used with '--json'"),
         (&["receive", "--service="], "a value is required for '--service <NAME>'"),
-        (&["receive", "--trace", "xyz"], "write up to 32 hexadecimal digits, as 36c3ef3e"),
-        (&["receive", "--address", "4318"], "write an IP address and a port, as 127.0.0.1:4318"),
+        (&["receive", "--trace", "xyz"], "write up to 32 hexadecimal digits, for example 36c3ef3e"),
+        (&["receive", "--address", "4318"], "write an IP address and a port, for example 127.0.0.1:4318"),
     ];
     for (arguments, expected) in cases {
         let output = run(arguments);
@@ -375,7 +375,7 @@ fn send(endpoint: &str, name: &str) {
     telemetry.shutdown(PATIENCE);
 }
 
-/// Sends a body that the library has not made.
+/// Sends a raw body.
 fn post(endpoint: &str, path: &str, body: &[u8]) {
     let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
     let mut socket = TcpStream::connect(authority).expect("someone listens");
@@ -390,7 +390,7 @@ fn post(endpoint: &str, path: &str, body: &[u8]) {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
-/// Sends log records over gRPC, in frames written by hand, and returns what comes back.
+/// Sends log records over gRPC with hand-written frames. Returns the answer.
 fn call(endpoint: &str, message: &[u8]) -> String {
     let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
         let [_, length @ ..] = u32::try_from(payload.len()).expect("it is small").to_be_bytes();
@@ -423,7 +423,7 @@ fn call(endpoint: &str, message: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Sends a signal; false if the test cannot go on, because the system has no way to do so.
+/// Sends a signal. Returns false if the system cannot, so that the test ends early.
 #[cfg(unix)]
 fn signal(process: &Child, name: &str) -> bool {
     let kill =
@@ -432,8 +432,8 @@ fn signal(process: &Child, name: &str) -> bool {
     true
 }
 
-/// Sends Ctrl-Break to the console's programs of the group that the process leads: what Windows has instead of signals, and
-/// the only one of its events that goes to one group. Wine does not know which group that is.
+/// Sends Ctrl-Break to the process group that the process leads. It is the only console event of Windows that can be
+/// sent to one group. Wine does not support groups.
 #[cfg(windows)]
 #[allow(unsafe_code, reason = "std does not send the events of a console")]
 fn signal(process: &Child, _: &str) -> bool {
@@ -459,13 +459,13 @@ struct Listening {
     endpoint: String,
     grpc_endpoint: String,
     lines: Option<Receiver<String>>,
-    /// All of standard error, once it has ended.
+    /// Standard error, complete once the process has ended.
     complaints: Receiver<String>,
     unread: Option<BufReader<ChildStdout>>,
 }
 
 impl Listening {
-    /// The process alone, and what it prints.
+    /// Starts the process. Returns it and its output.
     fn spawn(options: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut command = standpipe(&[&["receive"], options].concat());
         #[cfg(windows)]
@@ -502,7 +502,7 @@ impl Listening {
         Self { process, endpoint, grpc_endpoint, lines: None, complaints, unread: Some(unread) }
     }
 
-    /// The first line from here on with `part` in it.
+    /// Waits for the next line that contains `part`.
     fn line_with(&mut self, part: &str) -> String {
         if let Some(unread) = self.unread.take() {
             let (read, lines) = mpsc::channel();

@@ -1,11 +1,11 @@
-//! `standpipe completions` and `standpipe man`: the shells and the formatter themselves take them.
+//! `standpipe completions` and `standpipe man`, tested with real shells and the real formatter.
 
 use std::process::Command;
 
 use crate::support::command::{run, stderr, stdout};
 use crate::support::scratch::Scratch;
 
-/// Runs a program; `None` if there is none.
+/// Runs a program; `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<(String, String)> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some((stdout(&output), stderr(&output))),
@@ -45,7 +45,7 @@ fn bash_completes_commands_options_values_and_the_command_of_exec() {
     ] {
         let arguments = [&["-c", complete, &file, "standpipe"], words].concat();
         let Some((completed, errors)) = output_of("bash", &arguments) else { return };
-        // a command may be in several directories of PATH
+        // A command may be in several directories of PATH.
         let mut completed: Vec<&str> = completed.split_whitespace().collect();
         completed.dedup();
         assert_eq!((completed.join(" ").as_str(), errors.as_str()), (expected, ""), "{words:?}");
@@ -62,7 +62,7 @@ fn zsh_and_fish_can_read_their_scripts() {
     let complete =
         format!("source {file}; complete -C 'standpipe exec --na'; complete -C 'standpipe log --level e'");
     if let Some((completed, errors)) = output_of("fish", &["--no-config", "-c", &complete]) {
-        // each with its description behind a tab
+        // Each candidate is followed by a tab and its description.
         let completed: Vec<&str> = completed.lines().filter_map(|line| line.split('\t').next()).collect();
         assert_eq!((completed, errors.as_str()), (vec!["--name", "error"], ""));
     }
@@ -84,7 +84,7 @@ fn the_manual_page_is_formatted_without_a_warning() {
     let arguments = ["-man", "-Tascii", "-ww", "-P-c", file.to_str().unwrap()];
     if let Some((page, warnings)) = output_of("groff", &arguments) {
         assert_eq!(warnings, "");
-        // lines are adjusted by more spaces
+        // The formatter justifies lines with additional spaces.
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in ["standpipe(1)", "standpipe-exec(1)", "--log-output", "Exit code: that of COMMAND"] {
             assert!(page.contains(expected), "no {expected:?} in\n{page}");

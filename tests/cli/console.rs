@@ -1,4 +1,4 @@
-//! What is printed instead of sent: whole lines that programs can read, and no pipe holds a shutdown up.
+//! The console exporter: prints complete lines, and a full pipe does not delay a shutdown.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{self, ExitStatus, Stdio};
@@ -14,23 +14,23 @@ use crate::support::process::{command, task};
 use crate::support::scene::{Problems, emit};
 
 const BUDGET: Duration = Duration::from_millis(300);
-/// How much longer it may take on a machine that is busy.
+/// Extra time on a busy machine.
 const SLACK: Duration = Duration::from_secs(10);
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap()
 }
 
-/// The end of a child, which must come.
+/// Waits for the end of a child.
 fn ended(mut child: process::Child) -> ExitStatus {
     let (done, status) = mpsc::channel();
     thread::spawn(move || done.send(child.wait()));
     status.recv_timeout(PATIENCE).expect("the child is not done").unwrap()
 }
 
-/// Leaves a child's process at once: the test harness would want to print, too.
+/// Exits the child process without returning to the test harness, which would print.
 fn leave(went_well: bool) -> ! {
     process::exit(i32::from(!went_well))
 }
@@ -38,7 +38,7 @@ fn leave(went_well: bool) -> ! {
 #[test]
 fn each_request_is_a_line_of_json_on_standard_output() {
     if task().is_some() {
-        // ends the line that the harness has begun
+        // The harness has begun a line.
         println!();
         let telemetry = start(Exporter::console());
         telemetry.tracer("shop").span("checkout\n").set("order.id", 4711);
@@ -110,9 +110,9 @@ fn a_pipe_without_a_reader_costs_no_more_than_the_budget() {
     const SPANS: u64 = 20_000;
     if task().is_some() {
         let telemetry = start(Exporter::console());
-        // far more than a pipe holds
+        // Much more than the capacity of a pipe.
         emit(&telemetry.tracer("shop"), SPANS);
-        // the pipe is full when the worker has nothing left to take it; nothing ends the wait but the budget
+        // Nobody reads, so the pipe fills up and the worker blocks. Only the budget ends the wait.
         let begun = Instant::now();
         let ledger = telemetry.shutdown(BUDGET);
         let took = begun.elapsed();
@@ -134,7 +134,7 @@ fn a_pipe_without_a_reader_costs_no_more_than_the_budget() {
 fn what_nobody_can_read_any_more_is_counted_as_refused() {
     const SPANS: u64 = 10;
     if task().is_some() {
-        // until the reader of the output has gone
+        // Waits until the reader has closed the pipe.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         let problems = Problems::default();
         let telemetry = problems.start(Exporter::console());
@@ -142,7 +142,7 @@ fn what_nobody_can_read_any_more_is_counted_as_refused() {
         let counts = telemetry.shutdown(PATIENCE).total();
         let reported: Vec<_> = problems.reported().iter().map(ToString::to_string).collect();
         eprintln!("{counts}; {reported:?}");
-        // Windows has the word for it that it is being closed
+        // Windows has another message for a closed pipe.
         let cause = if cfg!(windows) { "" } else { "broken pipe" };
         let cause = format!("console: write to stdout: {cause}");
         let is_told = reported.iter().any(|problem| problem.contains(&cause));
@@ -150,7 +150,7 @@ fn what_nobody_can_read_any_more_is_counted_as_refused() {
     }
     let mut child = command("what_nobody_can_read_any_more_is_counted_as_refused", "print");
     let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // what the harness says first must not meet a closed pipe
+    // The pipe is closed only after the harness has printed its first line.
     let mut begun = BufReader::new(child.stdout.take().unwrap());
     begun.read_until(b'.', &mut Vec::new()).unwrap();
     drop(begun);

@@ -23,7 +23,7 @@ use crate::support::scratch::Scratch;
 use crate::support::stubborn::Unanswered;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much longer than its budget a process may take on a machine that is busy.
+/// Extra time for a process on a busy machine, beyond its budget.
 const SLACK: Duration = Duration::from_secs(5);
 /// More than a delivery takes.
 const LONG: &str = "60s";
@@ -37,7 +37,8 @@ fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
     command
 }
 
-/// What started the tests may ignore signals, as `nohup` does, and a shell for what it runs in the background.
+/// Resets signals to their defaults. The program that started the tests may ignore some, for example `nohup` or a shell
+/// with a background job.
 #[allow(unsafe_code, reason = "std sets no dispositions")]
 pub(crate) fn heed_signals(command: &mut Command) {
     let heed = || {
@@ -52,7 +53,7 @@ pub(crate) fn heed_signals(command: &mut Command) {
     unsafe { command.pre_exec(heed) };
 }
 
-/// Runs it, and gives what arrived.
+/// Runs the command. Returns the received records.
 fn recorded(arguments: &[&str]) -> (Output, ReceivedSpan) {
     let receiver = Receiver::start().unwrap();
     let output = finish(&mut exec(&receiver, arguments));
@@ -71,7 +72,7 @@ fn guide_scripts() -> Vec<&'static str> {
     guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// Runs a script by `exec`, with the command under test as `standpipe`, which has as much time.
+/// Runs a script with `exec`. In the script, `standpipe` is the command under test, with the same timeout.
 fn run_script(receiver: &Receiver, name: &str, script: &str) -> Output {
     let scratch = Scratch::new();
     let script = scratch.write(name, script);
@@ -119,7 +120,7 @@ fn the_span_file_of_the_guide_holds_a_script_together_however_it_ends() {
         let deploy = trace.span("deploy");
         let message = format!("exit code {code}");
         assert_eq!(deploy.status(), (code != 0).then_some(Status::Error(&message)));
-        // what follows a failed step is not run
+        // The steps after a failed one are not run.
         let is_whole = usize::from(code != 4);
         assert_eq!((deploy.events().len(), deploy.logs().len()), (is_whole, is_whole));
         assert_eq!(receiver.point_count(), is_whole as u64);
@@ -147,7 +148,7 @@ fn it_ends_as_the_command_does_and_records_how() {
         ("kill -INT $$", 130, "SIGINT"),
         ("kill -TERM $$", 143, "SIGTERM"),
         ("kill -KILL $$", 137, "SIGKILL"),
-        // a core of this process is of no use
+        // The shell must not write a core file.
         ("ulimit -c 0; kill -ABRT $$", 134, "SIGABRT"),
     ] {
         let (output, span) = recorded(&["--", "sh", "-c", script]);
@@ -182,7 +183,7 @@ fn a_command_that_cannot_be_started_is_reported_as_a_shell_does() {
 
 #[test]
 fn peak_memory_and_processor_time_are_those_of_the_command() {
-    // a variable of 64 MiB, made of doublings
+    // The script builds a variable of 64 MiB by doubling.
     let script = "a=0123456789abcdef; i=0; while [ $i -lt 22 ]; do a=$a$a; i=$((i+1)); done; exit 0";
     let (_, span) = recorded(&["--", "sh", "-c", script]);
     assert!(span.attribute("process.memory.max_rss").as_i64().unwrap() > 64 << 20, "{span:?}");
@@ -212,7 +213,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Where a test has failed, the command itself is still to be ended.
+    /// Ends the command, even if the test has failed.
     fn drop(&mut self) {
         if matches!(self.process.try_wait(), Ok(None)) {
             self.signal("TERM");
@@ -231,7 +232,7 @@ fn lines_of(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     lines
 }
 
-/// Prints the name of each signal at once, as a shell does that waits, and ends at SIGTERM, or by itself.
+/// A script that prints the name of each signal at once, and ends at SIGTERM or after a while.
 const REPORT_SIGNALS: &str = "for name in HUP INT USR1 USR2 WINCH; do trap \"echo $name\" $name; done\n\
     sleep 120 >/dev/null 2>&1 & trap 'kill $!; echo TERM; exit 7' TERM; echo ready\n\
     while kill -0 $! 2>/dev/null; do wait $!; done";
@@ -241,7 +242,7 @@ fn a_signal_reaches_the_command_once() {
     let receiver = Receiver::start().unwrap();
     let mut running = Running::start(&mut exec(&receiver, &["--", "sh", "-c", REPORT_SIGNALS]));
     assert_eq!(running.next_line(), "ready");
-    // each is answered before the next one is sent, and a second time would be seen before the next one is
+    // Each signal is answered before the next one is sent, so a second delivery would be seen in between.
     for name in ["USR1", "HUP", "WINCH", "USR2", "USR1", "HUP", "TERM"] {
         running.signal(name);
         assert_eq!(running.next_line(), name);
@@ -260,11 +261,11 @@ fn ctrl_c_of_a_terminal_reaches_the_command_once() {
     lead_session(&mut command);
     let mut running = Running::start(&mut command);
     assert_eq!(running.next_line(), "ready");
-    // a second delivery may come while the first is pending, and be none: not every time
+    // The kernel merges a signal with a pending one, so a second delivery is not always visible. Hence several rounds.
     for _ in 0..10 {
         keyboard.write_all(b"\x03").unwrap();
         assert_eq!(running.next_line(), "INT");
-        // the next line is this one, unless there was a second delivery
+        // The next line has this name, unless the signal before was delivered twice.
         running.signal("USR1");
         assert_eq!(running.next_line(), "USR1");
     }
@@ -343,12 +344,32 @@ fn a_caller_that_ignores_the_end_of_its_children_has_the_command_do_so_and_learn
     assert_eq!(receiver.spans()[0].attribute("process.exit.code").as_i64(), Some(0));
 }
 
-/// The side of the keyboard, and that of the programs.
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "std sets no dispositions")]
+fn command_inherits_whether_sigpipe_is_ignored() {
+    for (disposition, is_ignored) in [(libc::SIG_IGN, true), (libc::SIG_DFL, false)] {
+        let receiver = Receiver::start().unwrap();
+        let mut command = exec(&receiver, &["--", "grep", "^SigIgn:", "/proc/self/status"]);
+        let set = move || {
+            // SAFETY: may be called between fork and exec.
+            unsafe { libc::signal(libc::SIGPIPE, disposition) };
+            Ok(())
+        };
+        // SAFETY: the closure does nothing else.
+        unsafe { command.pre_exec(set) };
+        let output = finish(&mut command);
+        let ignored = u64::from_str_radix(stdout(&output).trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        assert_eq!(ignored & 1 << (libc::SIGPIPE - 1) != 0, is_ignored, "{ignored:x}");
+    }
+}
+
+/// Opens a pseudo-terminal. Returns the side of the keyboard and the side of the programs.
 #[allow(unsafe_code, reason = "std opens no terminals")]
 pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
-    // the name is in a place that all threads share
+    // `ptsname` returns a buffer that all threads share.
     static NAMING: Mutex<()> = Mutex::new(());
-    // the keyboard is not for the programs, not even for a moment: it hangs up when this process closes it
+    // No child may inherit the side of the keyboard: the terminal hangs up when the last descriptor is closed.
     // SAFETY: has no condition.
     let keyboard = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
     assert!(keyboard >= 0, "{}", std::io::Error::last_os_error());
@@ -465,7 +486,7 @@ fn reaps_orphans_as_the_first_process() {
         return;
     }
     let receiver = Receiver::start().unwrap();
-    // A process that has ended takes signals until it is reaped.
+    // An ended process can be signaled until it is reaped.
     let script = "orphan=$(sh -c 'sleep 0.1 >/dev/null & echo $!'); tries=0\n\
                   while kill -0 $orphan 2>/dev/null; do\n\
                   tries=$((tries + 1)); [ $tries -lt 200 ] || exit 9; sleep 0.1\n\
@@ -490,7 +511,7 @@ fn threads_that_log_output_block_the_forwarded_signals() {
         let statuses = tasks.filter_map(|status| fs::read_to_string(status).ok());
         statuses.filter(|status| status.starts_with("Name:\tstandpipe-std")).collect::<Vec<_>>()
     };
-    // a thread gives itself its name
+    // Threads set their own names after they have started.
     let began = Instant::now();
     while statuses().len() < 2 {
         assert!(began.elapsed() < PATIENCE, "there is no thread for each stream");
@@ -566,7 +587,7 @@ fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
     let receiver = Receiver::start().unwrap();
     let script = "echo one; echo two >&2; exit 3";
     let mut command = exec(&receiver, &["--log-output", "-v", "--", "sh", "-c", script]);
-    // no stack is as large
+    // Larger than any possible stack, so that no thread can be started.
     let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 8 * 7).to_string()));
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), "one\n"));
     let stderr = stderr(&output);
@@ -607,13 +628,13 @@ fn the_context_of_the_caller_is_passed_on() {
     assert_eq!(span.parent_id().map(|id| id.to_string()).as_deref(), Some("00f067aa0ba902b7"));
     assert_eq!(printed, format!("00-{}-{}-01 a=1 user=7;p, odd", span.trace_id(), span.span_id()));
 
-    // the caller does not record: neither does this command, and the next one sees that
+    // The caller is not sampled, so the span is not recorded, and the command inherits the unsampled context.
     let printed = run(&PARENT.replace("-01", "-00"));
     assert!(printed.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{printed}");
     assert!(printed.ends_with("-00 a=1 user=7;p, odd"), "{printed}");
     assert_eq!(receiver.span_count(), 1);
 
-    // a state without its parent belongs to another trace
+    // A tracestate without a traceparent is ignored and not inherited.
     let printed = run("");
     assert!(printed.ends_with("-03 user=7;p, odd"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! `standpipe init` as a user meets it: what it writes, and that it is true.
+//! `standpipe init`: the written files are valid, and their comments show the real defaults.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 use crate::support::tls::TestCa;
 
-/// Every flavour, with the file that it is written to.
-const FLAVOURS: [(&str, &str); 4] = [
+/// Flavors and their default files.
+const FLAVORS: [(&str, &str); 4] = [
     ("stalwart", "telemetry.toml"),
     ("tracetest", "tracetest.yaml"),
     ("qualitytrace", "qualitytrace.yaml"),
@@ -20,25 +20,25 @@ const FLAVOURS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn every_flavour_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
+fn every_flavor_is_written_to_a_file_of_its_own_and_says_what_to_do_next() {
     let place = Place::new();
-    for (flavour, file) in FLAVOURS {
-        let output = place.run(&["init", flavour]);
+    for (flavor, file) in FLAVORS {
+        let output = place.run(&["init", flavor]);
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(text.contains(file) && text.contains("standpipe check "), "{text}");
         assert!(text.contains("Telemetry::start(config)?;"), "{text}");
-        assert_eq!(place.read(file), stdout(&place.run(&["init", flavour, "--stdout"])));
+        assert_eq!(place.read(file), stdout(&place.run(&["init", flavor, "--stdout"])));
     }
     assert_eq!(place.read("telemetry.toml"), stdout(&place.run(&["init", "-"])));
 }
 
 #[test]
-fn the_file_selects_the_flavour() {
+fn the_file_selects_the_flavor() {
     let place = Place::new();
-    for (file, flavour) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
+    for (file, flavor) in [("a.toml", "stalwart"), ("a.yml", "tracetest"), ("a.env", "env")] {
         assert_eq!(place.run(&["init", file]).status.code(), Some(0));
-        assert_eq!(place.read(file), stdout(&place.run(&["init", flavour, "-"])));
+        assert_eq!(place.read(file), stdout(&place.run(&["init", flavor, "-"])));
     }
 }
 
@@ -49,7 +49,7 @@ fn nothing_is_ever_overwritten() {
     let output = place.run(&["init"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!((place.read("telemetry.toml").as_str(), stdout(&output).as_str()), ("mine", ""));
-    assert!(stderr(&output).contains("\"telemetry.toml\" exists already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\"telemetry.toml\" already exists"), "{}", stderr(&output));
 
     let output = place.run(&["init", "nowhere/telemetry.toml"]);
     assert_eq!(output.status.code(), Some(1));
@@ -101,7 +101,7 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // certificates are for https, and only Linux has a spool
+    // Certificates need https, and a spool needs Linux.
     let is_usable = |line: &&str| cfg!(target_os = "linux") || !line.starts_with("spool");
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
     fs::write(place.path().join("all.toml"), usable.replace("http://localhost", "https://localhost"))
@@ -120,7 +120,7 @@ fn the_toml_starter_explains_every_key() {
     let config = Config::from_toml_str(&starter).expect("it has no error");
     let (tracer, metrics) = starter.split_once("\n[metrics").expect("there are metrics");
     for (exporter, table) in config.exporters().iter().zip([tracer, metrics]) {
-        // which signals are sent is decided by the table
+        // The table decides which signals are sent.
         for setting in exporter.effective().into_iter().filter(|setting| setting.key != "signals") {
             let line = format!("{} = ", setting.key);
             let is_explained =
@@ -176,8 +176,8 @@ fn a_shell_reads_the_env_starter() {
 #[test]
 fn the_yaml_starters_describe_both_routes() {
     let place = Place::new();
-    for flavour in ["tracetest", "qualitytrace"] {
-        let starter = stdout(&place.run(&["init", flavour, "--stdout"]));
+    for flavor in ["tracetest", "qualitytrace"] {
+        let starter = stdout(&place.run(&["init", flavor, "--stdout"]));
         let (all, defaults) = uncommented(&starter, DEFAULT, ": ");
         assert!(defaults > 0, "{starter}");
         let [plain, set] = [("plain.yaml", &starter), ("all.yaml", &all)].map(|(file, text)| {
@@ -193,18 +193,17 @@ fn the_yaml_starters_describe_both_routes() {
             .iter()
             .map(|summary| (summary.id.as_str(), summary.route, summary.service_name.as_str()))
             .collect();
-        let expected =
-            [("collector", Some("internal"), flavour), ("collector", Some("application"), flavour)];
+        let expected = [("collector", Some("internal"), flavor), ("collector", Some("application"), flavor)];
         assert_eq!(reported, expected);
         assert_eq!(summaries, set.summaries());
     }
 }
 
-/// What stands before a line that shows a default, and before one that shows an example.
+/// Prefixes of lines that show a default, and of lines that show an example.
 const DEFAULT: &str = "# ";
 const EXAMPLE: &str = "#   ";
 
-/// The text with its commented-out lines of one kind put in, and how many there were.
+/// Removes the comment prefix of lines of one kind. Returns the text and the number of these lines.
 fn uncommented(text: &str, mark: &str, separator: &str) -> (String, usize) {
     let mut count = 0;
     let line = |line: &str| {
@@ -233,7 +232,7 @@ fn values(settings: &[Setting]) -> Vec<(&str, &str)> {
     settings.iter().map(|setting| (setting.key, setting.value.as_str())).collect()
 }
 
-/// An empty directory of one test.
+/// Temporary directory of one test.
 struct Place(Scratch);
 
 impl Place {
@@ -253,7 +252,7 @@ impl Place {
         fs::read_to_string(self.path().join(file)).expect(file)
     }
 
-    /// The files that the examples name.
+    /// Creates the files that the examples refer to.
     fn add_certificates(&self) {
         let ca = TestCa::new();
         let client = ca.client("shop");

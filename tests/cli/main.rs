@@ -1,4 +1,4 @@
-//! What does the command print, and how does it end?
+//! Tests of the command: its output and its exit code.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

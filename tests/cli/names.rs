@@ -1,10 +1,10 @@
-//! Names of files and commands that the command repeats: they must not act on the terminal.
+//! Names of files and commands in messages are escaped, so that they cannot control the terminal.
 
 #![cfg(unix)]
 
 use crate::support::command::{run, stderr, stdout};
 
-/// Clears the screen, reverses the text behind it, and forges a line.
+/// A name that clears the screen, reverses the text after it, and imitates a line.
 const NAME: &str = "a\u{1b}[2J\u{9b}1A\u{202e}b\nstandpipe: forged";
 
 #[test]

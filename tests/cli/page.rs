@@ -1,5 +1,5 @@
-//! `receive --page`: what the page's scripts are answered, and who is not answered at all. How it looks in a browser is tried by
-//! `tests/page/run`.
+//! `receive --page`: the answers of the page's server, and refused requests. `tests/page/run` tests the page in a
+//! browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::support::command::{run, standpipe, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A page that listens, ended when it is dropped.
+/// A running page. Dropping it ends the process.
 struct Page {
     process: Child,
     endpoint: String,
@@ -36,12 +36,12 @@ impl Page {
         let (endpoint, _grpc, page) = (url(), url(), url());
         let address =
             page.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).unwrap().to_owned();
-        // what is not read must not hold it up: it goes on without a reader
+        // The output is not read further, which must not block the command.
         std::thread::spawn(move || std::io::copy(&mut greeting, &mut std::io::sink()));
         Self { process, endpoint, address }
     }
 
-    /// A shop with one trace of two spans, the second of which fails, a log record and a counter.
+    /// Sends a trace of two spans, one of them with an error, a log record and a counter. Returns the trace id.
     fn send_a_trace(&self) -> String {
         let exporter = Exporter::http(&self.endpoint).proxy(Proxy::Off);
         let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
@@ -57,7 +57,7 @@ impl Page {
         id
     }
 
-    /// Status, head and body of the answer.
+    /// Sends a request. Returns the status, head and body of the answer.
     fn request(&self, head: &str) -> (u16, String, String) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -229,6 +229,7 @@ fn a_browser_keeps_files_and_asks_whether_they_are_the_same() {
     for known in [etag, &format!("W/{etag}"), &format!("\"old\", W/{etag} ,\"other\""), "*"] {
         assert_eq!(again(known), (304, true), "{known}");
     }
+    assert_eq!(again(&format!("\"old\"\r\nIf-None-Match: {etag}")), (304, true), "two headers are one list");
     for other in ["\"old\"", "W/\"old\"", &etag[1..]] {
         assert_eq!(again(other), (200, false), "{other}");
     }
@@ -241,6 +242,8 @@ fn a_rebound_name_and_another_site_are_answered_nothing() {
     let port = page.address.rsplit(':').next().unwrap();
     let evil = page.request(&format!("GET /api/state HTTP/1.1\r\nHost: evil.test:{port}"));
     assert!(evil.0 == 403 && !evil.2.contains("services"), "{evil:?}");
+    let absolute = format!("GET http://evil.test:{port}/api/state HTTP/1.1\r\nHost: {}", page.address);
+    assert_eq!(page.request(&absolute).0, 403);
     let site = format!("GET /api/state HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: cross-site", page.address);
     assert_eq!(page.request(&site).0, 403);
     for path in ["/", "/api/state", "/assets/app.js"] {
@@ -298,11 +301,24 @@ fn a_malformed_request_is_refused_and_its_connection_closed() {
 }
 
 #[test]
+fn answers_to_head_have_no_body() {
+    let page = Page::start();
+    let host = format!("Host: {}", page.address);
+    let (status, head, body) = page.request(&format!("HEAD /api/events HTTP/1.1\r\n{host}"));
+    assert_eq!((status, body.as_str()), (200, ""));
+    assert!(head.contains("content-type: text/event-stream") && !head.contains("content-length"), "{head}");
+    let (status, head, body) = page.request(&format!("HEAD / HTTP/1.1\r\n{host}\r\nContent-Length: 5"));
+    assert_eq!((status, body.as_str()), (413, ""), "{head}");
+    let (status, head, body) = page.request(&format!("HEAD /nowhere HTTP/1.1\r\n{host}"));
+    assert_eq!((status, body.as_str()), (404, ""), "{head}");
+}
+
+#[test]
 fn idle_connections_make_room_for_a_browser() {
     let page = Page::start();
     let idle: Vec<_> = (0..130).map(|_| TcpStream::connect(&page.address).unwrap()).collect();
     assert_eq!(page.get("/api/state").0, 200);
-    // A browser that has asked before keeps its connection.
+    // A connection with an earlier request is not replaced by idle ones.
     let mut browser = BufReader::new(TcpStream::connect(&page.address).unwrap());
     browser.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
     let mut ask = || {
@@ -356,7 +372,8 @@ fn requests_for_news_hold_no_connection_that_others_need() {
         socket
     };
     let asking: Vec<TcpStream> = (0..70).map(ask).collect();
-    // The server decides about each request before it takes the next one, so a wait for a stream would be seen here.
+    // The server decides about a stream before it accepts the next connection, so a request that waits for a stream
+    // would delay these.
     let refused = asking.iter().filter(|socket| {
         let mut status = [0; 12];
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,4 +1,4 @@
-//! `standpipe span`, `log` and `metric`: what a script says arrives, and the exit code says whether it did.
+//! `standpipe span`, `log` and `metric`: the records arrive, and the exit code shows whether they did.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn sending(receiver: &Receiver, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it, and asserts that it ends well and prints nothing.
+/// Runs the command. Asserts that it succeeds and prints nothing.
 fn send(receiver: &Receiver, arguments: &[&str]) {
     let output = finish(&mut sending(receiver, arguments));
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
@@ -124,7 +124,7 @@ fn span_start_writes_the_carrier_file_that_later_commands_read() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
     let carrier = scratch.write("carrier", format!("TRACEPARENT={PARENT}\n"));
-    // the file of the span has the same lines, and may be the carrier
+    // The span file may be the carrier, because it has the same lines.
     for file in ["span", "carrier"] {
         if file == "carrier" {
             fs::write(&carrier, "").unwrap();
@@ -206,7 +206,11 @@ fn a_span_goes_on_in_a_file_without_a_process() {
     assert_eq!(receiver.span_count(), 1, "it is not sent before its end");
     let again = finish(&mut sending(&receiver, &["span", "start", "--file", file, "other"]));
     assert_eq!(again.status.code(), Some(1));
-    assert!(stderr(&again).contains("is another span in it?"), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains("may hold another span: end that span, or remove the file"),
+        "{}",
+        stderr(&again)
+    );
     send(&receiver, &["span", "end", "--file", file, "--status", "ok", "--attr", "nodes:=2"]);
     assert!(!Path::new(file).exists());
 
@@ -231,7 +235,7 @@ fn a_span_goes_on_in_a_file_without_a_process() {
 fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
-    // as mktemp makes it
+    // An empty file, like those of mktemp.
     let file = scratch.write("span", "");
     let file = file.to_str().unwrap();
     send(&receiver, &["span", "start", "--file", file, "deploy"]);
@@ -245,7 +249,7 @@ fn a_span_that_could_not_be_delivered_stays_in_its_file() {
     assert!(receiver.spans().last().unwrap().parent_id().is_none());
     let gone = finish(&mut sending(&receiver, &["span", "end", "--file", file]));
     assert_eq!(gone.status.code(), Some(1));
-    let advice = format!("; standpipe span start --file {file} NAME writes it\n");
+    let advice = format!("; to create it: standpipe span start --file {file} NAME\n");
     assert!(stderr(&gone).ends_with(&advice), "{}", stderr(&gone));
 }
 
@@ -257,13 +261,20 @@ fn spans_are_read_from_json_lines_and_bad_lines_are_named() {
         {\"name\": \"b\", \"nmae\": 1}\n\
         {\"name\": \"c\", \"attributes\": {\"n\": 1, \"common\": \"own\"}, \"events\": [{\"name\": \"e\"}]}\n\
         not json\n\
-        {\"name\": \"d\", \"start\": \"soon\"}\n";
+        {\"name\": \"d\", \"start\": \"soon\"}\n\
+        []\n\
+        {\"name\": \"f\", \"events\": [[]]}\n";
     let output = send_lines(&receiver, &["span", "-", "--attr", "common=1"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    for expected in
-        ["line 3: unknown field `nmae`", "line 5: expected", "line 6: \"soon\" is not a time: write "]
-    {
+    for expected in [
+        "line 3: unknown field `nmae`",
+        "line 5: not a JSON object; write an object with name and optionally start, ",
+        "line 6: \"soon\" is not a time: write ",
+        "line 7: not a JSON object; write an object with name and optionally start, ",
+        "and traceparent, as {\"name\": \"job\", ",
+        "line 8: invalid length 0, expected an event as a JSON object with name",
+    ] {
         assert!(errors.contains(expected), "no {expected:?} in {errors}");
     }
     let spans = receiver.spans();
@@ -303,7 +314,10 @@ fn lines_of_loggers_are_log_records_as_they_are() {
     let output = send_lines(&receiver, &["log", "-"], [lines.as_bytes(), b"\xff\n", b"last"].concat());
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert_eq!(errors, "standpipe: line 6: not UTF-8\n");
+    assert_eq!(
+        errors,
+        "standpipe: line 6: not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8\n"
+    );
     let logs = receiver.logs();
     let bodies: Vec<_> = logs.iter().map(|log| log.body().as_str().unwrap().to_owned()).collect();
     assert_eq!(bodies, ["plain text", "no route", "pino", "{broken", "odd", "last"]);
@@ -339,7 +353,7 @@ fn what_was_read_is_delivered_at_an_interrupt() {
             "span" => "{\"name\": \"a\"}\n",
             _ => "{\"type\": \"gauge\", \"name\": \"a\", \"value\": 1}\n",
         };
-        // all but the last of them are read once there is room for the next in the pipe
+        // If a line fits into the pipe, the lines before it have been read.
         for _ in 0..200_000 / line.len() {
             input.write_all(line.as_bytes()).unwrap();
         }
@@ -362,7 +376,7 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     let end = || sending(&receiver, &["span", "end", "--file", file, "--timeout", "60s"]).spawn().unwrap();
     let mut ends = vec![end(), end(), end()];
     let deadline = Instant::now() + PATIENCE;
-    // until the two that have found the span taken have ended
+    // Waits for the end of the two processes that found the span taken.
     while ends.len() > 1 {
         assert!(Instant::now() < deadline, "they have not ended");
         thread::yield_now();
@@ -376,14 +390,15 @@ fn of_several_ends_of_a_span_one_sends_it_and_an_event_that_is_late_is_refused()
     }
     let late = finish(&mut sending(&receiver, &["span", "event", "--file", file, "late"]));
     assert_eq!(late.status.code(), Some(1), "{}", stderr(&late));
-    let advice = format!("its end is not sent yet; if that was interrupted: mv {file}.ending-");
+    let advice =
+        format!("another process is ending the span; if that process was interrupted: mv {file}.ending-");
     assert!(stderr(&late).contains(&advice), "{}", stderr(&late));
     receiver.always(Answer::status(400));
     receiver.resume();
     assert_eq!(ends[0].wait().unwrap().code(), Some(1));
     assert_eq!(receiver.request_count(), 1);
     receiver.behave();
-    // the one that could not deliver it has put it back
+    // The process that could not deliver the span has put it back.
     send(&receiver, &["span", "end", "--file", file]);
     assert_eq!(receiver.spans().last().unwrap().service_name(), "shop");
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
@@ -446,7 +461,7 @@ fn measurements_of_lines_are_added_up() {
     let output = send_lines(&receiver, &["metric", "-"], lines);
     assert_eq!(output.status.code(), Some(1));
     let errors = stderr(&output);
-    assert!(errors.contains("line 3: counter jobs: it never falls"), "{errors}");
+    assert!(errors.contains("line 3: counter jobs: a counter never decreases"), "{errors}");
     assert!(errors.contains("line 4: unknown variant `speed`, expected one of `counter`"), "{errors}");
     assert_eq!(receiver.metric("jobs").unwrap().value(()).as_i64(), Some(3));
 }
@@ -467,8 +482,11 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     let receiver = Receiver::start().unwrap();
     let twice = format!("{}/v1/logs", receiver.endpoint());
     for (endpoint, advice) in [
-        ("http://nosuch.invalid:4318", "; is the name right? in a container, is it on the same network?\n"),
-        (&twice, "; the path is there twice: write the endpoint without it, since it is appended\n"),
+        (
+            "http://nosuch.invalid:4318",
+            "; check the host name; in a container, check that both are on the same network\n",
+        ),
+        (&twice, "; the endpoint contains the path twice: write it without /v1/..., which is appended\n"),
         (&receiver.endpoint().replace("http:", "https:"), "; write http:// instead of https://\n"),
     ] {
         let arguments = ["log", "a", "--endpoint", endpoint, "--timeout", "60s"];
@@ -481,22 +499,33 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
     let zero = finish(&mut standpipe(&["metric", "counter", "a", "0"]));
     assert_eq!(zero.status.code(), Some(1));
     assert!(stderr(&zero).contains("counter a: 0 adds nothing"), "{}", stderr(&zero));
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["span"], "<NAME>"),
         (&["span", "a", "b"], "'b' cannot be used with '<NAME>'"),
         (&["span", "start", "a"], "--file <FILE>"),
         (&["span", "--file", "f", "a"], "unexpected argument '--file'"),
         (&["span", "a", "--status", "bad"], "[possible values: ok, error]"),
         (&["span", "a", "--start", "soon"], "\"soon\" is not a time: write"),
+        (
+            &["span", "a", "--start", "0001-01-01T00:00:00Z"],
+            "OTLP has times from 1970-01-01 to 2554-07-21 only",
+        ),
+        (
+            &["log", "a", "--time", "9999-12-31T00:00:00Z"],
+            "OTLP has times from 1970-01-01 to 2554-07-21 only",
+        ),
         (&["span", "a", "--start", "2000000000", "--end", "now"], "the end is before the start"),
-        (&["span", "a", "--message", "why"], "--message is for --status error"),
+        (&["span", "a", "--message", "why"], "--message needs --status error"),
         (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "\"2026-02-31T00:00:00Z\" is not a time: write"),
-        (&["metric", "counter", "a", "18446744073709551615"], "counter a: the most is 9223372036854775807"),
+        (
+            &["metric", "counter", "a", "18446744073709551615"],
+            "counter a: the value is larger than 9223372036854775807",
+        ),
         (&["log"], "<BODY>..."),
         (&["log", "--level", "loud", "a"], "write trace, debug"),
         (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
         (&["metric", "counter", "a", "many"], "invalid value 'many' for '[VALUE]': not a number"),
-        (&["metric", "counter", "a", "-1"], "counter a: it never falls"),
+        (&["metric", "counter", "a", "-1"], "counter a: a counter never decreases; use a gauge"),
     ];
     for (arguments, expected) in cases {
         let output = finish(&mut standpipe(arguments));

@@ -1,4 +1,4 @@
-//! `standpipe spool` and `standpipe drain`: what is left on disk is shown, and delivered.
+//! `standpipe spool` and `standpipe drain`: show and deliver the records in a spool directory.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use crate::support::command::{finish, run, standpipe, stderr, stdout, without_re
 use crate::support::scratch::Scratch;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where nothing listens.
+/// An endpoint on which nothing listens.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 fn private() -> Scratch {
@@ -32,7 +32,7 @@ fn start(name: &str, spool: &Path) -> Telemetry {
     Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap()
 }
 
-/// Leaves as many spans and one log record.
+/// Leaves `spans` spans and one log record in the spool.
 fn leave(name: &str, spool: &Path, spans: i64) {
     let telemetry = start(name, spool);
     let tracer = telemetry.tracer("shop");
@@ -117,7 +117,7 @@ fn drain_leaves_what_it_could_not_deliver_and_can_be_repeated() {
     let output = process.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     assert!(stdout(&output).contains("are left: run it again"), "{}", stdout(&output));
-    // a request of the first may be on its way to it still
+    // A new receiver, because a request of the killed process may still arrive at the first one.
     let next = Receiver::start().unwrap();
     let (code, text, errors) = drain(spool.path(), &["--endpoint", &next.endpoint()]);
     assert_eq!(code, Some(0), "{text}{errors}");
@@ -141,9 +141,9 @@ fn drain_says_once_that_it_goes_on_trying_and_how_to_end_it() {
     process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert!(process.wait().unwrap().success(), "{errors}");
     assert_eq!(errors.matches("/v1/traces: 503").count(), 1, "{errors}");
-    assert_eq!(errors.matches("nothing is lost: it is tried again").count(), 1, "{errors}");
+    assert_eq!(errors.matches("nothing is lost: the request is retried").count(), 1, "{errors}");
     assert!(errors.contains("; is a collector running? try: standpipe receive\n"), "{errors}");
-    assert!(errors.contains("Ctrl-C ends that, or --timeout TIME\n"), "{errors}");
+    assert!(errors.contains("press Ctrl-C to stop, or set --timeout TIME\n"), "{errors}");
 }
 
 #[test]
@@ -154,13 +154,14 @@ fn drain_prints_otlp_json_and_what_was_not_read_stays() {
     let output = finish(command.stdout(without_reader()));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("write to stdout: broken pipe"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
     let (code, text, errors) = drain(spool.path(), &["--to-stdout"]);
     assert_eq!((code, &*errors), (Some(0), "✓ delivered 1001 records\n✓ nothing is left\n"));
     let spans = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let spans =
         spans.flat_map(|request| request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned());
     assert_eq!(spans.flatten().count(), 1000);
-    // and another command shows it
+    // `standpipe show` can read the output.
     let scratch = Scratch::new();
     let lines = scratch.path().join("left.jsonl");
     fs::write(&lines, &text).unwrap();
@@ -178,12 +179,13 @@ fn drain_says_what_is_left_though_its_worker_still_holds_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // nothing is read: the worker waits in a write that nothing can end
+    // Nothing reads the output, so the worker blocks in a write that cannot be interrupted.
     let _unread = child.stdout.take();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the time is up"), "{}", stderr(&output));
     assert!(stderr(&output).contains("are left: run it again"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let spool = private();
     leave("eu", spool.path(), 700);
     let segments = files(spool.path()).into_keys().filter(|path| path.extension().unwrap() == "segment");
-    // of the spans: that of the log record is smaller
+    // The larger segment has the spans, the smaller one the log record.
     let segment = segments.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     let mut bytes = fs::read(&segment).unwrap();
     bytes[300] ^= 1;
@@ -204,6 +206,24 @@ fn what_is_damaged_is_shown_and_the_rest_delivered() {
     let lost = text.lines().find_map(|line| line.strip_suffix(": damaged")).expect(&text);
     let lost: u64 = lost.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(lost > 0 && receiver.span_count() + lost == 700, "{text}");
+}
+
+#[test]
+fn drain_reports_each_of_several_damaged_places() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    let segments = files(spool.path()).into_keys().filter(|path| path.extension().unwrap() == "segment");
+    // The larger segment has the spans.
+    let segment = segments.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    // A request has 100 of the 700 spans at most, so that these places are in three requests.
+    let places = [3, 7, 11].map(|part| bytes.len() * part / 14);
+    places.into_iter().for_each(|place| bytes[place] ^= 0x55);
+    fs::write(&segment, bytes).unwrap();
+    let receiver = Receiver::start().unwrap();
+    let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
+    assert!(code == Some(1) && receiver.span_count() < 700, "{text}{errors}");
+    assert_eq!(errors.matches("1 damaged place of").count(), 3, "{errors}");
 }
 
 #[test]
@@ -228,7 +248,7 @@ fn drain_delivers_segments_without_a_recorder_or_a_readable_owner() {
         assert_eq!(shown.contains("eu  of shop"), !damages_owner, "{shown}");
         let receiver = Receiver::start().unwrap();
         let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
-        // how many records the queue had is not known without the recorder
+        // Without the recorder, the number of queued records is unknown.
         let lost = "✗ records of unknown number were lost, or files were left alone: see above\n";
         let expected = format!("✓ delivered 2000 records\n{lost}");
         assert_eq!((code, &*text), (Some(1), &*expected), "{errors}");
@@ -246,7 +266,7 @@ fn drain_fails_if_it_leaves_a_file_alone() {
     let is_recorder = |path: &PathBuf| path.extension().is_some_and(|end| end == "recorder");
     let recorder = files(spool.path()).into_keys().find(is_recorder).unwrap();
     let mut bytes = fs::read(&recorder).unwrap();
-    // another version
+    // The byte is part of the version.
     bytes[8] ^= 7;
     fs::write(&recorder, bytes).unwrap();
     let receiver = Receiver::start().unwrap();
@@ -285,7 +305,7 @@ fn drain_ends_when_its_time_is_up() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let spool = private();
     leave("eu", spool.path(), 1);
-    // connections are opened, and never answered
+    // Accepts connections (in the backlog) but never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let began = Instant::now();

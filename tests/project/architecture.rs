@@ -47,7 +47,7 @@ const LAYERS: &[Row] = &[
     row("transport/http*", &["process", "record", "config", "transport"],                  &["ureq"]),
     row("transport/grpc*", &["process", "record", "context::decode_percent", "config", "http2", "transport"], &[]),
     // records that survive the process
-    row("spool",           &["process", "record", "config"],                  &[]),
+    row("spool",           &["process", "escape", "record", "problem", "config"], &[]),
     // the format of a segment, and the scan over it
     row("spool/segment*", &["record", "spool::crc32c", "spool::storage"],        &[]),
     row("spool/storage*", &["process", "record", "spool"],                    &["libc"]),
@@ -78,7 +78,7 @@ const LAYERS: &[Row] = &[
     // checks, stage by stage, whether a collector can be reached
     row("probe",           &["process", "escape", "record", "config", "transport"],     &[]),
     // the embedded OTLP server
-    row("receiver",        &["process", "record", "metrics::Attributes", "http2", "transport::base64", "transport::is_media_type", "transport::status_name"], &["flate2", "parking_lot"]),
+    row("receiver",        &["process", "escape", "record", "metrics::Attributes", "http2", "transport::base64", "transport::is_media_type", "transport::status_name"], &["flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["serde", "serde_json"]),
     // telemetry that sends to a receiver of its own
     row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),

@@ -1,4 +1,4 @@
-//! Reads a configuration and tries it, before an endpoint is probed.
+//! Reads a configuration and starts it on trial, before any endpoint is probed.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -10,26 +10,27 @@ use standpipe::{Config, ConfigError, Exporter, Telemetry};
 
 use super::{STDIN, Subject};
 
-/// Begins the name of a service that is not set.
+/// Prefix of the default service name.
 const UNNAMED: &str = "unknown_service";
 pub(super) const SERVICE_NAME: &str = "service-name";
+/// Prefix of the settings of the application's provider.
 const APPLICATION: &str = "application.";
-/// Beginnings of the keys that hold for the exporters of both providers.
+/// Prefixes of the keys that apply to the exporters of both providers.
 const OF_BOTH_PROVIDERS: [&str; 5] =
     ["disabled", "self-observation", "drop-budget", "span-limits.", "log-limits."];
 
-/// The provider that a general setting belongs to, or `None` if it holds for both.
+/// Provider that a general setting belongs to; `None` if the setting applies to both.
 pub(super) type Scope = Option<ProviderName>;
 
-/// A configuration, read and tried.
+/// A configuration that was read and started on trial.
 #[derive(Debug)]
 pub(super) struct Examined {
-    /// The settings that are not of one exporter.
+    /// Settings that do not belong to a single exporter.
     pub(super) general: Vec<(Scope, Setting)>,
-    /// The usable exporters, in their order.
+    /// Usable exporters, in the order of the configuration.
     pub(super) exporters: Vec<(Exporter, ExporterSummary)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// The text of standard input, to quote from.
+    /// Text of standard input, for quotations.
     pub(super) handed_in: String,
 }
 
@@ -39,10 +40,10 @@ impl Examined {
     }
 }
 
-/// Reads the subject and tries the configuration.
+/// Reads the subject and starts the configuration on trial.
 ///
 /// # Errors
-/// The diagnostics, if the subject cannot be read at all.
+/// Returns the diagnostics if the subject cannot be read.
 pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let mut handed_in = Vec::new();
     let read = match subject {
@@ -61,24 +62,25 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
         Err(error) => with_diagnostics(error),
     };
     let mut exporters: Vec<_> = config.exporters().iter().cloned().zip(config.summaries()).collect();
+    // Exporters that cannot be started are reported and removed.
     if let Err(error) = try_out(&exporters) {
         let (usable, more) = with_diagnostics(error);
         diagnostics.extend(more);
         exporters.retain(|(exporter, _)| usable.exporters().iter().any(|it| it.name() == exporter.name()));
     }
     let general = general(&config);
-    // The environment can disable everything, so that no exporter will be started.
+    // OTEL_SDK_DISABLED prevents the start of all exporters.
     if general.iter().any(|(_, setting)| setting.key == "disabled" && setting.value == "true") {
         exporters.clear();
     }
     for (_, summary) in &mut exporters {
-        name_honestly(summary, &general);
+        hide_own_name(summary, &general);
     }
     let handed_in = String::from_utf8(handed_in).unwrap_or_default();
     Ok(Examined { general, exporters, diagnostics, handed_in })
 }
 
-/// A reader that keeps what it reads.
+/// A reader that copies all bytes into a buffer.
 struct TeeReader<'k, R> {
     reader: R,
     kept: &'k mut Vec<u8>,
@@ -97,7 +99,7 @@ fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
     (error.into_usable(), diagnostics)
 }
 
-/// Finds the problems that show only at the start, as an invalid certificate or a lack of threads.
+/// Finds problems that occur only at the start, such as an invalid certificate or a lack of threads.
 fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));
@@ -105,7 +107,7 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// Returns the settings that are not of one exporter, each with its scope and without the name of its provider.
+/// Returns the settings that do not belong to a single exporter, with their scopes. The provider's prefix is removed.
 pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
     let scoped = |mut setting: Setting| {
         let application = setting.key.strip_prefix(APPLICATION);
@@ -116,7 +118,7 @@ pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
         };
         setting.key = application.unwrap_or(setting.key);
         if is_unnamed(&setting) {
-            // The default is the name of this program, which is not the one that will send.
+            // The default is derived from the running program, which is `standpipe` and not the user's program.
             setting.value = format!("{UNNAMED}:<your program>");
         }
         (scope, setting)
@@ -128,8 +130,8 @@ fn is_unnamed(setting: &Setting) -> bool {
     setting.key == SERVICE_NAME && setting.source == SettingSource::Default
 }
 
-/// Keeps the name of this program from being shown as that of the service.
-fn name_honestly(summary: &mut ExporterSummary, general: &[(Scope, Setting)]) {
+/// Replaces a default service name that is derived from this program.
+fn hide_own_name(summary: &mut ExporterSummary, general: &[(Scope, Setting)]) {
     let route = match summary.route {
         Some("application") => ProviderName::Application,
         _ => ProviderName::Internal,
@@ -170,7 +172,7 @@ mod tests {
         {
             let config = config.exporter(exporter.clone());
             let mut summary = config.summaries().remove(0);
-            name_honestly(&mut summary, &general(&config));
+            hide_own_name(&mut summary, &general(&config));
             assert_eq!(summary.service_name, name);
         }
     }

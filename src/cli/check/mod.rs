@@ -1,4 +1,4 @@
-//! `standpipe check`: shows the result of a configuration, its problems, and whether the collectors answer.
+//! `standpipe check`: shows the effective configuration and its problems, and probes the collectors.
 
 mod examine;
 mod probed;
@@ -23,20 +23,19 @@ use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
 use standpipe::escape::shows_itself;
 
-/// What standard input is called.
+/// Name of standard input in messages.
 const STDIN: &str = "<stdin>";
-/// Exporters that are probed at the same time, with a thread for each.
-const MOST_PROBED: usize = 32;
+/// Maximum number of exporters that are probed in parallel, with a thread for each.
+const MAX_PARALLEL_PROBES: usize = 32;
 
-/// Shows the result of a configuration, its problems, and whether the collector answers.
+/// Shows the effective configuration and its problems, and probes the collector.
 ///
-/// Reads a configuration file, or OpenTelemetry's environment variables, and shows for each exporter where its signals go, the
-/// value of every setting and where it came from; then every problem with its line and what to do about it. Then it probes
-/// each endpoint with a request that holds no telemetry and shows the result of each stage. The values of headers are never
-/// shown.
+/// Reads a configuration file, or OpenTelemetry's environment variables. For each exporter, shows the endpoint of each
+/// signal, and the value and origin of every setting; then every problem with its line and a remedy. Then probes each
+/// endpoint with a request without telemetry and shows the result of each stage. The values of headers are never shown.
 ///
-/// A file whose name ends in .yaml or .yml is read as YAML, every other one as TOML. With - the configuration is read from
-/// standard input, as TOML or YAML, and paths in it start at the working directory.
+/// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read
+/// from standard input, as TOML or YAML, and its relative paths start at the working directory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -44,9 +43,9 @@ Examples:
   standpipe check --env --offline
   standpipe check --json telemetry.toml | jq .errors
 
-Exit code: 0 if there is no error (there may be warnings, and a file may describe no exporter at
-           all), 1 if there is one or an endpoint does not answer as it should, 2 if the file cannot
-           be read at all")]
+Exit code: 0 if there are no errors (there may be warnings, and the file may describe no exporter),
+           1 if there is an error or an endpoint does not answer as it should, 2 if the file cannot
+           be read")]
 pub(crate) struct Options {
     /// The configuration file, or - for standard input.
     #[arg(required_unless_present = "env", conflicts_with = "env")]
@@ -75,7 +74,6 @@ impl Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     File(PathBuf),
-    /// A file that is handed in.
     Stdin,
     /// OpenTelemetry's variables in the environment of this process.
     Environment,
@@ -91,7 +89,7 @@ impl Subject {
     }
 }
 
-/// Checks the subject and prints what was found.
+/// Checks the subject and prints the result.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
     let subject = options.subject();
     let examined = match examine(&subject) {
@@ -115,7 +113,10 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Each part as soon as it is known, since a collector may take seconds to answer. Returns whether there is an error.
+/// Prints the result as text. Each part is printed as soon as it is known, because a collector may take seconds to
+/// answer.
+///
+/// Returns whether there is an error.
 fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     show(&report::draw(subject, examined, style))?;
     let mut probed = Vec::new();
@@ -131,7 +132,7 @@ fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style
     Ok(totals.has_failed())
 }
 
-/// Returns whether there is an error.
+/// Prints the result as JSON. Returns whether there is an error.
 fn write_json(options: &Options, examined: &Examined, style: &Style) -> Result<bool, Failure> {
     let mut failures = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
@@ -153,7 +154,8 @@ fn probe_all(
     if options.offline {
         return Ok(());
     }
-    for exporters in examined.exporters.chunks(MOST_PROBED) {
+    // In groups, because each probe has a thread.
+    for exporters in examined.exporters.chunks(MAX_PARALLEL_PROBES) {
         thread::scope(|scope| {
             let probed: Vec<_> = exporters
                 .iter()
@@ -174,7 +176,7 @@ fn probe_all(
     Ok(())
 }
 
-/// Prints lines. A reader who has left early is shown nothing more, but the exit code stays that of what was found.
+/// Prints lines. A closed pipe is not an error, so that the exit code depends on the configuration alone.
 fn show(lines: &[impl AsRef<str>]) -> Result<(), Failure> {
     match print(lines) {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -188,7 +190,7 @@ fn message(endpoints: &BTreeMap<&str, String>, style: &Style) -> String {
     urls.dedup();
     let ellipsis = style.glyph("…");
     let message = format!("probing {} {ellipsis}", urls.join(", "));
-    // A line that wraps could not be erased.
+    // The line is erased later, which is impossible if it wraps.
     text::cut(&text::printable(&message, style.charset), style.width - 1, ellipsis).into_owned()
 }
 
@@ -199,11 +201,11 @@ struct Document {
     errors: Vec<String>,
 }
 
-/// Writes the document of `--json`, one object. Notes are left out: they need no action.
+/// Returns the JSON object of `--json`. Notes are left out, because they require no action.
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
         let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
-        // The list states the severity, which an error does not show.
+        // The name of the list states the severity. `Display` omits the severity of errors, so all are shown as errors.
         let shown = |mut it: Diagnostic| {
             it.severity = DiagnosticSeverity::Error;
             it.to_string()
@@ -213,13 +215,12 @@ fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failure
     let mut errors = texts(DiagnosticSeverity::Error);
     errors.extend_from_slice(failures);
     let document = Document { exporters, warnings: texts(DiagnosticSeverity::Warning), errors };
-    // strings, numbers and lists always can be written
+    // Strings, numbers and lists can always be serialized.
     let written = serde_json::to_string_pretty(&document).unwrap_or_default();
     escaped(&written)
 }
 
-/// The same to a program, and harmless to a terminal: JSON leaves invisible characters and some control characters as
-/// they are.
+/// Escapes invisible and control characters, which serde_json leaves unescaped, but a terminal could interpret.
 fn escaped(json: &str) -> String {
     let escape = |c: char| match c == '\n' || shows_itself(c) {
         true => c.to_string(),

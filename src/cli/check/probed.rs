@@ -1,5 +1,4 @@
-//! The results of probes: each endpoint stage by stage, and the last line of `check` with the number of usable exporters and of
-//! problems.
+//! Results of the probes: the stages of each endpoint, and the last line of `check` with the totals.
 
 use std::time::Duration;
 
@@ -12,13 +11,13 @@ use super::report::shown;
 use crate::cli::describe;
 use crate::cli::style::{Ink, Style};
 
-/// Cells behind the mark; the longest of the usual names is `settings`.
+/// Width of a stage's name. The longest common name is `settings`.
 const NAME_WIDTH: usize = 8;
 const TIME_WIDTH: usize = 8;
-/// A user in front of a terminal does not wait longer.
+/// Maximum time for a probe, because a user waits for the result.
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Probes every endpoint of the exporter, for no longer than an attempt of it may take.
+/// Probes every endpoint of the exporter, within its `timeout` and [`MAX_PROBE_TIMEOUT`].
 pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<EndpointReport> {
     let budget = match summary.setting("timeout_ms") {
         SummaryValue::Number(timeout) => MAX_PROBE_TIMEOUT.min(Duration::from_millis(*timeout)),
@@ -27,7 +26,7 @@ pub(super) fn probe(exporter: &Exporter, summary: &ExporterSummary) -> Vec<Endpo
     probe::probe(exporter, budget).endpoints
 }
 
-/// Describes what went wrong with an endpoint in one line, if something did.
+/// Describes the failure of an endpoint in one line; `None` if the probe succeeded.
 pub(super) fn failure(endpoint: &EndpointReport, exporter: &Exporter) -> Option<String> {
     let stage = endpoint.failure()?;
     let Outcome::Failed { what, advice } = &stage.outcome else { return None };
@@ -35,7 +34,7 @@ pub(super) fn failure(endpoint: &EndpointReport, exporter: &Exporter) -> Option<
     Some(format!("exporter {:?}: {}: {}: {what}{advice}", exporter.name(), endpoint.url, stage.kind))
 }
 
-/// Draws the endpoint and whose it is, a line for each stage, and an empty one.
+/// Draws the endpoint with the name of its exporter, a line for each stage, and an empty line.
 pub(super) fn draw(endpoint: &EndpointReport, exporter: &Exporter, style: &Style) -> Vec<String> {
     let mut title = style.line();
     title.put(Ink::FAINT, "probed ").put(Ink::PLAIN.bold(), &endpoint.url);
@@ -55,7 +54,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
         // `Outcome` is not exhaustive; the library has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
-    // the marks differ in width, what follows them does not
+    // The ASCII forms of the marks differ in width, so the names are aligned to the wider one.
     let name_at = 2 + style.width_of(style.glyph("✓")).max(style.width_of(style.glyph("✗"))) + 1;
     let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
     let mut line = style.line();
@@ -72,7 +71,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     lines
 }
 
-/// The numbers of the last line.
+/// Numbers of the last line.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     exporters: usize,
@@ -130,7 +129,7 @@ impl Totals {
             _ => "",
         };
         let (ink, mark) = match (self.errors, usable) {
-            // Nothing is wrong with a file that exports nothing, but it must not be mistaken for one that does.
+            // A configuration without exporters is valid, but it should not look like success.
             (0, 0) => (Ink::WARNING, "!"),
             (0, _) => (Ink::GOOD, style.glyph("✓")),
             _ => (Ink::BAD, style.glyph("✗")),
@@ -152,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_drawn_with_its_stage_and_its_advice() {
-        // nothing listens there any more
+        // Nothing listens on this port after the drop.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
         let exporter = Exporter::http(format!("http://{address}")).proxy(Proxy::Off).named("shop");
         let report = probe::probe(&exporter, Duration::from_secs(10));

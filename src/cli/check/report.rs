@@ -1,4 +1,4 @@
-//! Draws the settings of each exporter in sections, and below them the problems, each with its line of the file.
+//! Draws the settings in a section for each exporter, then each problem with its line of the file.
 
 use std::fs;
 
@@ -13,23 +13,23 @@ use crate::cli::snippet::Syntax;
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
 
-/// The least that is left of a value.
+/// Minimum width of a value.
 const MIN_VALUE: usize = 10;
-/// Below this many cells the origin of a value has a separate line if it does not fit beside the value.
+/// On a terminal narrower than this, the origin of a value gets a separate line if it does not fit beside the value.
 const NARROW: usize = 72;
 
-/// The advice for a file with more errors than a configuration is likely to have.
+/// The library's advice for a file with too many syntax errors to be a configuration.
 const NO_TOML: &str = "is this a TOML file?";
-/// Mistakes that are shown of such a file.
+/// Syntax errors shown for such a file.
 const MAX_OF_GARBAGE: usize = 3;
 
-/// For an environment that describes nothing.
+/// Advice for an environment without exporters.
 const ADVICE: [&str; 2] = [
-    "looked for OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER that are not none",
-    "standpipe init env writes a file to begin with",
+    "no exporter: OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER and OTEL_METRICS_EXPORTER are all none",
+    "to write a file with all variables: standpipe init env",
 ];
 
-/// Draws the sections, then the problems, with an empty line after each.
+/// Draws the sections, then the problems. An empty line follows each of them.
 pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec<String> {
     let (sections, diagnostics) = (sections(examined), &examined.diagnostics);
     let mut lines = draw_sections(&sections, style);
@@ -44,7 +44,7 @@ pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec
     if most < of_lines.len() {
         lines.extend([format!("and {} more", of_lines.len() - most), String::new()]);
     }
-    // An empty file has a diagnostic.
+    // An empty file needs no advice here, because the library reports it as a diagnostic.
     if *subject == Subject::Environment && sections.is_empty() && diagnostics.is_empty() {
         lines.extend(ADVICE.map(str::to_owned));
         lines.push(String::new());
@@ -52,17 +52,17 @@ pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec
     lines
 }
 
-/// The settings of one exporter, or of several.
+/// Settings of one exporter, or settings that several exporters share.
 #[derive(Debug)]
 struct Section {
-    /// The kind of section, and the name of the exporter.
+    /// Kind of the section, and the name of the exporter.
     title: (String, String),
-    /// Signals, and where they go.
+    /// Signals and their endpoints.
     destinations: Vec<(String, String)>,
     settings: Vec<Setting>,
 }
 
-/// Returns the settings that exporters share, then those of each exporter; first of one route, then of the other.
+/// Returns the sections of each route: first the shared settings, then those of each exporter.
 fn sections(examined: &Examined) -> Vec<Section> {
     let (internal, application) = (ProviderName::Internal, ProviderName::Application);
     let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
@@ -86,7 +86,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
         if exporters.is_empty() && !scopes.contains(&None) {
             continue;
         }
-        // The name of the service is the first thing to set, so that its default is shown, too.
+        // Shared settings with default values are not shown, except for the service name, which every user should set.
         let is_shown = |setting: &Setting| {
             setting.source != SettingSource::Default || setting.key == SERVICE_NAME && !exporters.is_empty()
         };
@@ -126,12 +126,12 @@ fn draw_sections(sections: &[Section], style: &Style) -> Vec<String> {
     lines
 }
 
-/// The columns of the sections, the same for all of them.
+/// Columns of all sections.
 struct Columns<'a> {
     style: &'a Style,
-    /// The key, the value and its origin, which is left out of the table on a narrow terminal.
+    /// Key, value and origin. On a narrow terminal, the origin is not part of the table.
     layout: Table<'a>,
-    /// Where the values begin.
+    /// Column in which the values begin.
     value: usize,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Columns<'a> {
         lines
     }
 
-    /// A key and its value, which is never cut: one that does not fit has a separate line.
+    /// Draws a key and its value. A value that does not fit gets a separate line, and is never cut.
     fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
         let mut line = self.style.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
@@ -179,9 +179,9 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The text to quote from.
+/// Text of the configuration, for quotations.
 struct Source {
-    /// The whole file; empty if it cannot be read again.
+    /// Text of the file; empty if it cannot be read a second time.
     text: String,
     syntax: Syntax,
 }
@@ -189,7 +189,7 @@ struct Source {
 impl Source {
     fn of(subject: &Subject, handed_in: &str) -> Self {
         let (text, syntax) = match subject {
-            // A pipe has been emptied, and reading it again would block.
+            // A pipe cannot be read twice: the second read would block.
             Subject::File(file) if file.is_file() => {
                 (fs::read_to_string(file).unwrap_or_default(), Syntax::of(file))
             }
@@ -219,7 +219,7 @@ impl Source {
             if let Some((line, caret)) = self.syntax.quote(&self.text, place, is_of_headers) {
                 let number = format!("{} | ", location.line);
                 lines.push(style.line().space(1).put(Ink::FAINT, &number).put(Ink::PLAIN, &line).finish());
-                // Escaped characters are wider than the one that was counted.
+                // The column counts characters. Escaped characters are several cells wide.
                 let caret = style.width_of(&line.chars().take(caret).collect::<String>());
                 let mut mark = style.line();
                 mark.space(1 + margin).put(Ink::FAINT, " |").space(1 + caret).put(ink, "^");

@@ -4,7 +4,7 @@ use super::super::style::plain_style;
 use super::*;
 
 impl<'a> SpanView<'a> {
-    /// A span of which no more than its service is known.
+    /// A view of a span with a service and no other values.
     pub(crate) fn bare(span: &'a Span, service: &'a str) -> Self {
         Self { span, service, scope: "", scope_version: "", resource: &[], is_past: false, is_wanted: true }
     }

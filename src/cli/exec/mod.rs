@@ -1,4 +1,4 @@
-//! `standpipe exec`: a command, inside a span.
+//! `standpipe exec`: runs a command inside a span and exits as the command does.
 
 mod output;
 mod process;
@@ -16,41 +16,43 @@ use standpipe::{Baggage, Span, SpanContext, Status};
 use super::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use super::{Failure, caller, report_error, text};
 
-/// How long the end of the command is delayed at most, unless an option says otherwise.
+/// Default maximum time for the delivery after the command has ended.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
-/// As shells have them.
+/// Exit codes that shells use for these failures.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
-/// Programs that run the text behind `-c`.
+/// Programs that run the text after `-c`.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
-/// Longest span name that is made of a shell's text, in terminal cells.
+/// Maximum width of a span name that is made from a shell's text, in terminal cells.
 const MAX_TEXT_NAME: usize = 60;
 const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 
 /// Runs a command inside a span.
 ///
-/// Runs COMMAND inside a span and ends as it does. The span is part of the trace in TRACEPARENT and TRACESTATE, if they are
-/// set, and COMMAND gets both for its own span, and BAGGAGE: nested commands give one tree. Standard input, output and error
-/// are those of COMMAND; nothing else is printed. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are
-/// forwarded to COMMAND; after its end they end the delivery. As process 1 of a container, standpipe also reaps orphans.
+/// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
+/// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
+/// one tree. Standard input, output and error belong to COMMAND; standpipe prints nothing else. SIGTERM, SIGINT,
+/// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND; after its end they end the delivery. As
+/// process 1 of a container, standpipe also reaps orphaned processes.
 ///
-/// OpenTelemetry's environment variables, as OTEL_EXPORTER_OTLP_ENDPOINT, say where to send; http://localhost:4318 if they are
-/// not set. If the collector is down, nothing is reported, and the end is delayed by --timeout at most.
+/// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
+/// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
 ///
-/// The span has process.executable.name, process.pid, process.exit.code, process.exit.signal, the processor time of COMMAND
-/// and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system, in seconds), and its peak memory
-/// (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit code other than 0 is an error. Of the
-/// command line only the file name of COMMAND is recorded, unless --args is given.
+/// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the
+/// processor time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system,
+/// in seconds), and its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit
+/// code other than 0 sets the status error. Only the file name of COMMAND is recorded; --args records the whole command
+/// line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 #[command(after_help = "\
-{{traceparent}}, {{trace_id}} and {{span_id}} in an ARGUMENT are replaced by those of the span.
+{{traceparent}}, {{trace_id}} and {{span_id}} in an ARGUMENT are replaced with the span's values.
 
 Environment:
   OTEL_CLI_SPAN_NAME, OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME,
-  OTEL_CLI_CARRIER_FILE, OTEL_CLI_FAIL and OTEL_CLI_VERBOSE are used where the option is not given.
+  OTEL_CLI_CARRIER_FILE, OTEL_CLI_FAIL and OTEL_CLI_VERBOSE are used if the option is not given.
 
-A link to standpipe called standpipe-exec is standpipe exec --, as for RUSTC_WRAPPER=standpipe-exec.
+A link named standpipe-exec acts as standpipe exec --, for RUSTC_WRAPPER=standpipe-exec.
 
 Examples:
   standpipe exec -- make test
@@ -59,34 +61,35 @@ Examples:
   standpipe exec -- curl -H 'traceparent: {{traceparent}}' http://localhost:8080/
   make SHELL=standpipe .SHELLFLAGS='exec --args -- /bin/sh -c'
 
-Exit code: that of COMMAND, or the signal that ended it, which a shell shows as 128+N (128+N itself
-           if it dumps a core); 126 if COMMAND cannot be executed, 127 if it is not found; 1 with
-           --fail, or if the file of --print-to cannot be written; 2 if the command line is invalid")]
+Exit code: that of COMMAND. If signal N ended COMMAND, standpipe ends by the same signal, which a
+           shell shows as 128+N, or exits with 128+N if the signal dumps core. 126 if COMMAND cannot
+           be executed, 127 if it is not found; 1 with --fail if the telemetry was not delivered, or
+           if the file of --print-to cannot be written; 2 if the command line is invalid")]
 pub(crate) struct Options {
     /// The command to run, and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
-    /// The name of the span; the file name of COMMAND if it is not given.
+    /// The name of the span; the default is the file name of COMMAND.
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     attributes: Attributes,
-    /// The kind of the span; client if it is not given.
+    /// The kind of the span; the default is client.
     #[arg(short, long, value_name = "KIND")]
     kind: Option<Kind>,
     #[command(flatten)]
     destination: Destination,
     #[command(flatten)]
     parent: Parent,
-    /// Write TRACEPARENT=... of the span to FILE before COMMAND starts; stderr writes it to standard error.
+    /// Write the span's TRACEPARENT=... to FILE before COMMAND starts; the name stderr stands for standard error.
     #[arg(long, value_name = "FILE")]
     print_to: Option<PathBuf>,
-    /// Also emit the lines of standard output and error as log records in the span. COMMAND sees pipes then, and no
-    /// terminal; processes that it leaves running can write no more after its end.
+    /// Also emit each line of standard output and error as a log record in the span. COMMAND then writes to pipes
+    /// instead of a terminal; processes that it leaves running cannot write after its end.
     #[arg(long)]
     log_output: bool,
-    /// Also record the command line as process.command_args, unchanged: a password or token in it is recorded and sent.
-    /// Unless --name is given, the span of sh -c TEXT is named after the beginning of TEXT.
+    /// Also record the command line as process.command_args, unchanged: passwords and tokens in it are recorded and
+    /// sent. Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
     #[arg(long)]
     args: bool,
     /// Exit with 1 if COMMAND succeeded and the telemetry was not delivered.
@@ -109,7 +112,7 @@ impl Options {
         name.or_else(text_name).unwrap_or_else(|| file_name(self.program()))
     }
 
-    /// The variables without exporters that print to standard output, which belongs to the command.
+    /// Returns the variables without console exporters: standard output belongs to the command.
     fn variables(&self) -> Vec<(String, OsString)> {
         let mut variables = self.destination.variables(&[]);
         for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
@@ -121,12 +124,13 @@ impl Options {
     }
 }
 
-/// Runs the command and ends as it did; returns only if it was not started at all.
+/// Runs the command and exits as it did. Returns only if an error prevents the start of the command.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let is_verbose = options.destination.is_verbose();
     let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let from = options.parent.caller(is_verbose);
-    // a line of output waits for room in the queue: longer than a collector that is up needs, and once if it is down
+    // With --log-output, a line waits if the queue is full: long enough for a collector that is up. If the collector is
+    // down, only the first line waits for the whole time.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
@@ -138,7 +142,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Some(parent) => span.parent(parent).start(),
         None => span.root().start(),
     };
-    // A span that is sampled and not recorded has no exporter: the command then sees what this one saw.
+    // A span that is sampled but not recorded has no exporter. Then the command inherits the caller's context
+    // unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());
@@ -154,6 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Ok(ended) => record_end(&mut span, ended),
         Err(error) => record_failure(&mut span, options.program(), error),
     };
+    // The span ends before its last log records: waiting for the output must not change the measured duration.
     span.end();
     copies.into_iter().for_each(output::Copies::finish);
     let delivered = sender.finish(timeout);
@@ -161,31 +167,33 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
+    // Last of all, because this ends the process.
     if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
-    // a code of Windows has 32 bits, and an `ExitCode` has 8
+    // Not an `ExitCode`: that has 8 bits, and exit codes on Windows have 32.
     std::process::exit(code);
 }
 
-/// Builds the command: with the place-holders in its arguments filled in, and the span and service for nested commands.
+/// Builds the command: fills the placeholders in its arguments, and sets the variables for nested commands.
 fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(options.program());
     command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
+        // `inject` sets TRACESTATE only if the context has a state.
         command.env_remove("TRACESTATE");
         context.inject(|name, value| {
             command.env(name.to_ascii_uppercase(), value);
         });
     }
     if let Some(service) = &options.destination.service {
-        // OTEL_SERVICE_NAME would rename programs that have telemetry of their own
+        // Not OTEL_SERVICE_NAME, which would rename the service of an instrumented program.
         command.env(sender::SERVICE_NAME, service);
     }
     command
 }
 
-/// An argument with the ids of the span in place of `{{traceparent}}` and the like.
+/// Replaces `{{traceparent}}`, `{{trace_id}}` and `{{span_id}}` in an argument.
 fn fill(argument: &OsStr, context: Option<&SpanContext>) -> OsString {
     match (argument.to_str(), context) {
         (Some(text), Some(context)) if text.contains("{{") => text
@@ -197,7 +205,7 @@ fn fill(argument: &OsStr, context: Option<&SpanContext>) -> OsString {
     }
 }
 
-/// Starts it and waits for its end; what it printed may still be on its way, if that is logged.
+/// Starts the command and waits for its end. With `--log-output`, the returned copies may still have output to read.
 fn start(
     mut command: Command,
     options: &Options,
@@ -231,7 +239,7 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
     }
 }
 
-/// Records how the command ended, and returns the exit code that a shell would show.
+/// Records the end of the command on the span. Returns the exit code that a shell would show.
 fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
     if let Some(usage) = usage {
         span.set("process.cpu.time.user", usage.user.as_secs_f64());
@@ -239,6 +247,7 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
         span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
     }
     let signal = process::signal_of(*status);
+    // `code` is `None` if a signal ended the command.
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {
@@ -251,15 +260,17 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
     code
 }
 
-/// Reports a command that could not be started, as a shell does.
+/// Reports a command that could not be started. Returns the exit code that a shell would use.
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     let (path, description) = (Path::new(program), error.to_string());
     let (code, kind, reason) = match error.kind() {
+        // A path that exists but is "not found" has a missing interpreter or dynamic loader.
         io::ErrorKind::NotFound if path.components().count() > 1 && path.exists() => {
             (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found")
         }
         io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found"),
         _ => {
+            // Without the number at the end, as in "(os error 13)".
             let reason = description.split(" (os error").next().unwrap_or_default();
             (NOT_EXECUTABLE, "command_not_executable", reason)
         }
@@ -269,10 +280,11 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     code
 }
 
-/// Writes the context as lines of a shell.
+/// Writes the context to a file, as lines that a shell can read.
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
-    // a file that is opened anew has a place of its own, where the command would write over it
+    // The standard streams are not opened by their paths: a second file descriptor has its own offset, and the command
+    // would overwrite these lines if the stream is a file.
     let written = match file.to_str() {
         Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),
@@ -281,8 +293,9 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(file))))
 }
 
-/// Returns the file name of the program up to the first white space. A command line that is given as one word, as
-/// `exec -- "sh -c TEXT"`, may hold secrets, so that only its first word is looked at.
+/// Returns the file name of the program up to the first white space.
+///
+/// A command line that is given as one word, such as `exec -- "sh -c TEXT"`, may contain secrets after its first word.
 fn file_name(program: &OsStr) -> String {
     let first_word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
     let whole = program.to_string_lossy();
@@ -290,7 +303,7 @@ fn file_name(program: &OsStr) -> String {
     first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())
 }
 
-/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`] and with any other options, as `-eo pipefail -c`.
+/// Returns the shortened TEXT of `sh -c TEXT`, for the shells in [`SHELLS`]. The shell may have other options.
 fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map_while(|word| word.to_str());
     if !SHELLS.contains(&file_name(program).as_str()) {
@@ -307,7 +320,7 @@ fn shell_text(program: &OsStr, arguments: &[OsString]) -> Option<String> {
             Some(long) if long.starts_with('-') => {}
             Some(letters) => {
                 has_text |= letters.contains('c');
-                // `-o pipefail`: the next word is the name of the option
+                // In `-o pipefail`, the next word is the name of an option and not the text.
                 if letters.ends_with('o') {
                     words.next();
                 }

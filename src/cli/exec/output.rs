@@ -1,4 +1,8 @@
-//! What a command prints, passed on byte for byte, and its lines as log records.
+//! Copies the output of a command byte for byte, and emits each of its lines as a log record.
+//!
+//! One thread per stream reads a pipe, writes to the same stream of this process, and emits the lines. After the end of
+//! the command, [`Copies::finish`] waits until the pipes are empty. Processes that the command left running may keep
+//! the pipes open and write forever, so the wait is bounded by the amount that a pipe can hold.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::mem;
@@ -13,42 +17,45 @@ use standpipe::{Logger, Severity, SpanContext, spawn};
 
 use super::process::{Pipe, Stream, await_readable, is_readable, stream};
 
-/// A longer line becomes several records.
-const LONGEST_LINE: usize = 16 << 10;
-/// What is read at once.
-const PIECE: usize = 16 << 10;
-/// Pieces that the command can leave in two pipes, which hold 1 MiB each at most.
-const MOST_LEFT: usize = 2 * ((1 << 20) / PIECE + 1);
-/// How long to wait for what the command has left there.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Maximum bytes of a record. A longer line becomes several records.
+const MAX_LINE_BYTES: usize = 16 << 10;
+/// Bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+/// Maximum number of reads that empty both pipes. A pipe holds 1 MiB at most.
+const MAX_READS_LEFT: usize = 2 * ((1 << 20) / READ_BYTES + 1);
+/// Minimum time that [`Copies::finish`] gives a copying thread to be scheduled.
+const SCHEDULING_TIME: Duration = Duration::from_millis(200);
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The threads that copy what a command prints, one for each stream.
+/// Threads that copy the output of a command, one for each stream.
 pub(super) struct Copies {
-    /// Where they are given what they read, that of standard output first.
+    /// Channels that pass the pipes to the threads, first for standard output.
     streams: [mpsc::Sender<Stream>; 2],
-    /// Those that they have been given.
+    /// Weak handles to the pipes that were passed.
     pipes: Vec<Pipe>,
-    /// Closed when both have ended.
+    /// Disconnected once both threads have ended.
     running: mpsc::Receiver<()>,
     progress: Arc<Progress>,
 }
 
-/// Pieces of both streams.
+/// Number of reads from both streams.
 #[derive(Default)]
 struct Progress {
-    /// Those that are read, each from before it is taken out of the pipe.
+    /// Reads that were begun. Incremented before bytes are taken out of a pipe, so that `read == done` and two empty
+    /// pipes mean that nothing is left.
     read: AtomicUsize,
-    /// Those that are written, and that could not be.
+    /// Reads whose bytes were written, or could not be written.
     done: AtomicUsize,
 }
 
 impl Copies {
-    /// Starts the threads, and has the command write where they read. They are there before the command is: without them,
-    /// it can still be run as it is.
+    /// Starts the threads and makes the command write to pipes.
+    ///
+    /// The threads start before the command: if they cannot, the command is run without copies.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// Returns an error if no thread can be started.
     pub(super) fn start(command: &mut Command, logger: &Logger, context: &SpanContext) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
         let (runs, running) = mpsc::channel();
@@ -56,7 +63,7 @@ impl Copies {
             let (logger, context, progress, runs) =
                 (logger.clone(), context.clone(), Arc::clone(&progress), runs.clone());
             let (stream, given) = mpsc::channel();
-            // It blocks signals, so that the handlers of this process do not run there.
+            // `spawn` blocks signals in the new thread, so the handlers of this process do not run there.
             spawn(format!("standpipe-{name}"), move || {
                 let log = |line: &[u8]| {
                     let body = String::from_utf8_lossy(line);
@@ -73,38 +80,42 @@ impl Copies {
         Ok(Self { streams, pipes: Vec::new(), running, progress })
     }
 
-    /// Copies what the command prints until it prints no more.
+    /// Starts to copy the output of the command, until its end.
     pub(super) fn copy(&mut self, child: &mut Child) {
         let given = [child.stdout.take().map(stream), child.stderr.take().map(stream)];
         for (to, given) in self.streams.iter().zip(given) {
             if let Some((stream, pipe)) = given {
-                // its thread waits for it
+                // The thread waits for its stream, so the channel is connected.
                 let _ = to.send(stream);
                 self.pipes.push(pipe);
             }
         }
     }
 
-    /// Waits for the end of both streams, after that of the command. Processes that it left behind may keep them open: the
-    /// wait ends where there is nothing more to read, or when more was read than the command can have left in the pipes.
+    /// Waits for the end of both streams, after the command has ended.
+    ///
+    /// Processes that the command left running may keep the streams open. The wait therefore also ends if the pipes are
+    /// empty, or if more was read than the command can have left in the pipes.
     pub(super) fn finish(self) {
-        // a thread that was given nothing ends
+        // A thread without a stream ends now.
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {
-            // A thread that had no time to run has left something. What it takes out of the pipe it has counted before, so
-            // that the count is asked for last.
+            // `read` is loaded last: a thread increments it before it takes bytes out of a pipe. If a pipe was found
+            // empty because of a read in progress, `read` differs from `done`.
             let is_left = self.pipes.iter().any(is_readable);
             let done = self.progress.done.load(Ordering::SeqCst);
             let read = self.progress.read.load(Ordering::SeqCst);
-            if read - before > MOST_LEFT || began.elapsed() >= PATIENCE && !is_left && done == read {
+            if read - before > MAX_READS_LEFT
+                || began.elapsed() >= SCHEDULING_TIME && !is_left && done == read
+            {
                 return;
             }
         }
     }
 }
 
-/// What is printed where this process prints.
+/// Wraps a stream of this process, if it is a Windows console.
 fn showing(to: impl Write + IsTerminal + Send + 'static) -> Box<dyn Write + Send> {
     match cfg!(windows) && to.is_terminal() {
         true => Box::new(Console { to, unfinished: Vec::new() }),
@@ -112,10 +123,10 @@ fn showing(to: impl Write + IsTerminal + Send + 'static) -> Box<dyn Write + Send
     }
 }
 
-/// A console of Windows, to which std writes nothing but UTF-8: what is not is replaced.
+/// A Windows console. std refuses bytes that are not UTF-8 there, so they are replaced with U+FFFD.
 struct Console<W> {
     to: W,
-    /// Less than a character.
+    /// Incomplete character at the end of the bytes so far.
     unfinished: Vec<u8>,
 }
 
@@ -133,7 +144,10 @@ impl<W: Write> Write for Console<W> {
     }
 }
 
-/// Writes each piece as it comes. Where it cannot be written, reading ends: the command notices as if it wrote there itself.
+/// Copies a stream until its end.
+///
+/// If the bytes cannot be written, reading ends: the pipe closes, and the command gets the error that a direct write
+/// would cause.
 fn pass_on<R: Read>(
     mut from: R,
     await_readable: impl Fn(&mut R),
@@ -142,7 +156,7 @@ fn pass_on<R: Read>(
     progress: &Progress,
     _runs: mpsc::Sender<()>,
 ) {
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         await_readable(&mut from);
         progress.read.fetch_add(1, Ordering::SeqCst);
@@ -157,11 +171,13 @@ fn pass_on<R: Read>(
         }
         progress.done.fetch_add(1, Ordering::SeqCst);
     }
+    // The last line may have no line end.
     lines.end();
+    // Completes the read that found the end of the stream.
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
-/// All of it: waits where there is no room and another program has made the file non-blocking.
+/// Writes all bytes. If another program has made the file non-blocking and it is full, waits and tries again.
 fn write(to: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     loop {
         let done = match piece {
@@ -179,7 +195,7 @@ fn write(to: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Pieces of text → lines without their ends. Empty ones are left out.
+/// Splits pieces of text into lines without line ends. Empty lines are left out.
 struct Lines<F> {
     unfinished: Vec<u8>,
     on_line: F,
@@ -192,8 +208,9 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            for part in part.chunks(LONGEST_LINE / 2) {
-                if self.unfinished.len() + part.len() > LONGEST_LINE {
+            // A part fits after `cut`, which keeps at most an incomplete character.
+            for part in part.chunks(MAX_LINE_BYTES / 2) {
+                if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();
                 }
                 self.unfinished.extend_from_slice(part);
@@ -204,14 +221,14 @@ impl<F: FnMut(&[u8])> Lines<F> {
         }
     }
 
-    /// Takes what is there as a line, but for a character at its end that is not whole yet.
+    /// Ends the line here, except for an incomplete character at its end.
     fn cut(&mut self) {
         let rest = self.unfinished.split_off(whole_characters(&self.unfinished));
         self.end();
         self.unfinished = rest;
     }
 
-    /// Takes what is there as a line.
+    /// Ends the line here.
     fn end(&mut self) {
         let line = self.unfinished.strip_suffix(b"\n").unwrap_or(&self.unfinished);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -222,7 +239,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
     }
 }
 
-/// The length without a character at the end that is not whole yet.
+/// Returns the length without an incomplete character at the end.
 fn whole_characters(text: &[u8]) -> usize {
     match std::str::from_utf8(text) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -266,7 +283,7 @@ mod tests {
         let piece = [b'x'; 10_000];
         let (written, lines) = passed_on(&[&piece, &piece, &piece, b"\nnext\n"]);
         assert_eq!(written.len(), 30_006);
-        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE));
+        assert!(lines.iter().all(|line| line.len() <= MAX_LINE_BYTES));
         assert_eq!(lines.iter().map(String::len).sum::<usize>(), 30_004);
         assert_eq!(lines.last().map(String::as_str), Some("next"));
     }
@@ -300,7 +317,7 @@ mod tests {
             copies.finish();
             end.send(())
         });
-        assert!(ended.recv_timeout(2 * PATIENCE).is_err(), "it ends before all is read");
+        assert!(ended.recv_timeout(2 * SCHEDULING_TIME).is_err(), "it ends before all is read");
         stream.read_exact(&mut [0; 4]).unwrap();
         ended.recv().unwrap();
         finish.join().unwrap().unwrap();

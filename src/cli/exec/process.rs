@@ -6,18 +6,19 @@ use std::time::Duration;
 
 pub(super) use platform::{Pipe, Stream, await_readable, end_by, is_readable, signal_of, stream};
 
-/// Resources that a child and the processes that it waited for have used.
-#[cfg_attr(not(unix), allow(dead_code, reason = "other systems are not asked"))]
+/// Resources used by a child and by the processes that it waited for.
+#[cfg_attr(not(unix), allow(dead_code, reason = "measured on Unix only"))]
 pub(super) struct Usage {
     pub(super) user: Duration,
     pub(super) system: Duration,
-    /// In bytes; `None` where the system only knows that it was no more than this process's own, which a child has until it
-    /// executes its program.
+    /// Peak memory in bytes. `None` if it is not larger than that of this process: a child is a copy of this process
+    /// until it executes its program, so a smaller peak cannot be measured.
     pub(super) max_rss: Option<u64>,
 }
 
-/// Starts the command, calls `started`, and waits for the end. Signals that this process is sent meanwhile are the child's;
-/// afterwards they end this process as they do without a child.
+/// Starts the command, calls `started`, and waits for the end of the command.
+///
+/// Signals are forwarded to the child while it runs. Afterwards they end this process, as by default.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<Ended> {
     platform::take_signals(command);
     let ended = command.spawn().and_then(|mut child| {
@@ -29,10 +30,10 @@ pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io
     ended
 }
 
-/// Exit status of a child, and its usage where the system tells it.
+/// Exit status of a child, and its resource usage if the system reports it.
 pub(super) type Ended = (ExitStatus, Option<Usage>);
 
-/// Returns the name of a signal from std's description of a status, as `signal: 15 (SIGTERM)`, or else its number.
+/// Returns the name of a signal, taken from std's description of a status (`signal: 15 (SIGTERM)`), or else its number.
 pub(super) fn signal_name(status: ExitStatus, number: i32) -> String {
     let description = status.to_string();
     let name = description.split(['(', ')']).find(|part| part.starts_with("SIG"));
@@ -40,7 +41,7 @@ pub(super) fn signal_name(status: ExitStatus, number: i32) -> String {
 }
 
 #[cfg(unix)]
-#[allow(unsafe_code, reason = "std neither forwards signals nor polls, nor knows what a child used")]
+#[allow(unsafe_code, reason = "std cannot forward signals, poll, or read the resource usage of a child")]
 mod platform {
     use std::ffi::c_int;
     use std::fs::File;
@@ -50,7 +51,7 @@ mod platform {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Child, Command, ExitStatus};
     use std::ptr;
-    use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
@@ -65,57 +66,85 @@ mod platform {
     /// Signals that end a process without a core dump.
     const WITHOUT_CORE: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGKILL];
 
-    /// Values of [`CHILD`] that are no process.
+    /// Values of [`CHILD`] while no child is running.
     const NOT_STARTED: i32 = 0;
     const ENDED: i32 = -1;
 
-    /// Whom signals are forwarded to.
+    /// Process id of the child that signals are forwarded to.
     pub(super) static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
-    /// Signals that processes sent and that were not forwarded yet, a bit for each number: all of them are below 32.
+    /// Signals that other processes sent and that were not forwarded yet: a bit for each number. All numbers are below
+    /// 32.
     pub(super) static SENT: AtomicU32 = AtomicU32::new(0);
-    /// The same for those of the system. Whether the child has them as well shows only once there is one.
+    /// Signals that the terminal or the kernel sent and that were not forwarded yet. The terminal may have sent them to
+    /// the child as well, which is decided once the child exists.
     pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
-    /// Handles the signals that are forwarded, except those that are ignored: the child ignores them as well then, as
-    /// after `nohup`. A SIGCHLD that is ignored has to be the default here, since the system keeps no end of a child for
-    /// those who ignore it; the command ignores it as its caller does.
+    /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins,
+    /// and `Command` resets it to the default in a child, so the disposition is read earlier, by an initializer.
+    static IGNORES_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+    #[used]
+    #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+    #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+    static READ_SIGPIPE: extern "C" fn() = read_sigpipe;
+
+    extern "C" fn read_sigpipe() {
+        // SAFETY: all zeros are a valid `sigaction`, which outlives the call.
+        let is_ignored = unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            libc::sigaction(SIGPIPE, ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+        };
+        IGNORES_SIGPIPE.store(is_ignored, Ordering::SeqCst);
+    }
+
+    /// Installs the handlers that forward signals, and restores the inherited dispositions in the child.
+    ///
+    /// Ignored signals stay ignored, here and in the child, as after `nohup`. An ignored SIGCHLD is an exception: this
+    /// process sets it to the default, because the kernel discards the exit status of a child if SIGCHLD is ignored.
+    /// The child ignores it again.
     pub(super) fn take_signals(command: &mut Command) {
         let handler = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
         set_handlers(&FORWARDED, handler as usize);
-        // SAFETY: the disposition is the system's own.
+        // SAFETY: SIG_DFL is a valid disposition.
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
+        let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
-            // What came before the fork is in this copy of the memory, and what came since was handled here.
+            // Runs in the child. Signals that arrived before the fork are in its copy of the bits; those that arrived
+            // since were handled by the inherited handler, which set bits in the same copy. All of them are raised
+            // again.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
-            if ignores_ends {
-                // SAFETY: may be called between fork and exec.
-                unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
+                if is_ignored {
+                    // SAFETY: `signal` is async-signal-safe, and SIG_IGN is a valid disposition.
+                    unsafe { libc::signal(number, libc::SIG_IGN) };
+                }
             }
             Ok(())
         };
-        // SAFETY: the closure only calls what may be called between fork and exec.
+        // SAFETY: the closure calls only async-signal-safe functions.
         unsafe { command.pre_exec(begin) };
     }
 
-    /// Has signals end this process, also those that came since there was no child to forward them to.
+    /// Restores the default handling: signals end this process. Raises those that arrived after the end of the child.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
         raise(&ENDING, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
     }
 
-    /// Raises those of the signals whose bits are set.
+    /// Raises the signals whose bits are set.
     fn raise(numbers: &[c_int], bits: u32) {
         for &number in numbers.iter().filter(|&&number| bits & (1 << number) != 0) {
-            // SAFETY: has no condition, and may be called between fork and exec.
+            // SAFETY: `raise` has no preconditions and is async-signal-safe.
             unsafe { libc::raise(number) };
         }
     }
 
     fn set_handlers(numbers: &[c_int], handler: libc::sighandler_t) {
         for &number in numbers {
-            // SAFETY: all zero is a valid `sigaction`, and both calls get one that outlives them. The handler is the
-            // default, or has the signature that SA_SIGINFO asks for and does only what a handler may.
+            // SAFETY: all zeros are a valid `sigaction`, which outlives both calls. The handler is SIG_DFL, or has the
+            // signature for SA_SIGINFO and calls only async-signal-safe functions.
             unsafe {
                 let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
                 if libc::sigaction(number, ptr::null(), &raw mut action) != 0
@@ -130,28 +159,29 @@ mod platform {
         }
     }
 
-    /// Forwards from now on, and first what came before there was a child.
+    /// Sets the child that signals are forwarded to, and forwards those that arrived before.
     pub(super) fn forward_to(child: &Child) {
         CHILD.store(i32::try_from(child.id()).unwrap_or(ENDED), Ordering::SeqCst);
         forward();
     }
 
-    /// Waits until the child has ended. As process 1 of a container, this process is given all orphans, and reaps those that
-    /// end before the child.
+    /// Waits until the child has ended. As process 1 of a container, this process is the parent of all orphans, and
+    /// reaps those that end before the child.
     pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
-        // SAFETY: has no condition.
+        // SAFETY: `getpid` has no preconditions.
         let is_first = unsafe { libc::getpid() } == 1;
         let (kind, id) = if is_first { (libc::P_ALL, 0) } else { (libc::P_PID, child.id() as libc::id_t) };
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-            // WNOWAIT: no other process gets the child's number before `CHILD` is changed, so that no signal goes astray.
-            // SAFETY: `info` is written to, and outlives the call.
+            // WNOWAIT keeps the child's process id in use until `CHILD` is changed. Otherwise a signal could be
+            // forwarded to a new process with the same id.
+            // SAFETY: `info` is writable and outlives the call.
             let wait = || unsafe { libc::waitid(kind, id, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
             if retry(wait).is_err() {
                 break;
             }
-            // SAFETY: all zero is a valid `siginfo_t`, and the one of a child that ended has its number.
+            // SAFETY: all zeros are a valid `siginfo_t`, and `waitid` sets the process id.
             match unsafe { info.assume_init().si_pid() } {
                 ended if ended == pid => break,
                 orphan => drop(reap(orphan)),
@@ -161,16 +191,16 @@ mod platform {
         reap(pid)
     }
 
-    /// Removes a child that has ended from the system's table.
+    /// Removes an ended child from the process table. Returns its status and resource usage.
     fn reap(pid: libc::pid_t) -> io::Result<Ended> {
         let (mut status, mut used) = (0, MaybeUninit::<libc::rusage>::zeroed());
-        // SAFETY: both are written to, and outlive the call.
+        // SAFETY: both are writable and outlive the call.
         retry(|| unsafe { libc::wait4(pid, &raw mut status, 0, used.as_mut_ptr()) })?;
-        // SAFETY: all zero, it is valid as well.
+        // SAFETY: all zeros are a valid `rusage`.
         Ok((ExitStatus::from_raw(status), usage(&unsafe { used.assume_init() })))
     }
 
-    /// Repeats a system call that signals interrupt.
+    /// Repeats a system call as long as signals interrupt it.
     fn retry(mut call: impl FnMut() -> c_int) -> io::Result<()> {
         while call() < 0 {
             let error = io::Error::last_os_error();
@@ -181,12 +211,14 @@ mod platform {
         Ok(())
     }
 
-    /// Ends this process by the signal that ended the child: a shell stops its loop at Ctrl-C only then. It returns where
-    /// that would dump a core of the wrong process, or where the signal has no effect, as on the first process of a
-    /// container.
+    /// Ends this process by the signal that ended the child. A shell ends a loop at Ctrl-C only if its command died by
+    /// SIGINT.
+    ///
+    /// Returns if the signal would dump core, which would be a dump of the wrong process, or if the signal has no
+    /// effect, as for process 1 of a container.
     pub(crate) fn end_by(signal: i32) {
         if WITHOUT_CORE.contains(&signal) {
-            // SAFETY: neither call has any other condition.
+            // SAFETY: SIG_DFL is a valid disposition, and `raise` has no preconditions.
             unsafe {
                 libc::signal(signal, libc::SIG_DFL);
                 libc::raise(signal);
@@ -195,31 +227,35 @@ mod platform {
     }
 
     pub(super) extern "C" fn handle(number: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // SAFETY: with SA_SIGINFO the handler is given a valid `siginfo_t`.
+        // SAFETY: with SA_SIGINFO, the kernel passes a valid `siginfo_t`.
         let came = if is_from_system(unsafe { &*info }) { &FROM_SYSTEM } else { &SENT };
         came.fetch_or(1 << number, Ordering::SeqCst);
         keep_errno(forward);
     }
 
-    /// Whether the terminal has sent this signal to the child as well, so that forwarding it would deliver it twice: Ctrl-C,
-    /// Ctrl-\ and a change of size go to each process of the foreground group; a hang-up goes to the leader of the session
-    /// alone, if that is there.
+    /// Returns whether the terminal has sent this signal to the child as well. Then it is not forwarded a second time.
+    ///
+    /// Ctrl-C, Ctrl-\ and a change of size go to each process of the foreground group. A hang-up goes to the session
+    /// leader, if it exists, and otherwise to the group.
     fn reaches(child: i32, number: c_int) -> bool {
-        // SAFETY: system calls without any condition, which a handler may make.
+        // SAFETY: these calls have no preconditions and are async-signal-safe.
         let (is_of_our_group, leads_session) =
             unsafe { (libc::getpgid(child) == libc::getpgrp(), libc::getsid(0) == libc::getpid()) };
         is_of_our_group && !(number == SIGHUP && leads_session)
     }
 
-    /// Codes of signals that a process sends are not positive on Linux. A number of the sender would not do: it is 0 as
-    /// well if that is outside of our namespace, as `docker stop` is.
+    /// Returns whether the kernel sent the signal, and not a process.
+    ///
+    /// On Linux, the code of a signal that a process sent is not positive. The sender's process id is not sufficient:
+    /// it is 0 for a sender outside of the process namespace as well, for example with `docker stop`.
     fn is_from_system(info: &libc::siginfo_t) -> bool {
-        // SAFETY: the signals that are handled have a sender in their `siginfo_t`.
+        // SAFETY: the `siginfo_t` of the handled signals contains the sender.
         let sender = || unsafe { info.si_pid() };
         if cfg!(any(target_os = "linux", target_os = "android")) { info.si_code > 0 } else { sender() == 0 }
     }
 
-    /// Each signal once: by the handler, or by [`forward_to`] if it came before the child.
+    /// Forwards the signals that are marked. `swap` clears the bits, so the handler and [`forward_to`] forward each
+    /// signal once.
     fn forward() {
         let child = CHILD.load(Ordering::SeqCst);
         if child <= 0 {
@@ -230,15 +266,15 @@ mod platform {
         for number in FORWARDED {
             let bit = 1 << number;
             if sent & bit != 0 || (from_system & bit != 0 && !reaches(child, number)) {
-                // SAFETY: sends a signal to a child that has not been waited for; a handler may call it.
+                // SAFETY: `kill` is async-signal-safe, and the child has not been reaped, so the id is not reused.
                 unsafe { libc::kill(child, number) };
             }
         }
     }
 
-    /// What the child prints, for the one who reads it and closes it.
+    /// Output pipe of the child, owned by the thread that reads it.
     pub(crate) type Stream = Arc<File>;
-    /// The same for others: it keeps nothing open.
+    /// Weak handle to the pipe, which does not keep it open.
     pub(crate) type Pipe = Weak<File>;
 
     pub(crate) fn stream(end: impl Into<OwnedFd>) -> (Stream, Pipe) {
@@ -247,20 +283,20 @@ mod platform {
         (stream, pipe)
     }
 
-    /// Whether there is something to read, or the end.
+    /// Returns whether a read would not block: there are bytes, or the pipe is closed.
     pub(crate) fn is_readable(pipe: &Pipe) -> bool {
         pipe.upgrade().is_some_and(|pipe| poll(&pipe, 0) > 0)
     }
 
-    /// Waits until there is, and takes nothing.
+    /// Waits until a read would not block. Reads nothing.
     pub(crate) fn await_readable(stream: &mut Stream) {
-        // A failure shows when it is read.
+        // The read that follows reports an error.
         let _ = retry(|| poll(stream, -1));
     }
 
     fn poll(stream: &Stream, milliseconds: c_int) -> c_int {
         let mut question = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: there is one structure, which outlives the call.
+        // SAFETY: the pointer refers to one structure, which outlives the call.
         unsafe { libc::poll(&raw mut question, 1, milliseconds) }
     }
 
@@ -270,11 +306,11 @@ mod platform {
 
     fn usage(child: &libc::rusage) -> Option<Usage> {
         let mut own = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the structure is written to, and outlives the call; all zero, it is valid as well.
+        // SAFETY: the structure is writable and outlives the call. All zeros are a valid `rusage`.
         let own = unsafe {
             (libc::getrusage(libc::RUSAGE_SELF, own.as_mut_ptr()) == 0).then(|| own.assume_init())?
         };
-        // in kibibytes, except by Apple
+        // The unit of `ru_maxrss` is KiB, except on Apple's systems, where it is bytes.
         let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
         let max_rss = u64::try_from(child.ru_maxrss).ok().filter(|_| child.ru_maxrss > own.ru_maxrss);
         let [user, system] = [child.ru_utime, child.ru_stime].map(|time| {
@@ -294,8 +330,8 @@ mod platform {
     #[cfg(windows)]
     use crate::cli::interrupt;
 
-    /// A console's Ctrl-C and Ctrl-Break go to all its processes, the child included. This one stays until the child has
-    /// ended, whatever that makes of it.
+    /// Ignores Ctrl-C and Ctrl-Break. Windows sends them to all processes of a console, including the child, which
+    /// decides what to do. This process waits for the end of the child.
     pub(super) fn take_signals(_: &mut Command) {
         #[cfg(windows)]
         interrupt::ignore_console_events(true);
@@ -321,7 +357,7 @@ mod platform {
         (BufReader::new(Box::new(end)), Pipe)
     }
 
-    /// A failure shows when it is read.
+    /// Waits until there are bytes. The read that follows reports an error.
     pub(crate) fn await_readable(stream: &mut Stream) {
         let _ = stream.fill_buf();
     }
@@ -348,10 +384,10 @@ mod tests {
     use super::platform::{CHILD, FROM_SYSTEM, SENT, forward_to, handle, leave_signals, wait};
     use super::*;
 
-    /// There is one child of a process.
+    /// Serializes the tests: the handlers use process-wide variables.
     static ONE_CHILD: Mutex<()> = Mutex::new(());
 
-    /// Sets the receiver of forwarded signals, and forgets those that were not forwarded yet.
+    /// Sets the child that signals are forwarded to, and clears the pending signals.
     fn set_child(pid: i32) {
         CHILD.store(pid, Ordering::SeqCst);
         SENT.store(0, Ordering::SeqCst);
@@ -362,11 +398,11 @@ mod tests {
         set_child(0);
     }
 
-    /// As Ctrl-C of a terminal reaches this process.
+    /// Calls the handler as a terminal's Ctrl-C does.
     fn press_ctrl_c() {
-        // SAFETY: all zero is a valid `siginfo_t`.
+        // SAFETY: all zeros are a valid `siginfo_t`.
         let mut info: libc::siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
-        // on Linux the code of the system; elsewhere that has the sender 0
+        // SI_KERNEL on Linux. On other systems, the sender 0 marks the kernel.
         info.si_code = 0x80;
         handle(libc::SIGINT, &raw mut info, std::ptr::null_mut());
     }
@@ -374,16 +410,16 @@ mod tests {
     #[test]
     fn ctrl_c_before_the_child_is_known_reaches_it_once() {
         let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
-        // what started the tests may ignore it, as a shell does for what it runs in the background
-        // SAFETY: the disposition is the system's own.
+        // A shell that runs the tests in the background may ignore SIGINT.
+        // SAFETY: SIG_DFL is a valid disposition.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-        // before there was one: it is the child's when it starts
+        // Before the child exists: the child gets it when it starts.
         press_ctrl_c();
         let (status, _) = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
         assert_eq!(status.signal(), Some(libc::SIGINT));
         forget_child();
 
-        // after the fork, the terminal sends it to the child as well if that is of the same group
+        // After the fork: the terminal sends it to the child as well, if both are in the same process group.
         for (is_of_our_group, signal) in [(true, None), (false, Some(libc::SIGINT))] {
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped());
@@ -404,9 +440,9 @@ mod tests {
     #[test]
     fn handler_restores_errno_though_forwarding_fails() {
         let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
-        // no process has this number
+        // No process has this id.
         set_child(i32::MAX);
-        // SAFETY: no file has this number, so that the call only sets `errno`.
+        // SAFETY: no file has this number, so the call only sets `errno`.
         let failed = unsafe { libc::close(-1) };
         press_ctrl_c();
         let errno = std::io::Error::last_os_error().raw_os_error();
@@ -420,16 +456,16 @@ mod tests {
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
         wait(&mut ended).unwrap();
-        // in a copy of this process, that it may end
+        // In a forked copy of this process, which the signal ends.
         let mut copy = Command::new("true");
         let leave = || {
-            // SAFETY: the disposition is the system's own; may be called between fork and exec.
+            // SAFETY: SIG_DFL is a valid disposition, and `signal` is async-signal-safe.
             unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
             press_ctrl_c();
             leave_signals();
             Ok(())
         };
-        // SAFETY: the closure only calls what may be called between fork and exec.
+        // SAFETY: the closure calls only async-signal-safe functions.
         unsafe { copy.pre_exec(leave) };
         assert_eq!(copy.status().unwrap().signal(), Some(libc::SIGINT));
         forget_child();

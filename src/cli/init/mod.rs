@@ -1,4 +1,4 @@
-//! `standpipe init`: writes a commented configuration file to start with.
+//! `standpipe init`: writes a commented configuration file as a starting point.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -12,20 +12,20 @@ use super::style::{Ink, Style};
 use super::text::shell_word;
 use super::{Failure, print, print_text};
 
-/// Writes a commented configuration file to begin with.
+/// Writes a commented configuration file as a starting point.
 ///
-/// Writes the file and shows how to use it. It is not interactive and never overwrites a file. If only FILE is given, its
-/// extension selects the flavour.
+/// Writes the file and shows how to use it. The command is not interactive and never overwrites a file. If only FILE is
+/// given, its extension selects the flavor.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Flavours:
-  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; telemetry.toml if no FILE
-                 is given. This is the default; toml is an alias
-  tracetest      YAML with telemetry.exporters and server.telemetry; tracetest.yaml. yaml is
-                 an alias
-  qualitytrace   the same with Qualitytrace's names; qualitytrace.yaml
-  env            OpenTelemetry's environment variables, for a shell, docker or systemd;
-                 telemetry.env
+Flavors:
+  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; the default FILE is
+                 telemetry.toml. This is the default flavor; toml is an alias
+  tracetest      YAML with telemetry.exporters and server.telemetry; the default FILE is
+                 tracetest.yaml; yaml is an alias
+  qualitytrace   the same with Qualitytrace's names; the default FILE is qualitytrace.yaml
+  env            OpenTelemetry's environment variables, for a shell, docker or systemd; the
+                 default FILE is telemetry.env
 
 Examples:
   standpipe init
@@ -34,31 +34,31 @@ Examples:
 
 Exit code: 0, or 1 if the file exists or cannot be written")]
 pub(crate) struct Options {
-    /// The flavour of the file: stalwart, tracetest, qualitytrace or env.
-    flavour: Option<OsString>,
-    /// The file to write; - prints it.
+    /// The flavor of the file: stalwart, tracetest, qualitytrace or env.
+    flavor: Option<OsString>,
+    /// The file to write; - prints it instead.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<OsString>,
-    /// Print the file instead.
+    /// Print the file instead of writing it.
     #[arg(long)]
     stdout: bool,
 }
 
 impl Options {
-    /// Returns the flavour, and the file to write unless it is to be printed.
+    /// Returns the flavor, and the file to write; `None` to print it.
     ///
     /// # Errors
-    /// When the operands are invalid, with the reason.
-    fn plan(&self) -> Result<(Flavour, Option<PathBuf>), String> {
-        let (flavour, file) = match (&self.flavour, &self.file) {
-            (None, _) => (Flavour::default(), None),
-            (Some(word), Some(file)) => (Flavour::named(word).ok_or_else(|| unknown(word))?, Some(file)),
-            (Some(word), None) => match Flavour::named(word) {
-                Some(flavour) => (flavour, None),
+    /// Returns a message if the operands are invalid.
+    fn plan(&self) -> Result<(Flavor, Option<PathBuf>), String> {
+        let (flavor, file) = match (&self.flavor, &self.file) {
+            (None, _) => (Flavor::default(), None),
+            (Some(word), Some(file)) => (Flavor::named(word).ok_or_else(|| unknown(word))?, Some(file)),
+            (Some(word), None) => match Flavor::named(word) {
+                Some(flavor) => (flavor, None),
                 None => (by_file(word)?, Some(word)),
             },
         };
-        let (name, _, usual_file, ending, _) = flavour.row();
+        let (name, _, usual_file, ending, _) = flavor.row();
         let file = match (file, self.stdout) {
             (Some(file), _) if file == "-" => None,
             (Some(_), true) => return Err("init takes a FILE or --stdout, not both".to_owned()),
@@ -67,48 +67,48 @@ impl Options {
             (Some(file), false) => Some(PathBuf::from(file)),
         };
         match &file {
-            Some(file) if !flavour.suits(file) => {
+            Some(file) if !flavor.suits(file) => {
                 let file = file.display().to_string();
-                Err(format!("{file:?} is no name for the flavour {name}; let it end in .{ending}"))
+                Err(format!("{file:?} would not be read as flavor {name}; use a name that ends in .{ending}"))
             }
-            _ => Ok((flavour, file)),
+            _ => Ok((flavor, file)),
         }
     }
 }
 
-fn by_file(word: &OsString) -> Result<Flavour, String> {
+fn by_file(word: &OsString) -> Result<Flavor, String> {
     let file = Path::new(word);
     if word == "-" {
-        return Ok(Flavour::default());
+        return Ok(Flavor::default());
     }
-    // A single word is more likely a flavour than a file.
+    // A single word is more likely a flavor than a file.
     let is_word = file.extension().is_none() && file.components().count() == 1;
-    Flavour::by_ending(file).ok_or_else(|| match is_word {
+    Flavor::by_ending(file).ok_or_else(|| match is_word {
         true => unknown(word),
-        false => format!("{word:?} has no ending that names a flavour; write: init FLAVOUR FILE"),
+        false => format!("the extension of {word:?} does not select a flavor; write: init FLAVOR FILE"),
     })
 }
 
 fn unknown(word: &OsString) -> String {
-    format!("unknown flavour {word:?}; there are {}", FLAVOURS.map(|(name, ..)| name).join(", "))
+    format!("unknown flavor {word:?}; write one of {}", FLAVORS.map(|(name, ..)| name).join(", "))
 }
 
 /// Writes the file, unless it exists, and prints the next steps.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
-    let (flavour, file) = options.plan().map_err(Failure::Usage)?;
-    let (.., starter) = flavour.row();
+    let (flavor, file) = options.plan().map_err(Failure::Usage)?;
+    let (.., starter) = flavor.row();
     let Some(file) = file else { return print_text(starter.trim_end()) };
     write_new(&file, starter).map_err(|error| cannot_write(&file, &error))?;
-    print(&next_steps(flavour, &file.display().to_string(), style))?;
+    print(&next_steps(flavor, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails if there is anything of that name, be it a link to nowhere.
+/// Writes a new file. Fails if the name exists, even as a dangling symbolic link.
 fn write_new(file: &Path, text: &str) -> io::Result<()> {
     let mut new = OpenOptions::new().write(true).create_new(true).open(file)?;
     let written = new.write_all(text.as_bytes());
     if written.is_err() {
-        // half a file would be in the way of the next attempt; it is ours, we made it
+        // An incomplete file would prevent the next attempt. It is safe to remove, because `create_new` has created it.
         let _ = fs::remove_file(file);
     }
     written
@@ -117,7 +117,7 @@ fn write_new(file: &Path, text: &str) -> io::Result<()> {
 fn cannot_write(file: &Path, error: &io::Error) -> Failure {
     let reason = match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            " exists already and is left as it is; give another name, or --stdout to look at it"
+            " already exists and is not overwritten; give another name, or --stdout to print the file"
         }
         io::ErrorKind::NotFound => ": there is no such directory",
         io::ErrorKind::PermissionDenied => ": permission denied",
@@ -126,17 +126,17 @@ fn cannot_write(file: &Path, error: &io::Error) -> Failure {
     Failure::Message(format!("{:?}{reason}", file.display().to_string()))
 }
 
-fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
-    let (commands, load) = match flavour {
-        Flavour::Environment => {
+fn next_steps(flavor: Flavor, file: &str, style: &Style) -> Vec<String> {
+    let (commands, load) = match flavor {
+        Flavor::Environment => {
             let source = format!("set -a; . {}; set +a", in_shell(file, "./"));
             (vec![source, "standpipe check --env".to_owned()], "from_env()".to_owned())
         }
         _ => (vec![format!("standpipe check {}", in_shell(file, ""))], format!("from_file({file:?})")),
     };
-    let feature = match flavour {
-        Flavour::Tracetest | Flavour::Qualitytrace => ", which needs the feature \"yaml\" of the crate",
-        Flavour::Stalwart | Flavour::Environment => "",
+    let feature = match flavor {
+        Flavor::Tracetest | Flavor::Qualitytrace => ", which needs the feature \"yaml\" of the crate",
+        Flavor::Stalwart | Flavor::Environment => "",
     };
     let mut title = style.line();
     title.put(Ink::GOOD.bold(), style.glyph("✓")).space(1);
@@ -150,15 +150,16 @@ fn next_steps(flavour: Flavour, file: &str, style: &Style) -> Vec<String> {
     lines
 }
 
-/// The file as one argument in a shell; `here` is put before a name without a directory.
+/// Returns the file as one argument for a shell. `here` is put before a name without a directory.
 fn in_shell(file: &str, here: &str) -> String {
+    // A name such as `-x.toml` would be taken for an option.
     let here = if file.starts_with('-') { "./" } else { here };
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }
 
-/// The program whose configuration layout the file follows.
+/// Program whose configuration layout the file follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Flavour {
+enum Flavor {
     #[default]
     Stalwart,
     Tracetest,
@@ -166,38 +167,37 @@ enum Flavour {
     Environment,
 }
 
-/// The name of each flavour, another name, the name of its file, the ending that such files have, and the commented file to
-/// start with.
+/// Name of a flavor, its alias, its default file, the extension of such files, and the commented file.
 type Row = (&'static str, Option<&'static str>, &'static str, &'static str, &'static str);
 
-const FLAVOURS: [Row; 4] = [
+const FLAVORS: [Row; 4] = [
     ("stalwart", Some("toml"), "telemetry.toml", "toml", include_str!("telemetry.toml")),
     ("tracetest", Some("yaml"), "tracetest.yaml", "yaml", include_str!("tracetest.yaml")),
     ("qualitytrace", None, "qualitytrace.yaml", "yaml", include_str!("qualitytrace.yaml")),
     ("env", None, "telemetry.env", "env", include_str!("telemetry.env")),
 ];
 
-impl Flavour {
+impl Flavor {
     const ALL: [Self; 4] = [Self::Stalwart, Self::Tracetest, Self::Qualitytrace, Self::Environment];
 
     fn row(self) -> Row {
-        FLAVOURS[self as usize]
+        FLAVORS[self as usize]
     }
 
     fn named(word: &OsString) -> Option<Self> {
-        Self::ALL.into_iter().find(|flavour| {
-            let (name, alias, ..) = flavour.row();
+        Self::ALL.into_iter().find(|flavor| {
+            let (name, alias, ..) = flavor.row();
             word == name || alias.is_some_and(|alias| word == alias)
         })
     }
 
-    /// Returns the first flavour whose files have the ending of this one.
+    /// Returns the first flavor with the extension of this file.
     fn by_ending(file: &Path) -> Option<Self> {
         let ending = ending(file);
-        Self::ALL.into_iter().find(|flavour| matches!(flavour.row(), (_, _, _, own, _) if own == ending))
+        Self::ALL.into_iter().find(|flavor| matches!(flavor.row(), (_, _, _, own, _) if own == ending))
     }
 
-    /// Returns false for a name by which the file would be read as another flavour: the ending decides.
+    /// Returns whether the extension of the file fits. The extension decides how a configuration file is read.
     fn suits(self, file: &Path) -> bool {
         let ending = ending(file);
         match self {
@@ -208,9 +208,9 @@ impl Flavour {
     }
 }
 
-/// Returns the ending of a file name in lower case, `yaml` for `yml`.
+/// Returns the extension of a file name in lower case, and `yaml` for `yml`.
 fn ending(file: &Path) -> String {
-    // For std, `.env` is a name without an ending.
+    // For std, `.env` is a name without an extension.
     let ending = if file.ends_with(".env") { Some("env".as_ref()) } else { file.extension() };
     let ending = ending.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if ending == "yml" { "yaml".to_owned() } else { ending }
@@ -233,10 +233,10 @@ mod tests {
             "    let config = standpipe::Config::from_file(\"telemetry.toml\")?;",
             "    let telemetry = standpipe::Telemetry::start(config)?;",
         ];
-        assert_eq!(next_steps(Flavour::Stalwart, "telemetry.toml", &plain_style(80)), expected);
-        let of_yaml = next_steps(Flavour::Tracetest, "tracetest.yaml", &plain_style(80));
+        assert_eq!(next_steps(Flavor::Stalwart, "telemetry.toml", &plain_style(80)), expected);
+        let of_yaml = next_steps(Flavor::Tracetest, "tracetest.yaml", &plain_style(80));
         assert_eq!(of_yaml[4], "and in the program, which needs the feature \"yaml\" of the crate:");
-        let of_environment = next_steps(Flavour::Environment, "telemetry.env", &plain_style(80));
+        let of_environment = next_steps(Flavor::Environment, "telemetry.env", &plain_style(80));
         assert_eq!(
             of_environment[2..4],
             ["    set -a; . ./telemetry.env; set +a", "    standpipe check --env"]
@@ -257,28 +257,28 @@ mod tests {
         assert_eq!(in_shell("/etc/a.env", "./"), "/etc/a.env");
     }
 
-    fn options(words: &[&str], stdout: bool) -> Result<(Flavour, Option<PathBuf>), String> {
+    fn options(words: &[&str], stdout: bool) -> Result<(Flavor, Option<PathBuf>), String> {
         let mut words = words.iter().map(OsString::from);
-        Options { flavour: words.next(), file: words.next(), stdout }.plan()
+        Options { flavor: words.next(), file: words.next(), stdout }.plan()
     }
 
     #[test]
-    fn flavour_and_file_may_be_left_out() {
-        let file = |flavour, name: &str| Ok((flavour, Some(PathBuf::from(name))));
-        let stdout = |flavour| Ok((flavour, None));
+    fn flavor_and_file_may_be_left_out() {
+        let file = |flavor, name: &str| Ok((flavor, Some(PathBuf::from(name))));
+        let stdout = |flavor| Ok((flavor, None));
         for (words, is_stdout, expected) in [
-            (&[][..], false, file(Flavour::Stalwart, "telemetry.toml")),
-            (&["toml"], false, file(Flavour::Stalwart, "telemetry.toml")),
-            (&["yaml"], false, file(Flavour::Tracetest, "tracetest.yaml")),
-            (&["qualitytrace"], false, file(Flavour::Qualitytrace, "qualitytrace.yaml")),
-            (&["env", "shop"], false, file(Flavour::Environment, "shop")),
-            (&["shop.toml"], false, file(Flavour::Stalwart, "shop.toml")),
-            (&["conf/shop.yml"], false, file(Flavour::Tracetest, "conf/shop.yml")),
-            (&[".env"], false, file(Flavour::Environment, ".env")),
-            (&[], true, stdout(Flavour::Stalwart)),
-            (&["-"], false, stdout(Flavour::Stalwart)),
-            (&["env", "-"], false, stdout(Flavour::Environment)),
-            (&["env", "-"], true, stdout(Flavour::Environment)),
+            (&[][..], false, file(Flavor::Stalwart, "telemetry.toml")),
+            (&["toml"], false, file(Flavor::Stalwart, "telemetry.toml")),
+            (&["yaml"], false, file(Flavor::Tracetest, "tracetest.yaml")),
+            (&["qualitytrace"], false, file(Flavor::Qualitytrace, "qualitytrace.yaml")),
+            (&["env", "shop"], false, file(Flavor::Environment, "shop")),
+            (&["shop.toml"], false, file(Flavor::Stalwart, "shop.toml")),
+            (&["conf/shop.yml"], false, file(Flavor::Tracetest, "conf/shop.yml")),
+            (&[".env"], false, file(Flavor::Environment, ".env")),
+            (&[], true, stdout(Flavor::Stalwart)),
+            (&["-"], false, stdout(Flavor::Stalwart)),
+            (&["env", "-"], false, stdout(Flavor::Environment)),
+            (&["env", "-"], true, stdout(Flavor::Environment)),
         ] {
             assert_eq!(options(words, is_stdout), expected, "{words:?}");
         }
@@ -290,53 +290,61 @@ mod tests {
             (
                 &["nagios"][..],
                 false,
-                "unknown flavour \"nagios\"; there are stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"nagios\"; write one of stalwart, tracetest, qualitytrace, env",
             ),
             (
                 &["shop.conf"],
                 false,
-                "\"shop.conf\" has no ending that names a flavour; write: init FLAVOUR FILE",
+                "the extension of \"shop.conf\" does not select a flavor; write: init FLAVOR FILE",
             ),
-            (&["./shop"], false, "\"./shop\" has no ending that names a flavour; write: init FLAVOUR FILE"),
+            (
+                &["./shop"],
+                false,
+                "the extension of \"./shop\" does not select a flavor; write: init FLAVOR FILE",
+            ),
             (
                 &["ymal", "a.yaml"],
                 false,
-                "unknown flavour \"ymal\"; there are stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"ymal\"; write one of stalwart, tracetest, qualitytrace, env",
             ),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (
                 &["toml", "a.yaml"],
                 false,
-                "\"a.yaml\" is no name for the flavour stalwart; let it end in .toml",
+                "\"a.yaml\" would not be read as flavor stalwart; use a name that ends in .toml",
             ),
-            (&["tracetest", "a"], false, "\"a\" is no name for the flavour tracetest; let it end in .yaml"),
+            (
+                &["tracetest", "a"],
+                false,
+                "\"a\" would not be read as flavor tracetest; use a name that ends in .yaml",
+            ),
         ] {
             assert_eq!(options(words, is_stdout), Err(message.to_owned()), "{words:?}");
         }
     }
 
     #[test]
-    fn every_flavour_is_known_by_its_name_and_by_its_file() {
-        for flavour in Flavour::ALL {
-            let (name, _, file, ..) = flavour.row();
-            assert_eq!(Flavour::named(&name.into()), Some(flavour));
-            assert!(flavour.suits(file.as_ref()) && Flavour::by_ending(file.as_ref()).is_some(), "{file}");
+    fn every_flavor_is_known_by_its_name_and_by_its_file() {
+        for flavor in Flavor::ALL {
+            let (name, _, file, ..) = flavor.row();
+            assert_eq!(Flavor::named(&name.into()), Some(flavor));
+            assert!(flavor.suits(file.as_ref()) && Flavor::by_ending(file.as_ref()).is_some(), "{file}");
         }
     }
 
     #[test]
     fn a_name_that_would_be_read_as_something_else_does_not_suit() {
-        for (flavour, file, suits) in [
-            (Flavour::Stalwart, "a.yml", false),
-            (Flavour::Stalwart, "a.conf", true),
-            (Flavour::Tracetest, "a.toml", false),
-            (Flavour::Tracetest, "a", false),
-            (Flavour::Qualitytrace, "a.YAML", true),
-            (Flavour::Environment, ".env", true),
-            (Flavour::Environment, "/etc/default/shop", true),
-            (Flavour::Environment, "a.toml", false),
+        for (flavor, file, suits) in [
+            (Flavor::Stalwart, "a.yml", false),
+            (Flavor::Stalwart, "a.conf", true),
+            (Flavor::Tracetest, "a.toml", false),
+            (Flavor::Tracetest, "a", false),
+            (Flavor::Qualitytrace, "a.YAML", true),
+            (Flavor::Environment, ".env", true),
+            (Flavor::Environment, "/etc/default/shop", true),
+            (Flavor::Environment, "a.toml", false),
         ] {
-            assert_eq!(flavour.suits(Path::new(file)), suits, "{flavour:?} in {file}");
+            assert_eq!(flavor.suits(Path::new(file)), suits, "{flavor:?} in {file}");
         }
     }
 }

@@ -80,7 +80,7 @@ fn shop() -> Vec<(&'static str, Metric)> {
         metric("carts.open", "", sum(points, false, AggregationTemporality::Cumulative))
     };
     vec![
-        // not in the order of time, as they may arrive
+        // Points may arrive out of order.
         ("storefront", counter("orders", 4, &[("paid", 9), ("declined", 1)])),
         ("storefront", counter("orders", 1, &[("paid", 1)])),
         ("storefront", counter("orders", 2, &[("paid", 1)])),
@@ -216,7 +216,7 @@ fn many_values_share_the_cells_they_have() {
     let values: Vec<f64> = (0..1000).map(f64::from).collect();
     assert_eq!(bars_of(&values, 7), "▂▃▄▅▆▇█");
     assert_eq!(bars_of(&values, 1), "█");
-    // ten in four cells: uneven shares do not make a flat line hilly
+    // Ten equal values in four cells: cells with different numbers of values have the same height.
     assert_eq!(bars_of(&[5.0; 10], 4), "████");
 }
 

@@ -1,4 +1,4 @@
-//! Answers the requests of the page's scripts: lists, the columns of a trace, the map of services, series of metrics.
+//! JSON API for the page's scripts: lists, the columns of a trace, the service map, series of metrics.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,11 +19,12 @@ use super::server::{Request, Response};
 use super::store::{Trace, is_error};
 use super::{Page, details};
 
-/// Rows of a list. A narrower search finds the others.
+/// Maximum number of rows in a list. Users find other rows with a narrower search.
 const MAX_ROWS: usize = 1000;
+/// Time for each service of the demo to deliver its remaining records.
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
-/// Answers a request for a path behind `/api/`, or returns why it fails.
+/// Answers a request. `path` is the part after `/api/`. `Err` has the answer to a request that fails.
 pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
     let words: Vec<&str> = path.split('/').collect();
     let top = request.parameter("span").parse().ok();
@@ -36,7 +37,7 @@ pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Re
             let trace = find_trace(id, page)?;
             let known = ["changed", "logs"].map(|name| request.parameter(name).parse().ok());
             let is_known = known == [Some(trace.changed), Some(page.lock().logs_of(&trace.key).len() as u64)];
-            // The large answer is sent only if it has changed.
+            // The answer may be large, so it is `null` if nothing has changed since the script's last request.
             Response::json(&(!is_known).then(|| details::columns(&trace, page)))
         }
         (_, ["trace", id, "span", index]) => {
@@ -52,7 +53,7 @@ pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Re
         (_, ["logs"]) => list_logs(request, page)?,
         (_, ["log", number]) => {
             let kept = number.parse().ok().and_then(|number| page.lock().log(number));
-            let kept = kept.ok_or_else(|| Response::failed(404, "this log record is not here any more"))?;
+            let kept = kept.ok_or_else(|| Response::failed(404, "this log record is no longer kept"))?;
             Response::json(&details::log(&kept))
         }
         (_, ["metrics"]) => Response::json(&list_metrics(page)),
@@ -64,15 +65,15 @@ pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Re
 }
 
 fn find_trace(id: &str, page: &Page) -> Result<Arc<Trace>, Response> {
-    // `from_str_radix` takes a sign, too.
+    // The digits are checked, because `from_str_radix` also accepts a sign.
     let is_id = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     let key = u128::from_str_radix(id, 16).ok().filter(|_| is_id).map(u128::to_be_bytes);
     let key = key.ok_or_else(|| Response::failed(400, "a trace id has 32 hexadecimal digits"))?;
     let trace = page.lock().traces.get(&key).cloned();
-    trace.ok_or_else(|| Response::failed(404, "this trace is not here, or not any more"))
+    trace.ok_or_else(|| Response::failed(404, "this trace was not received, or is no longer kept"))
 }
 
-/// Returns what the head and the foot of the page show.
+/// Returns the values that the head and the foot of the page show.
 fn state(page: &Page) -> Json {
     let [http, grpc] = page.endpoints();
     let store = page.lock();
@@ -89,12 +90,12 @@ fn state(page: &Page) -> Json {
     })
 }
 
-/// Returns the search of a request.
+/// Parses the search of a request.
 fn query(request: &Request<'_>) -> Result<Query, Response> {
     Query::parse(request.parameter("q")).map_err(|error| Response::failed(400, error))
 }
 
-/// Returns the first rows of those that match, and how many match.
+/// Returns the first [`MAX_ROWS`] matches, and the number of all matches.
 fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
     let matched = found.len();
     Response::json(&json!({
@@ -103,7 +104,7 @@ fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
     }))
 }
 
-/// The latest first.
+/// Returns the matching traces, the latest first.
 fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let query = query(request)?;
     let mut traces = page.traces();
@@ -113,12 +114,12 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
     Ok(list(traces, |trace| {
         json!({
             "id": describe::id(&trace.key),
-            // milliseconds since 1970
+            // In milliseconds since 1970.
             "start": trace.start as f64 / 1e6,
             "nanos": trace.nanos(),
             "name": brief(&trace.head().span.name),
             "has_root": trace.root.is_some(),
-            // with the number of spans of each
+            // Pairs of a service's number and its number of spans.
             "services": trace.services,
             "spans": trace.spans.len(),
             "logs": log_counts.get(&trace.key).unwrap_or(&0),
@@ -127,7 +128,7 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
     }))
 }
 
-/// The latest first.
+/// Returns the matching log records, the latest first.
 fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let query = query(request)?;
     let least = request.parameter("level").parse().unwrap_or(0);
@@ -137,7 +138,7 @@ fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     Ok(list(logs, |kept| details::log_row(&kept)))
 }
 
-/// Returns the metrics with the numbers of their services. The scripts ask for the series of a metric by its name.
+/// Returns the metrics, each with the numbers of its services. The scripts request the series of a metric by its name.
 fn list_metrics(page: &Page) -> Json {
     let store = page.lock();
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
@@ -184,10 +185,12 @@ fn list_requests(page: &Page) -> Json {
     json!(refusals)
 }
 
-/// Returns the services, and how often, how long and with how many errors a span of one is the parent of a span of another.
+/// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another: their
+/// number, errors and total duration.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    // spans and errors of each service; calls, errors and nanoseconds between two
+    // A node has the number of spans and errors; an edge has the number of calls and errors, and the duration in
+    // nanoseconds.
     let mut nodes: Vec<(&str, [u64; 2])> = Vec::new();
     let mut edges: BTreeMap<(usize, usize), [u64; 3]> = BTreeMap::new();
     for trace in traces {
@@ -202,6 +205,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
             (*spans, *errors) = (*spans + 1, *errors + u64::from(is_error(received)));
             of_span.insert(&received.span.span_id, number);
         }
+        // A second pass, because a parent may follow its children in the list.
         for received in &trace.spans {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
@@ -221,10 +225,11 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
     json!({ "nodes": nodes.collect::<Json>(), "edges": edges.collect::<Json>() })
 }
 
-/// Lets the pretend shop of `standpipe demo` send here, once at a time.
+/// Runs the program of `standpipe demo`, which sends to this receiver. Only one can run at a time.
 fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
+    // `swap` lets only one of several concurrent requests through.
     if page.is_demo_running.swap(true, Ordering::SeqCst) {
-        return Err(Response::failed(409, "the pretend shop is still open"));
+        return Err(Response::failed(409, "the demo is still running"));
     }
     let run = {
         let page = page.clone();
@@ -241,5 +246,5 @@ fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
         page.is_demo_running.store(false, Ordering::SeqCst);
         Response::failed(503, error.to_string())
     })?;
-    Ok(Response { status: 202, ..Response::text("the pretend shop is open".to_owned()) })
+    Ok(Response { status: 202, ..Response::text("the demo is running".to_owned()) })
 }

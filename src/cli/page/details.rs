@@ -1,4 +1,4 @@
-//! Describes one trace for the page: the columns of the waterfall, the details of spans and log records, and text to copy.
+//! JSON of one trace for the page: the columns of the waterfall, details of spans and log records, and text to copy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::super::waterfall;
 use super::Page;
 use super::store::{KeptLog, Trace, is_error};
 
-/// Returns everything known about a span. `logs` are those of its trace.
+/// Returns all details of a span. `logs` are the log records of its trace.
 pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
     let (span, view) = (&received.span, SpanView::from(received));
     let events = span.events.iter().map(|event| {
-        // nanoseconds since the start of the span
+        // In nanoseconds since the start of the span. It may be negative.
         let offset = event.time_unix_nano.wrapping_sub(span.start_time_unix_nano) as i64;
         json!({ "name": event.name, "offset": offset, "attributes": attributes(&event.attributes) })
     });
@@ -36,7 +36,7 @@ pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
         "kind": view.kind(),
         "status": view.status(),
         "message": span.status.as_ref().map_or("", |status| &status.message),
-        // nanoseconds since 1970
+        // In nanoseconds since 1970, as text: a number of JavaScript has 53 bits.
         "start": span.start_time_unix_nano.to_string(),
         "nanos": view.nanos(),
         "state": span.trace_state,
@@ -53,13 +53,13 @@ pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
     })
 }
 
-/// Returns what a list shows of a log record: the beginning of its body and of its attributes.
+/// Returns the row of a log record in a list, with the beginning of its body and attributes.
 pub(super) fn log_row(kept: &KeptLog) -> Json {
     let (log, view) = (&kept.log.log, LogView::from(&kept.log));
     let text = format!("{}   {}", view.body(), describe::attributes(&log.attributes));
     json!({
         "number": kept.number,
-        // milliseconds since 1970
+        // In milliseconds since 1970.
         "time": view.unix_nanos() as f64 / 1e6,
         "severity": brief(&view.severity()),
         "level": log.severity_number,
@@ -71,7 +71,7 @@ pub(super) fn log_row(kept: &KeptLog) -> Json {
     })
 }
 
-/// Returns everything known about a log record.
+/// Returns all details of a log record.
 pub(super) fn log(kept: &KeptLog) -> Json {
     let mut log = log_row(kept);
     log["body"] = LogView::from(&kept.log).body().into();
@@ -85,7 +85,8 @@ fn scope(scope: &InstrumentationScope) -> Json {
     json!({ "name": scope.name, "version": scope.version, "attributes": attributes(&scope.attributes) })
 }
 
-/// Returns a key, the type of its value, and the value as text for each: numbers of JavaScript cannot hold all integers.
+/// Returns the key, type and value of each attribute. Values are text, because JavaScript cannot represent all 64-bit
+/// integers.
 fn attributes(list: &[KeyValue]) -> Json {
     let each = list.iter().map(|attribute| {
         let (kind, text) = shown(attribute.value.as_ref());
@@ -108,15 +109,17 @@ fn shown(value: Option<&AnyValue>) -> (&'static str, String) {
     (kind, describe::whole_value(value))
 }
 
-/// Cells of a trace that is copied as text.
+/// Width of a trace that is copied as text, in cells.
 const TEXT_WIDTH: usize = 110;
 
-/// All spans of a trace by columns, in the order they came: a fraction of what rows with attributes would be. Names are
-/// numbers of a list, parents are indices, times are nanoseconds since the start.
+/// All spans of a trace as columns, in the order of their arrival.
+///
+/// Columns take a fraction of the bytes of rows with attributes. Names are indices into `names`, parents are indices of
+/// spans, and times are nanoseconds since the start of the trace.
 #[derive(Default, Serialize)]
 pub(super) struct Columns {
     id: String,
-    /// Nanoseconds since 1970, which a number of JavaScript cannot hold.
+    /// Start of the trace in nanoseconds since 1970, as text: a number of JavaScript has 53 bits.
     base: String,
     nanos: u64,
     changed: u64,
@@ -124,18 +127,18 @@ pub(super) struct Columns {
     names: Vec<String>,
     name: Vec<u32>,
     service: Vec<u32>,
-    /// Sixteen digits for each span.
+    /// Span ids, sixteen digits each, concatenated.
     ids: String,
-    /// −1 without one, −2 if it is not here.
+    /// Index of the parent; −1 without a parent, −2 if the parent is missing.
     parent: Vec<i32>,
     start: Vec<u64>,
     duration: Vec<u64>,
     kind: Vec<u8>,
-    /// 1 for an error, 2 if it ends before it starts.
+    /// Bits: 1 for an error, 2 if the span ends before it starts.
     flags: Vec<u8>,
-    /// Span and time.
+    /// Span and time of each event.
     events: Vec<(usize, u64)>,
-    /// Span, time and severity; −1 for those of the trace that belong to none of these spans.
+    /// Span, time and severity of each log record. The span is −1 if it is not in the trace.
     logs: Vec<(i32, u64, i32)>,
 }
 
@@ -149,7 +152,7 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
         ..Columns::default()
     };
     let mut names: HashMap<&str, u32> = HashMap::new();
-    // of spans with one id the first has the children
+    // In reverse order, so that among spans with the same id the first one is found as a parent.
     let in_reverse = trace.spans.iter().enumerate().rev();
     let indices: HashMap<&[u8], usize> =
         in_reverse.map(|(index, received)| (&received.span.span_id[..], index)).collect();
@@ -160,7 +163,7 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
             columns.names.len() as u32 - 1
         });
         columns.name.push(name);
-        // Locked for each span, so that a large trace holds up no sender.
+        // The lock is taken for each span, so that a large trace does not delay senders.
         columns.service.push(page.lock().service_number(&brief(received.service_name())));
         let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
         columns.ids.push_str(&id);
@@ -190,7 +193,7 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
     columns
 }
 
-/// The trace, or what is below one of its spans, as the terminal shows it.
+/// Draws records as the terminal shows them.
 pub(super) fn text(records: &Records) -> String {
     let spans: Vec<SpanView<'_>> = records.spans.iter().map(SpanView::from).collect();
     let logs: Vec<LogView<'_>> = records.logs.iter().map(LogView::from).collect();
@@ -201,7 +204,7 @@ pub(super) fn text(records: &Records) -> String {
     lines.join("\n")
 }
 
-/// Returns a span and all below it, or all spans, with the log records that belong to them.
+/// Returns a span and its descendants with their log records; all records of the trace if `top` is `None`.
 pub(super) fn part(trace: &Trace, top: Option<usize>, page: &Page) -> Records {
     let mut part = Records::default();
     part.spans.clone_from(&trace.spans);

@@ -1,13 +1,13 @@
-//! The page of `receive --page`: it shows in a browser on this machine what arrives.
+//! The web page of `receive --page`, which shows received telemetry in a browser on this machine.
 //!
 //! | file | content |
 //! |---|---|
-//! | `store.rs` | what is kept to be shown, within a bound of memory |
-//! | `query.rs` | the words of the search |
-//! | `api.rs` | which request of the scripts gets which answer; lists, the map of services |
-//! | `details.rs` | a trace, a span, a log record |
-//! | `server.rs` | which requests are answered; files, JSON, the stream of news |
-//! | `assets/` | HTML, CSS and JavaScript as they are, without a build step |
+//! | `store.rs` | the kept records, within a memory limit |
+//! | `query.rs` | the search language |
+//! | `api.rs` | the JSON API for the page's scripts: lists, the service map |
+//! | `details.rs` | JSON of a trace, a span, a log record |
+//! | `server.rs` | the HTTP server: access checks, files, the event stream |
+//! | `assets/` | HTML, CSS and JavaScript, served unchanged without a build step |
 
 mod api;
 mod details;
@@ -25,25 +25,28 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// Memory of the kept telemetry: 100,000 spans with five attributes each take half of it.
+/// Maximum memory of the kept telemetry. 100,000 spans with five attributes each take half of it.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// A page that listens, shared by the receiver's threads and those of the page.
+/// A running page, shared by the threads of the receiver and of the page's server.
 pub(crate) struct Page {
     pub(crate) address: SocketAddr,
     store: Mutex<Store>,
+    /// Notified when the version of the store changes.
     news: Condvar,
-    /// Open streams of news.
+    /// Number of open event streams.
     streams: AtomicUsize,
-    /// Where telemetry is to be sent, by HTTP and by gRPC.
+    /// The receiver's endpoints for HTTP and gRPC.
     endpoints: OnceLock<[String; 2]>,
-    /// Whether the pretend shop is running.
+    /// Whether the demo is running.
     is_demo_running: AtomicBool,
 }
 
 impl Page {
+    /// Starts the page's server.
+    ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// Returns an error if listening on the address fails.
     pub(crate) fn start(address: SocketAddr) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind(address)?;
         let page = Arc::new(Self {
@@ -62,18 +65,18 @@ impl Page {
         format!("http://{}/", self.address)
     }
 
-    /// Shows where the receiver listens.
+    /// Sets the receiver whose endpoints the page shows.
     pub(crate) fn set_receiver(&self, receiver: &Receiver) {
         let _ = self.endpoints.set([receiver.endpoint(), receiver.grpc_endpoint()]);
     }
 
-    /// Shows a batch. The sender waits only until others have added theirs.
+    /// Adds a batch. The sender of the batch waits only for the lock of the store.
     pub(crate) fn show(&self, batch: &Batch) {
         self.lock().add(batch);
         self.news.notify_all();
     }
 
-    /// Shows a refusal, with what to do about it.
+    /// Adds a refused request with its remedy.
     pub(crate) fn show_refusal(&self, refused: &RefusedRequest, advice: String) {
         self.lock().refuse(refused, advice, SystemTime::now());
         self.news.notify_all();
@@ -87,14 +90,14 @@ impl Page {
         self.lock().traces.values().cloned().collect()
     }
 
-    /// Returns the version as soon as it is not `seen`, or after `timeout`.
+    /// Waits until the version differs from `seen`, at most for `timeout`. Returns the version.
     fn wait_for_news(&self, seen: Option<u64>, timeout: Duration) -> Option<u64> {
         let waited = self.news.wait_timeout_while(self.lock(), timeout, |store| Some(store.version) == seen);
         let (store, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Some(store.version)
     }
 
-    /// Returns where telemetry is to be sent; empty until the receiver listens.
+    /// Returns the receiver's endpoints for HTTP and gRPC. They are empty until the receiver listens.
     fn endpoints(&self) -> [&str; 2] {
         self.endpoints.get().map_or([""; 2], |endpoints| endpoints.each_ref().map(String::as_str))
     }

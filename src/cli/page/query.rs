@@ -1,7 +1,7 @@
-//! The search of traces and logs: `service:pay err dur>100ms http.route=/checkout -health or name:refund`.
+//! Search language for traces and logs: `service:pay err dur>100ms http.route=/checkout -health or name:refund`.
 //!
-//! Words are joined by "and", `or` separates alternatives, and `-` in front of a word means "not". A word that is not a
-//! condition is looked for in names, services, ids, bodies and the values of attributes.
+//! All words must match; `or` separates alternatives, and a leading `-` negates a word. A word that is not a condition
+//! is searched for in names, services, ids, bodies and attribute values.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 
@@ -13,14 +13,16 @@ use super::super::record::severity;
 use super::super::text;
 use super::store::{Trace, is_error};
 
-/// Digits of a trace id that are taken for one: fewer are in many words.
+/// Minimum length of a word that is compared with the beginning of trace ids. Shorter words could match an id by
+/// chance.
 const MIN_ID_DIGITS: usize = 8;
 
-/// Comparisons of a number, and their results that they accept.
+/// Comparison operators, and the orderings that they accept. `>=` precedes `>`, because the first matching prefix is
+/// used.
 const COMPARISONS: [(&str, &[Ordering]); 5] =
     [(">=", &[Greater, Equal]), ("<=", &[Less, Equal]), (">", &[Greater]), ("<", &[Less]), ("=", &[Equal])];
 
-/// One of several alternatives, each of conditions that hold together.
+/// A parsed search in disjunctive form: it matches if all conditions of any alternative hold.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Query(Vec<Vec<Condition>>);
 
@@ -30,7 +32,7 @@ struct Condition {
     test: Test,
 }
 
-/// Texts are in lower case.
+/// A condition without its negation. Texts are in lower case.
 #[derive(Debug, PartialEq)]
 enum Test {
     Anywhere(String),
@@ -48,8 +50,10 @@ enum Test {
 }
 
 impl Query {
+    /// Parses a search.
+    ///
     /// # Errors
-    /// If a condition is malformed, says how it is written.
+    /// Returns a hint if a condition is malformed.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut alternatives = vec![Vec::new()];
         for Word { text, is_negated, is_literal } in words(text) {
@@ -79,6 +83,7 @@ impl Query {
 
     fn any(&self, matches: impl Fn(&Test) -> bool) -> bool {
         let holds = |condition: &Condition| matches(&condition.test) != condition.is_negated;
+        // An empty search matches everything.
         self.0.is_empty() || self.0.iter().any(|conditions| conditions.iter().all(holds))
     }
 }
@@ -88,7 +93,7 @@ impl Query {
 struct Word {
     text: String,
     is_negated: bool,
-    /// It begins with a quote: no part of it means anything.
+    /// Whether the word begins with a quote, so that it is plain text and not a condition.
     is_literal: bool,
 }
 
@@ -116,7 +121,7 @@ impl Test {
                 return Self::number(name, accepted, value);
             }
         }
-        // The operator that comes first, so that a value may have any of them.
+        // The first operator separates key and value, so that the value may contain further operators.
         let (key, rest) = word.split_at(word.find(['!', '=', '~']).unwrap_or(0));
         let operators =
             [("!=", Self::Differs as fn(String, String) -> Self), ("=", Self::Equals), ("~", Self::Contains)];
@@ -129,18 +134,19 @@ impl Test {
 
     fn number(name: &str, accepted: &'static [Ordering], value: &str) -> Result<Self, String> {
         match name {
+            // `text::duration` accepts a number without a unit, which is ambiguous here.
             "dur" => text::duration(value)
                 .ok()
                 .filter(|_| !value.ends_with(|c: char| c.is_ascii_digit()))
                 .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
                 .map(|nanos| Self::Nanos(accepted, nanos))
-                .ok_or_else(|| format!("dur: write a time with its unit, as dur>100ms, not {value:?}")),
+                .ok_or_else(|| format!("dur: write a time with its unit, for example dur>100ms, not {value:?}")),
             "spans" => value
                 .parse()
                 .map(|count| Self::Spans(accepted, count))
-                .map_err(|_| format!("spans: write a number, as spans>50, not {value:?}")),
+                .map_err(|_| format!("spans: write a number, for example spans>50, not {value:?}")),
             _ => severity(value).map(|level| Self::Severity(accepted, level as i32)).map_err(|_| {
-                format!("sev: write trace, debug, info, warn, error or fatal, as sev>=warn, not {value:?}")
+                format!("sev: write trace, debug, info, warn, error or fatal, for example sev>=warn, not {value:?}")
             }),
         }
     }
@@ -209,7 +215,7 @@ impl Test {
         }
     }
 
-    /// A key that is missing is neither equal nor different.
+    /// Tests the attributes of a record. A record without the key does not match, not even with `!=`.
     fn matches_attributes<'a>(&self, lists: impl Iterator<Item = &'a Vec<KeyValue>>) -> bool {
         let (Self::HasKey(key) | Self::Equals(key, _) | Self::Differs(key, _) | Self::Contains(key, _)) =
             self
@@ -229,7 +235,8 @@ impl Test {
     }
 }
 
-/// Words between blanks; quotes hold blanks together, and `\\` before a quote makes it part of the word.
+/// Splits a search into words at white space. Quotes enclose white space; a backslash before a quote makes it part of
+/// the word.
 fn words(text: &str) -> Vec<Word> {
     let mut words = vec![Word::default()];
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -255,7 +262,7 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// `text` is in lower case.
+/// Returns whether `whole` contains `text`, ignoring case. `text` must be in lower case.
 fn has(whole: &str, text: &str) -> bool {
     whole.to_lowercase().contains(text)
 }

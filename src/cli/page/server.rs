@@ -1,9 +1,12 @@
-//! The answers of the page: files of this program, JSON, and a stream that reports changes. The receiver's HTTP/1 server reads
-//! the requests and limits the connections.
+//! Answers the requests of browsers: files of this program, JSON, and an event stream that reports changes.
 //!
-//! Only the page's own scripts and a person at this machine are answered. A web page elsewhere can make a browser send
-//! requests here, and by a name of its own that stands for 127.0.0.1 (DNS rebinding) even read the answers. The header `Host`
-//! gives the rebinding away, `Origin` and `Sec-Fetch-Site` the rest.
+//! The receiver's HTTP/1 server reads the requests and limits the connections.
+//!
+//! # Access
+//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser
+//! send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers.
+//! The header `Host` reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests.
+//! [`Request::check`] refuses both.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,20 +21,22 @@ use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::{Page, api};
 
-/// A browser opens six at most, of each of its windows. A further one takes the place of the one that was idle for longest.
+/// Maximum number of connections. A browser opens up to six. A further connection replaces the one that was idle for
+/// longest.
 const MAX_CONNECTIONS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// A browser has six connections for all its tabs: with more streams than this the next tab would hang. Others poll.
+/// Maximum number of event streams. A browser has six connections for all tabs, so with more streams the next tab would
+/// hang. Further tabs poll.
 const MAX_STREAMS: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// News at most so often.
+/// Minimum interval between two events of a stream.
 const NEWS_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a stream is looked at whether its browser is still there.
+/// Interval at which a stream checks whether the browser has closed the connection.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Headers that the decision to answer depends on, each at most once.
+/// Headers that decide about access. A request may have each of them at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
-/// Headers of every answer.
+/// Headers of every answer. They forbid scripts, frames and requests of other sites.
 const HEADERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -69,7 +74,7 @@ pub(super) struct Response {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Cow<'static, [u8]>,
-    /// What a browser may keep, and asks about with this.
+    /// Entity tag of an answer that the browser may cache and revalidate.
     pub(super) etag: Option<String>,
 }
 
@@ -85,17 +90,18 @@ impl Response {
         Self { status: 200, content_type: TEXT, body: body.into_bytes().into(), etag: None }
     }
 
-    /// An error in words, for a person.
+    /// Returns an error with a message for a user.
     pub(super) fn failed(status: u16, why: impl Into<String>) -> Self {
         Self { status, ..Self::text(why.into()) }
     }
 
     fn asset(content_type: &'static str, content: &'static str, request: &Request<'_>) -> Self {
+        // The hash need not be stable: a new version of this program may have a new tag for the same content.
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        let known = request.header("if-none-match").unwrap_or_default().split(',').map(str::trim);
-        // A proxy or a browser may mark a tag as weak; for the same bytes that makes no difference.
+        let known = request.headers("if-none-match").flat_map(|list| list.split(',')).map(str::trim);
+        // RFC 9110, section 13.1.2: the comparison is weak, so `W/` is ignored.
         let is_known =
             known.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(|tag| tag == etag || tag == "*");
         let (status, content) = if is_known { (304, "") } else { (200, content) };
@@ -109,6 +115,8 @@ impl Response {
             Some(etag) => answer.header("etag", etag).header("cache-control", "no-cache"),
             None => answer.header("cache-control", "no-store"),
         };
+        // An answer to HEAD has the length that the body of GET would have (RFC 9110, section 9.3.2). A 304 has no
+        // length.
         match has_body || self.status == 304 {
             true => answer.body(self.body),
             false => answer.header("content-length", self.body.len().to_string()),
@@ -116,7 +124,7 @@ impl Response {
     }
 }
 
-/// Serves for as long as the process lives.
+/// Starts to serve the page, until the process ends.
 pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
@@ -131,23 +139,25 @@ fn answer(
     let request = match request {
         Ok(ReceivedRequest { method, path, headers, .. }) => Request::new(method, path, headers),
         Err(refused) => {
-            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(true));
+            let has_body = refused.request.as_ref().is_none_or(|request| request.method != "HEAD");
+            return Some(Response::failed(refused.status, refused.message.as_str()).into_answer(has_body));
         }
     };
     let checked = request.check(page.address);
-    let response = if checked.is_ok() && request.path == "/api/events" && request.method == "GET" {
+    let is_head = request.method == "HEAD";
+    let response = if checked.is_ok() && request.path == "/api/events" && request.method != "POST" {
         let place = |taken: usize| (taken < MAX_STREAMS).then_some(taken + 1);
         if page.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok() {
-            // An error means that the browser has left.
-            let _ = stream(socket, page);
+            // An error means that the browser has closed the connection.
+            let _ = stream(socket, page, is_head);
             page.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Err(Response::failed(503, "too many tabs have a stream; poll instead"))
+        Err(Response::failed(503, "too many tabs have an event stream; poll instead"))
     } else {
         checked.and_then(|()| respond(&request, page))
     };
-    Some(response.unwrap_or_else(|failed| failed).into_answer(request.method != "HEAD"))
+    Some(response.unwrap_or_else(|failed| failed).into_answer(!is_head))
 }
 
 fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response> {
@@ -171,14 +181,18 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
     }
 }
 
-/// Reports the version of the store when it changes. What is new the page asks for itself.
-fn stream(mut socket: &TcpStream, page: &Page) -> io::Result<()> {
+/// Sends the version of the store whenever it changes. The page then requests the new data. For HEAD, sends only the
+/// header.
+fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{fields}\
          cache-control: no-store\r\nconnection: close\r\n\r\n"
     );
     socket.write_all(head.as_bytes())?;
+    if is_head {
+        return Ok(());
+    }
     socket.set_nonblocking(true)?;
     let mut seen = None;
     loop {
@@ -189,12 +203,13 @@ fn stream(mut socket: &TcpStream, page: &Page) -> io::Result<()> {
         if version != seen {
             socket.write_all(format!("data: {}\n\n", version.unwrap_or(0)).as_bytes())?;
             seen = version;
+            // Later changes are merged into one event.
             thread::sleep(NEWS_INTERVAL);
         }
     }
 }
 
-/// Whether the browser has closed the connection. What it sends on it is passed over.
+/// Returns whether the browser has closed the connection. Bytes that it sends are ignored.
 fn is_gone(mut socket: &TcpStream) -> bool {
     match socket.read(&mut [0; 1024]) {
         Ok(count) => count == 0,
@@ -202,50 +217,65 @@ fn is_gone(mut socket: &TcpStream) -> bool {
     }
 }
 
-/// The head of a request. No request of the page has a body.
+/// The head of a request. Requests for the page have no body.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
+    /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).
+    authority: Option<String>,
     path: String,
     query: Vec<(String, String)>,
-    /// Names in lower case.
+    /// Header fields, with names in lower case.
     headers: &'a [(String, String)],
 }
 
 impl<'a> Request<'a> {
     fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
-        // its host is checked by the header: no proxy stands before this page
-        let target = match target.strip_prefix("http://") {
-            Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
-            None => target,
+        let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
+        let (authority, target) = match scheme.map(|scheme| &target[scheme.len()..]) {
+            None => (None, target),
+            Some(rest) => {
+                let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+                (Some(authority.to_owned()), target)
+            }
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        // An absolute target may end with its authority.
+        let path = if path.is_empty() { "/" } else { path };
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let query = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
         });
-        Self { method, path: decode(path), query: query.collect(), headers }
+        Self { method, authority, path: decode(path), query: query.collect(), headers }
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    fn headers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.headers.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter of the query; empty if it is not given.
+    fn header<'s>(&'s self, name: &'s str) -> Option<&'s str> {
+        self.headers(name).next()
+    }
+
+    /// Returns a parameter of the query, or an empty text if it is absent.
     pub(super) fn parameter(&self, name: &str) -> &str {
         self.query.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
 
-    /// Checks that it comes from the page itself, or was typed by a person.
+    /// Checks that the request comes from the page itself, or from a user who opened the address or followed a link.
     fn check(&self, listening: SocketAddr) -> Result<(), Response> {
-        if DECISIVE.iter().any(|name| self.headers.iter().filter(|(given, _)| given == name).count() > 1) {
-            return Err(Response::failed(400, "a header that may come once came twice"));
+        if DECISIVE.iter().any(|name| self.headers(name).count() > 1) {
+            return Err(Response::failed(400, "a header that is allowed once is there twice"));
         }
-        let Some(host) = self.header("host").filter(|host| is_host_of(host, listening)) else {
-            return Err(Response::failed(403, "this page is served for this machine's address only"));
+        let host = self.authority.as_deref().or(self.header("host"));
+        let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
+            return Err(Response::failed(
+                403,
+                "this page answers requests for the address of this machine only",
+            ));
         };
-        // a link of another site leads here, but no script of it may ask
+        // A link on another site may open the page, but scripts of that site may not send requests.
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
             && self.header("sec-fetch-dest") == Some("document")
             && !self.path.starts_with("/api/");
@@ -253,9 +283,9 @@ impl<'a> Request<'a> {
         let origin = self.header("origin").map(|origin| origin.strip_prefix("http://") == Some(host));
         let is_other_site = (!is_own || origin == Some(false)) && !is_link;
         match self.method {
-            // A page that posts sends its origin.
+            // Browsers always send the origin with POST, so a POST without it is refused.
             method if is_other_site || method == "POST" && origin != Some(true) => {
-                Err(Response::failed(403, "this page answers no other site"))
+                Err(Response::failed(403, "this page does not answer requests of other sites"))
             }
             "GET" | "HEAD" | "POST" => Ok(()),
             _ => Err(Response::failed(405, "only GET is answered")),
@@ -263,8 +293,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A name can be anyone's, but for `localhost`; an address cannot be rebound.
+/// Returns whether a host is this machine: an address, which cannot be rebound, or `localhost`. Any other name could be
+/// rebound.
 fn is_host_of(host: &str, listening: SocketAddr) -> bool {
+    // An IPv6 address without a port, `[::1]`, contains colons but ends with a bracket.
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
         _ => (host, Some(80)),
@@ -279,7 +311,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     }
 }
 
-/// `%2F` and `+` as what they stand for.
+/// Decodes percent-encoding (`%2F`) and `+`.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -374,7 +406,18 @@ mod tests {
         assert_eq!(check("GET / HTTP/1.1", "127.0.0.1:4319"), Some(403));
         let two = "GET / HTTP/1.1\r\nHost: localhost:4319\r\nHost: localhost:4319";
         assert_eq!(check(two, "127.0.0.1:4319"), Some(400));
-        // elsewhere by address only: a name may be rebound
+        // The host of an absolute target decides, not the header.
+        for (target, status) in [
+            ("http://localhost:4319", None),
+            ("HTTP://127.0.0.1:4319/?q=a", None),
+            ("http://localhost:4319?q=a", None),
+            ("http://evil.test:4319/", Some(403)),
+            ("http://localhost:4318/", Some(403)),
+        ] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: localhost:4319");
+            assert_eq!(check(&head, "127.0.0.1:4319"), status, "{target}");
+        }
+        // A page on all interfaces answers any address, but no name, which could be rebound.
         assert_eq!(check("GET / HTTP/1.1\r\nHost: 192.168.0.1:4319", "0.0.0.0:4319"), None);
         assert_eq!(check("GET / HTTP/1.1\r\nHost: evil.test:4319", "0.0.0.0:4319"), Some(403));
     }

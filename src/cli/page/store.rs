@@ -1,4 +1,7 @@
-//! The records of the page: the newest traces, log records, series and refused requests that fit into a bound of memory.
+//! Records of the page: the newest traces, log records, series and refused requests, within a memory limit.
+//!
+//! Traces get five eighths of the limit, log records two, and series one. If the traces exceed their share, the service
+//! with the largest traces loses its oldest trace, so that a noisy service does not evict the traces of others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,26 +13,25 @@ use super::super::describe::{self, SpanView};
 use super::super::series::SeriesStore;
 use super::super::text::brief;
 
-/// Points of one series: ten minutes of one a second.
+/// Maximum number of points of a series: ten minutes of one point per second.
 const MAX_POINTS: usize = 600;
-/// Refusals that are listed.
+/// Maximum number of listed refusals.
 const MAX_REFUSALS: usize = 200;
-/// Services with a number of their own. A sender that makes up names must not fill the memory.
+/// Maximum number of distinct services. It bounds the memory if a sender invents names.
 const MAX_SERVICES: usize = 1000;
-/// What a trace takes beside its spans.
+/// Estimated memory of a trace without its spans.
 const TRACE_BYTES: usize = 256;
 
-/// All that is kept, with the counts of what ever came.
+/// Kept records, and the counts of all received records.
 #[derive(Default)]
 pub(super) struct Store {
-    /// What all of it may take.
+    /// Maximum memory in bytes.
     pub(super) limit: usize,
-    /// Rises with each change.
+    /// Incremented with each change.
     pub(super) version: u64,
-    /// Shared with those who read them, so that a search holds up no sender.
+    /// Traces are shared with readers (copy on write), so that a search does not hold the lock and delay senders.
     pub(super) traces: HashMap<TraceKey, Arc<Trace>>,
-    /// The traces of each service in the order of their first span, and what they take: the largest service loses its oldest
-    /// first, so that a noisy one does not push out the others.
+    /// Traces of each service in the order of their arrival, and their memory.
     by_service: HashMap<u32, OfService>,
     trace_bytes: usize,
     pub(super) logs: VecDeque<Arc<KeptLog>>,
@@ -37,12 +39,13 @@ pub(super) struct Store {
     pub(super) series: SeriesStore,
     pub(super) refusals: VecDeque<Refusal>,
     pub(super) counts: Counts,
-    /// The names of services in the order they were seen: their numbers are their colours, in every tab.
+    /// Names of services in the order of their arrival. The index is the number of the service, which selects its color
+    /// in all tabs.
     pub(super) services: Vec<String>,
     service_numbers: HashMap<String, u32>,
 }
 
-/// What ever came.
+/// Numbers of all received records and requests.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub(super) struct Counts {
     pub(super) requests: u64,
@@ -53,27 +56,27 @@ pub(super) struct Counts {
     pub(super) points: u64,
 }
 
-/// A trace id. One of a wrong length, which only a faulty sender makes, is filled up with zeros.
+/// A trace id. An id of a wrong length, from a faulty sender, is cut or padded with zeros.
 pub(super) type TraceKey = [u8; 16];
 
-/// The spans of a trace, and what a list shows of them.
+/// Spans of a trace, and the values that a list shows.
 #[derive(Clone, Default)]
 pub(super) struct Trace {
     pub(super) key: TraceKey,
-    /// In the order they came: the index of one does not change.
+    /// Spans in the order of their arrival, so that their indices do not change.
     pub(super) spans: Vec<ReceivedSpan>,
-    /// The service of its first span, for which it counts.
+    /// Service of the first span, to which the memory of the trace is attributed.
     owner: u32,
-    /// The version of its last change.
+    /// Version of the store at the last change.
     pub(super) changed: u64,
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) errors: u32,
-    /// The earliest span without a parent.
+    /// Index of the earliest span without a parent.
     pub(super) root: Option<usize>,
-    /// In the order seen, with how many spans each has.
+    /// Number of each service and of its spans, in the order of arrival.
     pub(super) services: Vec<(u32, u32)>,
-    /// Spans that were not kept, since the trace alone had half of the memory for traces.
+    /// Number of spans that were not kept, because the trace alone has reached half of the store's limit.
     pub(super) left_out: u64,
     bytes: usize,
 }
@@ -85,7 +88,7 @@ struct OfService {
 }
 
 pub(super) struct KeptLog {
-    /// Its place among all that ever came.
+    /// Number of log records that arrived before.
     pub(super) number: u64,
     pub(super) service: u32,
     pub(super) log: ReceivedLog,
@@ -99,7 +102,7 @@ impl KeptLog {
     }
 }
 
-/// A refused request, as the page's scripts get it.
+/// A refused request, in the JSON form for the page's scripts.
 #[derive(serde::Serialize)]
 pub(super) struct Refusal {
     /// Milliseconds since 1970.
@@ -117,6 +120,7 @@ impl Store {
     pub(super) fn add(&mut self, batch: &Batch) {
         self.version += 1;
         self.counts.requests += 1;
+        // A partial success rejects the records after the accepted ones.
         batch.spans.iter().take(batch.accepted).for_each(|span| self.add_span(span));
         batch.logs.iter().take(batch.accepted).for_each(|log| self.add_log(log));
         for metric in &batch.metrics {
@@ -136,12 +140,14 @@ impl Store {
             self.by_service.entry(service).or_default().traces.push_back(key);
             Arc::new(Trace::new(key, service))
         });
+        // Copies the trace if a reader still holds it.
         let trace = Arc::make_mut(trace);
         trace.changed = self.version;
         if trace.bytes > self.limit / 2 {
             trace.left_out += 1;
             return;
         }
+        // The bytes of a new trace are not part of the sums yet.
         let before = if trace.spans.is_empty() { 0 } else { trace.bytes };
         trace.add(span, service);
         let bytes = trace.bytes - before;
@@ -161,7 +167,7 @@ impl Store {
         self.log_bytes += bytes;
     }
 
-    /// Notes a refusal, with what to do about it. One like the last is only counted.
+    /// Adds a refusal with its remedy. A refusal with the same text as a listed one is only counted.
     pub(super) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.version += 1;
@@ -176,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Traces may take five eighths of all, log records two and metrics one.
+    /// Evicts records until each kind is within its share of the limit.
     fn evict(&mut self) {
         while self.trace_bytes > self.limit / 8 * 5 {
             let largest = self.by_service.values_mut().max_by_key(|of_service| of_service.bytes);
@@ -192,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Returns the number of a service, which is new if it was not seen before.
+    /// Returns the number of a service, and assigns one if the service is new.
     fn service(&mut self, name: &str) -> u32 {
         let name = brief(name);
         if self.services.len() <= MAX_SERVICES && !self.service_numbers.contains_key(&name) {
@@ -200,6 +206,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
+                // Pushed once: afterwards the list is longer than the limit.
                 self.services.push("(more services)".to_owned());
             }
         }
@@ -216,12 +223,12 @@ impl Store {
         self.logs.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
-    /// Returns the log records of a trace, in the order they came.
+    /// Returns the log records of a trace in the order of their arrival.
     pub(super) fn logs_of(&self, trace: &TraceKey) -> Vec<Arc<KeptLog>> {
         self.logs.iter().filter(|kept| kept.trace() == Some(*trace)).cloned().collect()
     }
 
-    /// Returns how many log records belong to each trace.
+    /// Returns the number of log records of each trace.
     pub(super) fn log_counts(&self) -> HashMap<TraceKey, u32> {
         let mut counts = HashMap::new();
         self.logs.iter().filter_map(|kept| kept.trace()).for_each(|key| *counts.entry(key).or_default() += 1);
@@ -254,15 +261,15 @@ impl Trace {
         let last = self.spans.last();
         let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &received.scope));
         let origin = if is_of_last { 0 } else { received.origin_bytes() };
-        // the list has room for as many again when it has just grown
+        // Twice the size, because a `Vec` doubles its capacity when it grows.
         self.bytes += 2 * size_of::<ReceivedSpan>() + received.memory_bytes() + origin;
         self.spans.push(received.clone());
     }
 
-    /// The span that stands for it: the root, or the earliest one if that is missing.
+    /// Returns the span that represents the trace: the root, or the earliest span if the root is missing.
     pub(super) fn head(&self) -> &ReceivedSpan {
         let earliest = || self.spans.iter().min_by_key(|received| received.span.start_time_unix_nano);
-        // a trace is made with its first span
+        // `spans` is never empty, because a trace is created together with its first span.
         self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0])
     }
 
@@ -292,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// The batches that a program of this service sends, of as many traces of two spans each.
+    /// Returns the batches of a service that sends `traces` traces of two spans each.
     fn batches(service: &str, traces: usize) -> Vec<Batch> {
         let (send, batches) = mpsc::channel();
         let receiver = Receiver::builder().on_batch(move |batch| _ = send.send(batch.clone())).start();

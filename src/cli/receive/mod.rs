@@ -27,37 +27,37 @@ use super::terminal::TerminalInfo;
 use super::view::{self, View};
 use super::{Failure, describe, interrupt, report_error};
 
-/// What all requests may take together. A batch of the usual few thousand records takes a few MiB.
-const MEMORY: usize = 256 * 1024 * 1024;
+/// Maximum memory of all requests together. A batch of a few thousand records takes a few MiB.
+const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
 
-/// What traces may take that are not complete.
-const TRACE_MEMORY: usize = 64 * 1024 * 1024;
+/// Maximum memory of incomplete traces.
+const MAX_TRACE_BYTES: usize = 64 * 1024 * 1024;
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Where OTLP is expected.
+/// Default ports of OTLP.
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-/// How long the end waits for a file, and for an output that takes nothing.
+/// Maximum time at the end for the saved file, and for an output that accepts nothing.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the end of `receive` goes on printing to a terminal, whose reader waits. A file or pipe gets everything.
+/// Maximum time at the end for printing to a terminal, because a user waits. A file or pipe gets everything.
 const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
-/// The options for the page.
+/// Options for the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
-    /// Also show everything on a page in a browser, at http://127.0.0.1:4319/: traces, logs, metrics, services and refused
-    /// requests of the last while, within 256 MiB. Only this machine is answered.
+    /// Also serve a web page at http://127.0.0.1:4319/ that shows the latest traces, logs, metrics, services and
+    /// refused requests, up to 256 MiB. The page answers requests from this machine only.
     #[arg(long)]
     page: bool,
-    /// The same elsewhere; port 0 takes a free one.
+    /// Serve the page at another address; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     page_address: Option<SocketAddr>,
 }
 
 impl PageOptions {
-    /// Starts the page, if it is wanted.
+    /// Starts the page, if an option requests it.
     pub(crate) fn start(&self) -> Result<Option<Arc<Page>>, Failure> {
         let usual = SocketAddr::new(LOCALHOST, PAGE_PORT);
         let address = self.page_address.or(self.page.then_some(usual));
@@ -68,37 +68,38 @@ impl PageOptions {
     }
 }
 
-/// The value of an option for an address.
+/// Parses the value of an option for an address.
 fn address(word: &str) -> Result<SocketAddr, &'static str> {
     let numeric = word.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(word).parse();
-    address.map_err(|_| "write an IP address and a port, as 127.0.0.1:4318")
+    address.map_err(|_| "write an IP address and a port, for example 127.0.0.1:4318")
 }
 
-/// Why it ends.
+/// Reason for the end of `receive`.
 enum Ending {
-    /// By Ctrl-C or SIGTERM.
+    /// Ctrl-C or SIGTERM.
     Interrupted,
-    /// What was to be printed is printed, or cannot be.
+    /// The printer has ended: everything is printed, or the output cannot be written.
     Printed(io::Result<()>),
 }
 
 /// Listens for OTLP over HTTP and gRPC and shows the traces, logs and metrics that arrive.
 ///
-/// Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, gzip or not) and over gRPC
-/// (without TLS, gzip or not). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends it with a summary.
+/// Listens for OTLP over HTTP (POST to /v1/traces, /v1/logs and /v1/metrics; protobuf or JSON; gzip or uncompressed)
+/// and over gRPC (without TLS; gzip or uncompressed). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends the command with a
+/// summary.
 ///
-/// On a terminal a trace is drawn as a tree, with its log records, once its root is there, no parent is missing and nothing
-/// came for 1 s. An incomplete trace is drawn after 6 s of quiet or 30 s in all, or when open traces take 64 MiB, and shows
-/// what is missing; spans that come later follow as late spans, below their ancestors. Log records of no trace are shown at
-/// once, metrics as far as they changed. Elsewhere, as in a pipe or a file, each record is one line, with up to 65,536
-/// characters of each text, and a span's events at its end. Records that come faster than the output is read are counted
-/// instead of shown, so that no sender waits.
+/// On a terminal, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
+/// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
+/// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
+/// their ancestors. Log records without a trace are shown at once, and metrics if they changed. If the output is a pipe
+/// or a file, each record is one line, with up to 65,536 characters of each text and the events of a span at the end.
+/// If records arrive faster than the output is read, they are counted instead of shown, so that no sender waits.
 ///
-/// Refused requests are reported on standard error, once for each kind, with what to do about it. On a loopback address a
-/// request for a host other than this machine is refused, too, so that no web page can send here. All requests together may
-/// take 256 MiB of memory: one that would decode to more is refused with 413, and one for which there is no memory now with
-/// 503, which is retryable.
+/// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
+/// for other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a
+/// request that would decode to more is refused with 413; a request for which there is no memory at the moment is
+/// refused with 503, which senders retry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -109,19 +110,20 @@ Examples:
   standpipe receive --tree --color always | less -R
   standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
 
-Exit code: 0; 1 if an address cannot be listened on or something could not be saved; 2 if the
-           command line is invalid")]
+Exit code: 0; 1 if it cannot listen on an address or could not save all records; 2 if the command
+           line is invalid")]
 pub(crate) struct Options {
-    /// Where to listen for HTTP; 127.0.0.1:4318 if not given, port 0 takes a free one.
+    /// The address for OTLP over HTTP; the default is 127.0.0.1:4318; port 0 selects a free port.
     #[arg(long, value_parser = address)]
     address: Option<SocketAddr>,
-    /// Where to listen for gRPC; if not given, port 4317 of the address for HTTP, or a free one if HTTP takes one.
+    /// The address for OTLP over gRPC; the default is port 4317 of the HTTP address, or a free port if --address has
+    /// port 0.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     grpc_address: Option<SocketAddr>,
     #[command(flatten)]
     page: PageOptions,
-    /// Also append everything that arrives, whatever the filters, to FILE as OTLP JSON lines, for standpipe show; a new
-    /// file has mode 0600.
+    /// Also append all records to FILE as OTLP JSON lines, for standpipe show. Filters do not apply. A new file has
+    /// mode 0600.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]
@@ -129,24 +131,24 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Where to listen for HTTP and for gRPC.
+    /// Returns the addresses for HTTP and for gRPC.
     fn addresses(&self) -> [SocketAddr; 2] {
         let http = self.address.unwrap_or(SocketAddr::new(LOCALHOST, HTTP_PORT));
-        // with a free port for HTTP, the fixed port of gRPC could collide with another receiver
+        // A user who asks for a free HTTP port may run several receivers, so the gRPC port must not be fixed either.
         let beside = SocketAddr::new(http.ip(), if http.port() == 0 { 0 } else { GRPC_PORT });
         [http, self.grpc_address.unwrap_or(beside)]
     }
 }
 
-/// Shows what arrives until the process is interrupted or what it prints is not read any more.
+/// Shows received records until the process is interrupted or its output is closed.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // before a sender can know that the receiver listens
+    // First of all: once the greeting is printed, another program may send a signal.
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
-    let view = View::new(&options.view, terminal.is_terminal, TRACE_MEMORY, style.clone());
+    let view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
     let written = Arc::new(AtomicUsize::new(0));
     let output = Output::new(io::stdout(), terminal, written.clone());
     let refusals = Arc::new(Mutex::new(Refusals::default()));
@@ -154,7 +156,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let queue = Arc::new(Queue::default());
     let queues = Some(&queue).into_iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
     let receiver = {
-        // The first refusals wait until the endpoints are known, which the advice names.
+        // Holds refusals back until the endpoints are known, because the advice contains them.
         let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
         refusals_before_start.http = receiver.endpoint();
@@ -177,7 +179,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     match ending {
         Ok(Ending::Printed(result)) => {
             match saved.filter(|_| save.as_ref().is_some_and(save::Save::has_failed)) {
-                // that a reader has gone is no failure, but this is
+                // A closed pipe is not a failure, but an incomplete file is.
                 Some(saved) => report_error(&saved),
                 None => result.map_err(Failure::Output)?,
             }
@@ -202,8 +204,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     Ok(if is_saved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits for the printer until the moment `by`, if any, as long as the output takes something, and for `timeout` once it
-/// does not.
+/// Waits for the printer. Gives up at the time `by`, if given, or if the output has accepted nothing for `timeout`.
 fn await_printed(
     ends: &mpsc::Receiver<Ending>,
     mut written: impl FnMut() -> usize,
@@ -228,7 +229,7 @@ fn await_printed(
     }
 }
 
-/// Starts the receiver. The first of the queues is that of the printer.
+/// Starts the receiver. The first queue belongs to the printer.
 fn listen(
     [http, grpc]: [SocketAddr; 2],
     queues: Vec<Arc<Queue>>,
@@ -241,13 +242,14 @@ fn listen(
         .address(http)
         .grpc_address(grpc)
         .keep_bytes(0)
-        .max_memory_bytes(MEMORY)
+        .max_memory_bytes(MAX_REQUEST_BYTES)
         .local_hosts_only()
         .on_batch(move |batch| {
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // the printer last: when its reader has gone, nothing is saved any more
+            // The printer is last: if its output is closed, the command ends, and a batch that it has seen is already
+            // queued for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
@@ -261,7 +263,7 @@ fn listen(
         })
         .start()
         .map_err(|error| {
-            // The error does not name the address that failed.
+            // The error does not contain the address, so it is found by another attempt.
             let (address, protocol, option) = match TcpListener::bind(http) {
                 Err(_) => (http, "HTTP", "--address"),
                 Ok(_) => (grpc, "gRPC", "--grpc-address"),
@@ -274,10 +276,10 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("cannot start: {error}"))
 }
 
-/// Explains why an address cannot be listened on. `option` takes another one.
+/// Explains why listening on an address failed. `option` is the option for another address.
 fn cannot_listen(address: SocketAddr, service: &str, option: &str, error: &io::Error) -> Failure {
     let free_port = SocketAddr::new(address.ip(), 0);
-    let owner = if service == "page" { "another viewer" } else { "a collector" };
+    let owner = if service == "page" { "another page" } else { "a collector" };
     let what = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("address already in use; is {owner} running? try {option} {free_port}")
@@ -309,7 +311,7 @@ fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<Stri
     lines
 }
 
-/// A warning about addresses that others than this machine can reach.
+/// Returns a warning if other machines can reach an address.
 fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> Option<String> {
     let open = addresses.into_iter().filter(|address| !address.ip().to_canonical().is_loopback());
     let open: Vec<String> = open.map(|address| address.to_string()).collect();
@@ -317,17 +319,19 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
         return None;
     }
     let mut line = style.line();
-    line.put(Ink::WARNING.bold(), "open to the network")
-        .put(Ink::PLAIN, &format!(" at {}: all who can reach this machine can send", open.join(" and ")));
+    line.put(Ink::WARNING.bold(), "open to the network").put(
+        Ink::PLAIN,
+        &format!(" at {}: every machine that can reach this one can send", open.join(" and ")),
+    );
     Some(line.finish())
 }
 
-/// The last line.
+/// Returns the last line.
 fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     let spans = describe::count(receiver.span_count(), "span");
     let logs = describe::count(receiver.log_count(), "log record");
     let points = describe::count(receiver.point_count(), "data point");
-    let batches = printer::count(batches, "batch", "batches");
+    let batches = describe::count(batches, "batch");
     let refused = match refused {
         0 => String::new(),
         _ => format!("; refused {}", describe::count(refused, "request")),

@@ -1,4 +1,5 @@
-//! Output of `receive`: it counts the bytes that it takes and, on a terminal, keeps a foot line below everything else.
+//! Output of `receive`: counts the written bytes and, on a terminal, keeps a status line (the foot) below all other
+//! lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,18 +9,18 @@ use super::super::style::{Ink, Style};
 use super::super::terminal::TerminalInfo;
 
 const ERASE: &str = "\r\x1b[K";
-/// Bytes written at a time, so that a slow reader of much text is seen to read.
+/// Maximum bytes of one write. With small writes, the counter shows whether a slow reader still reads.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
-/// An output that erases its foot before anything else is written.
+/// An output that erases its foot before other text is written.
 #[derive(Debug)]
 pub(super) struct Output<W> {
     out: W,
-    /// Bytes taken so far.
+    /// Number of bytes written so far.
     written: Arc<AtomicUsize>,
-    /// Whether there can be a foot.
+    /// Whether the output is a terminal that can erase a line, and so can have a foot.
     pub(super) can_erase: bool,
-    /// Columns of the terminal, which may be narrower than the lines above the foot.
+    /// Width of the terminal. It may be less than the width of the lines above the foot.
     pub(super) columns: usize,
     foot: String,
 }
@@ -36,7 +37,7 @@ impl<W: Write> Output<W> {
             return Ok(());
         }
         let mut line = style.line();
-        // In the last cell, some terminals would go to the next line.
+        // Some terminals begin a new line after the last cell, so that cell stays free.
         line.put_within(Ink::FAINT, text, style.width.min(self.columns).saturating_sub(1));
         text.clone_into(&mut self.foot);
         write!(self.out, "{ERASE}{}", line.finish())?;

@@ -1,4 +1,5 @@
-//! Prints received telemetry on a thread of its own behind a bounded queue, so that a blocked output delays no sender.
+//! Prints received telemetry on a separate thread behind a bounded queue, so that a blocked output does not delay
+//! senders.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Mutex, PoisonError};
@@ -13,25 +14,25 @@ use super::output::Output;
 use super::queue::{Entry, Missed, Queue};
 use super::refusals::Refusals;
 
-/// How often the foot is drawn while much comes.
+/// Minimum interval between two drawings of the foot.
 const FOOT_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the width of the terminal is read again.
+/// Minimum interval between two readings of the terminal's width.
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The thread that prints.
+/// State of the printing thread.
 struct Printer<'a> {
     queue: &'a Queue,
     view: View,
     output: Output<Stdout>,
     refusals: &'a Mutex<Refusals>,
     foot_drawn: Instant,
-    /// True if the foot was drawn too short a time ago to be drawn again.
+    /// Whether the foot has changed since it was drawn, but less than [`FOOT_INTERVAL`] ago.
     is_foot_due: bool,
     width_read: Instant,
     last_refusal: String,
 }
 
-/// Prints the greeting, then everything that comes until the queue is closed.
+/// Prints the greeting, then all entries until the queue is closed.
 pub(super) fn run(
     queue: &Queue,
     view: View,
@@ -61,7 +62,7 @@ impl Printer<'_> {
                 }
                 Some(Entry::Refusal(summary, line)) => {
                     self.last_refusal = summary;
-                    // Standard error is most often the same terminal.
+                    // Standard error is usually the same terminal, so the foot is erased first.
                     out.get_mut().draw_foot("", &self.view.style)?;
                     report_error(&line);
                 }
@@ -82,7 +83,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Follows the width of a window that is resized while it is open.
+    /// Adapts to the current width of the terminal, which changes if the window is resized.
     fn follow_width(&mut self) {
         if !self.output.can_erase || self.width_read.elapsed() < WIDTH_INTERVAL {
             return;
@@ -94,14 +95,14 @@ impl Printer<'_> {
         self.width_read = Instant::now();
     }
 
-    /// How long to wait for an entry.
+    /// Returns how long to wait for an entry before something else has to be drawn; `None` for no limit.
     fn patience(&self) -> Option<Duration> {
         let foot_due = self.is_foot_due.then(|| self.foot_drawn + FOOT_INTERVAL);
         let due = self.view.next_due().into_iter().chain(foot_due).min()?;
         Some(due.saturating_duration_since(Instant::now()))
     }
 
-    /// Prints how much was not shown, where it is missing.
+    /// Prints the number of batches that were not shown, at the place where they are missing.
     fn print_gap(&mut self) -> io::Result<()> {
         match self.queue.take_missed() {
             Some(missed) => self.print_lines(&[gap(missed, &self.view.style)]),
@@ -118,7 +119,7 @@ impl Printer<'_> {
         self.foot_drawn = now;
         let refused = match self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count {
             0 => None,
-            // The queue had no room for the reason.
+            // The reason is unknown, because the refusal did not fit into the queue.
             number if self.last_refusal.is_empty() => Some(format!("{number} refused")),
             number => Some(format!("{number} refused: {}", self.last_refusal)),
         };
@@ -127,7 +128,7 @@ impl Printer<'_> {
         self.output.draw_foot(&parts.join(style.glyph(" · ")), style)
     }
 
-    /// Prints lines that are not records: to standard error if a program reads the records.
+    /// Prints lines that are not records. With `--json`, they go to standard error.
     fn print_lines(&mut self, lines: &[String]) -> io::Result<()> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         if self.view.form == Form::Json {
@@ -146,17 +147,13 @@ impl Printer<'_> {
 fn gap(missed: Missed, style: &Style) -> String {
     let mut line = style.line();
     line.put(Ink::FAINT, &style.glyph("─").repeat(2)).space(1);
-    line.put(Ink::WARNING, &format!("{} not shown: the output stood still", count_missed(missed)));
+    line.put(Ink::WARNING, &format!("{} not shown: the output was blocked", count_missed(missed)));
     line.finish()
 }
 
 /// `2 batches with 30 records`.
 pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
-    format!("{} with {}", count(batches, "batch", "batches"), describe::count(records, "record"))
-}
-
-pub(super) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+    format!("{} with {}", describe::count(batches, "batch"), describe::count(records, "record"))
 }
 
 #[cfg(test)]
@@ -167,7 +164,7 @@ mod tests {
     #[test]
     fn what_was_not_shown_is_counted() {
         let gap = |batches, records| gap(Missed { batches, records }, &plain_style(80));
-        assert_eq!(gap(1, 1), "── 1 batch with 1 record not shown: the output stood still");
-        assert_eq!(gap(2, 30), "── 2 batches with 30 records not shown: the output stood still");
+        assert_eq!(gap(1, 1), "── 1 batch with 1 record not shown: the output was blocked");
+        assert_eq!(gap(2, 30), "── 2 batches with 30 records not shown: the output was blocked");
     }
 }

@@ -1,4 +1,4 @@
-//! Bounded queue of batches for the thread that prints or the one that saves, so that neither delays a sender.
+//! Bounded queue of batches for the printing or the saving thread, so that neither delays a sender.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use standpipe::receiver::Batch;
 
-/// Entries that may wait.
+/// Maximum number of queued entries.
 const MAX_ENTRIES: usize = 256;
-/// Memory of waiting batches. They are part of the memory that all requests share; the senders keep most of it.
+/// Maximum memory of queued batches. It is part of the memory for all requests, most of which new requests need.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Entry {
     Batch(Batch),
-    /// A refused request to be reported: a few words for the foot, and a line.
+    /// A refused request: a short text for the foot, and a line for standard error.
     Refusal(String, String),
-    /// Nothing comes after these lines.
+    /// The end of the queue, with the last lines to print.
     End(Vec<String>),
 }
 
-/// Takes entries without waiting. An entry that finds no room is counted.
+/// The queue. Adding an entry never blocks: if the queue is full, the batch is counted and dropped.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -31,16 +31,16 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     entries: VecDeque<Entry>,
-    /// Bytes of the batches that wait or are being worked on.
+    /// Bytes of the batches that are queued or being processed.
     bytes: usize,
-    /// Batches that ever arrived.
+    /// Number of batches that ever arrived.
     batches: u64,
     missed: Missed,
-    /// The lines to print when all entries are taken. They are set when nothing comes any more.
+    /// Last lines to print, after all entries. `Some` once the queue is closed.
     closing_lines: Option<Vec<String>>,
 }
 
-/// What found no room.
+/// Number of batches that did not fit, and of their records.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missed {
     pub(super) batches: u64,
@@ -52,7 +52,7 @@ impl Queue {
         let bytes = batch.memory_bytes();
         let mut state = self.lock();
         state.batches += 1;
-        // A large batch alone is taken.
+        // An empty queue accepts a batch of any size, so that a very large batch is shown, too.
         let has_room = state.bytes == 0 || state.bytes.saturating_add(bytes) <= MAX_BYTES;
         if has_room && state.entries.len() < MAX_ENTRIES {
             state.bytes += bytes;
@@ -64,7 +64,7 @@ impl Queue {
         }
     }
 
-    /// Adds a refusal, if there is room for it.
+    /// Adds a refusal, unless the queue is full.
     pub(super) fn add_refusal(&self, summary: String, line: String) {
         let mut state = self.lock();
         if state.entries.len() < MAX_ENTRIES {
@@ -73,13 +73,13 @@ impl Queue {
         }
     }
 
-    /// Ends the work with these lines, behind all entries that wait.
+    /// Closes the queue. `closing_lines` follow the queued entries.
     pub(super) fn close(&self, closing_lines: Vec<String>) {
         self.lock().closing_lines = Some(closing_lines);
         self.changed.notify_one();
     }
 
-    /// Waits for the next entry, `timeout` at most.
+    /// Waits for the next entry, at most for `timeout`.
     pub(super) fn next(&self, timeout: Option<Duration>) -> Option<Entry> {
         let is_idle = |state: &mut State| state.entries.is_empty() && state.closing_lines.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), timeout.unwrap_or(Duration::MAX), is_idle);
@@ -87,12 +87,12 @@ impl Queue {
         state.entries.pop_front().or_else(|| state.closing_lines.clone().map(Entry::End))
     }
 
-    /// Gives the room of a batch back.
+    /// Releases the memory of a batch that was processed.
     pub(super) fn release(&self, batch: &Batch) {
         self.lock().bytes -= batch.memory_bytes();
     }
 
-    /// Returns what found no room since the last call.
+    /// Returns what did not fit since the last call, if anything.
     pub(super) fn take_missed(&self) -> Option<Missed> {
         Some(mem::take(&mut self.lock().missed)).filter(|missed| missed.batches > 0)
     }

@@ -1,4 +1,4 @@
-//! Reports refused requests: a line for each kind, with what to do about it.
+//! Reports refused requests: a line for each kind of refusal, with a remedy.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,24 +7,25 @@ use standpipe::receiver::{Protocol, RefusalKind, RefusedRequest};
 
 use super::super::text::{self, Charset};
 
-/// How often a kind is reported again while it goes on.
-const AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// Characters of a path that are shown.
+/// Minimum interval between two reports of the same kind.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum width of a path in a report.
 const MAX_PATH_WIDTH: usize = 80;
 
 /// The refused requests of each kind, and where the receiver listens.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// When each kind was reported, and how many came since. Requests of browsers whether they may send are a kind of their own.
+    /// For each kind, the time of the last report and the number of refusals since. The last part of the key separates
+    /// CORS preflight requests from others.
     kinds: BTreeMap<(RefusalKind, &'static str, bool), (Instant, u64)>,
     pub(super) count: u64,
-    /// Endpoints for HTTP and for gRPC.
+    /// Endpoints of the receiver for HTTP and for gRPC.
     pub(super) http: String,
     pub(super) grpc: String,
 }
 
 impl Refusals {
-    /// Counts a refusal. Returns how many like it were not reported, if it is time to report again.
+    /// Counts a refusal. Returns `Some` if it is to be reported: the number of similar refusals since the last report.
     pub(super) fn note(&mut self, refused: &RefusedRequest, now: Instant) -> Option<u64> {
         self.count += 1;
         let kind = (refused.kind, refused.protocol.name(), is_preflight(refused));
@@ -32,7 +33,7 @@ impl Refusals {
             self.kinds.insert(kind, (now, 0));
             return Some(0);
         };
-        if now.saturating_duration_since(*reported) < AGAIN_AFTER {
+        if now.saturating_duration_since(*reported) < REPORT_INTERVAL {
             *more += 1;
             return None;
         }
@@ -40,7 +41,7 @@ impl Refusals {
         Some(std::mem::take(more))
     }
 
-    /// One line: what was refused, why, and what to do. `more` like it were not reported.
+    /// Returns the report: the request, the reason and the remedy. `more` similar refusals were not reported.
     pub(super) fn line(&self, refused: &RefusedRequest, more: u64) -> String {
         let more = if more > 0 { format!(" ({more} more like it)") } else { String::new() };
         let line = format!(
@@ -51,7 +52,7 @@ impl Refusals {
             refused.message,
             self.advice(refused)
         );
-        // Parts of the request are repeated here.
+        // The line contains parts of the request, so it is escaped.
         text::printable(&line, Charset::Ascii).into_owned()
     }
 
@@ -60,7 +61,7 @@ impl Refusals {
     }
 }
 
-/// What was refused, in a few words: `404 POST /v1/trace`.
+/// Returns a short description of a refused request: `404 POST /v1/trace`.
 pub(super) fn summary(refused: &RefusedRequest) -> String {
     format!("{} {}", refused.status, what(refused))
 }
@@ -74,31 +75,31 @@ fn what(refused: &RefusedRequest) -> String {
     }
 }
 
-/// The path of a request without its query, which may hold a secret.
+/// Returns the path of a request without its query, which may contain a secret.
 fn path(refused: &RefusedRequest) -> &str {
     let path = refused.request.as_ref().map_or("", |request| &request.path);
     path.split('?').next().unwrap_or_default()
 }
 
-/// Whether a browser asks if a page may send here.
+/// Returns whether this is a CORS preflight: a browser asks whether a web page may send here.
 fn is_preflight(refused: &RefusedRequest) -> bool {
     refused.request.as_ref().is_some_and(|request| request.method == "OPTIONS")
 }
 
-/// What to do about a refusal, with `{http}` and `{grpc}` for the endpoints.
+/// Returns the remedy for a refusal, with the placeholders `{http}` and `{grpc}` for the endpoints.
 fn advice(refused: &RefusedRequest) -> &'static str {
     if is_preflight(refused) {
-        return "a web page asks by its browser whether it may send here, which none may; send from a server, or \
+        return "a browser asks whether a web page may send here (CORS preflight), which is not allowed; send from a server, or \
                 through a collector with CORS";
     }
     match (refused.kind, refused.protocol) {
         (RefusalKind::Path, Protocol::Http) => match path(refused) {
             "" | "/" => {
-                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are: write {http}/v1/traces there, \
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and the variables for other signals are used unchanged: write {http}/v1/traces there, \
                  or set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves"
             }
             path if path.matches("/v1/").count() > 1 => {
-                "the path is there twice; set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves"
+                "the endpoint contains the path twice; set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves"
             }
             _ => {
                 "set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves; \
@@ -113,7 +114,7 @@ fn advice(refused: &RefusedRequest) -> &'static str {
             "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?"
         }
         (RefusalKind::TooLarge, _) => {
-            "let the sender make smaller batches, as by OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+            "make the batches of the sender smaller, for example with OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
         }
         (RefusalKind::Busy, _) => "the sender may retry",
         (RefusalKind::Late, _) => "did the sender stop in the middle of it?",
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What a receiver makes of these bytes at its port for HTTP.
+    /// Returns the refusal of a receiver for these bytes at its HTTP port.
     fn refusal(bytes: &[u8]) -> RefusedRequest {
         use std::io::{Read, Write};
 
@@ -169,10 +170,10 @@ mod tests {
         assert_eq!(refusals.note(&wrong_path, now), Some(0));
         assert_eq!(refusals.note(&noise, now), Some(0));
         for _ in 0..41 {
-            assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER / 2), None);
+            assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL / 2), None);
         }
-        assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), Some(41));
-        assert_eq!(refusals.note(&wrong_path, now + AGAIN_AFTER), None);
+        assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL), Some(41));
+        assert_eq!(refusals.note(&wrong_path, now + REPORT_INTERVAL), None);
         assert_eq!(refusals.count, 45);
         assert!(refusals.line(&wrong_path, 41).contains("with 404 (41 more like it): no such path"));
     }
@@ -181,20 +182,24 @@ mod tests {
     fn each_mistake_has_its_own_advice() {
         let advised = |request: &[u8]| refusals().advice(&refusal(request));
         let post = |path: &str| advised(format!("POST {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert!(
-            post("/").starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and its like are used as they are")
-        );
+        assert!(post("/").starts_with(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and the variables for other signals are used unchanged"
+        ));
         assert!(post("/").contains("write http://h/v1/traces there"));
         assert!(
             post("/v1/traces/v1/traces")
-                .starts_with("the path is there twice; set OTEL_EXPORTER_OTLP_ENDPOINT=")
+                .starts_with("the endpoint contains the path twice; set OTEL_EXPORTER_OTLP_ENDPOINT=")
         );
         assert!(post("/v1/trace").starts_with("set OTEL_EXPORTER_OTLP_ENDPOINT=http://h: "));
         let plain =
             b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n\r\nx";
         assert_eq!(advised(plain), "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf");
         let preflight = b"OPTIONS /v1/traces HTTP/1.1\r\nHost: a\r\nOrigin: http://localhost:3000\r\n\r\n";
-        assert!(advised(preflight).starts_with("a web page asks"), "{}", advised(preflight));
+        assert!(
+            advised(preflight).starts_with("a browser asks whether a web page may send here"),
+            "{}",
+            advised(preflight)
+        );
         let large = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n\
                       Content-Length: 9999999999\r\n\r\n";
         assert!(advised(large).contains("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), "{}", advised(large));

@@ -1,4 +1,4 @@
-//! Appends received telemetry to a file as OTLP JSON lines, on a thread of its own.
+//! Appends received telemetry to a file as OTLP JSON lines, on a separate thread.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,10 +12,10 @@ use super::super::{Failure, describe, report_error, text};
 use super::printer;
 use super::queue::{Entry, Queue};
 
-/// How long a file may take to be opened.
+/// Maximum time for opening the file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A file that takes what comes.
+/// A file to which a thread appends all batches of a queue.
 pub(super) struct Save {
     pub(super) queue: Arc<Queue>,
     name: String,
@@ -23,7 +23,7 @@ pub(super) struct Save {
     has_failed: Arc<AtomicBool>,
 }
 
-/// Opens the file, to add to what it has.
+/// Opens the file for appending and starts the thread.
 pub(super) fn start(path: &Path) -> Result<Save, Failure> {
     let name = text::name(path);
     let cannot = |error: io::Error| Failure::Message(format!("--save {name}: {error}"));
@@ -38,7 +38,7 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
     Ok(Save { queue, name, ended, has_failed })
 }
 
-/// Opens the file on a thread of its own: a pipe that no process reads would be waited for without end.
+/// Opens the file on another thread: opening a named pipe that no process reads would block forever.
 fn open(path: &Path, timeout: Duration) -> io::Result<File> {
     let (send, opened) = mpsc::channel();
     let path = path.to_owned();
@@ -46,7 +46,7 @@ fn open(path: &Path, timeout: Duration) -> io::Result<File> {
         .name("standpipe-open".to_owned())
         .spawn(move || _ = send.send(open_at_line_start(&path)))?;
     opened.recv_timeout(timeout).unwrap_or_else(|_| {
-        let what = "it could not be opened in time; is it a pipe that no process reads?";
+        let what = "the file could not be opened in time; if it is a named pipe, start its reader first";
         Err(io::Error::new(io::ErrorKind::TimedOut, what))
     })
 }
@@ -54,11 +54,12 @@ fn open(path: &Path, timeout: Duration) -> io::Result<File> {
 fn open_at_line_start(path: &Path) -> io::Result<File> {
     let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
     let mut options = OpenOptions::new();
-    // Telemetry may hold personal data: a new file is its owner's alone.
+    // Telemetry may contain personal data, so only the owner may read a new file.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.create(true).append(true).open(path)?;
-    // an empty line does no harm, where the file cannot be read
+    // If an earlier process died while writing, the last line is incomplete: begin a new line. If the last byte cannot
+    // be read, an empty line does no harm.
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {
         file.write_all(b"\n")?;
     }
@@ -73,7 +74,7 @@ fn last_byte(path: &Path) -> io::Result<u8> {
 }
 
 impl Save {
-    /// Waits until all that came is written, `timeout` at most. Returns what to say about it.
+    /// Waits until all batches are written, at most for `timeout`. Returns a message with the result.
     pub(super) fn finish(&self, timeout: Duration) -> String {
         self.queue.close(Vec::new());
         let name = &self.name;
@@ -81,18 +82,18 @@ impl Save {
             Ok(records) => format!("saved {} to {name}", describe::count(records, "record")),
             Err(_) => {
                 self.has_failed.store(true, Ordering::Relaxed);
-                format!("{name} was not written in time")
+                format!("{name} is incomplete: not all records were written in time")
             }
         }
     }
 
-    /// Whether something is not in the file.
+    /// Returns whether records are missing in the file.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 }
 
-/// Writes batches until the queue is closed. Returns how many records were written.
+/// Writes batches until the queue is closed. Returns the number of written records.
 fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
     let report = |what: &str| {
         has_failed.store(true, Ordering::Relaxed);
@@ -108,8 +109,8 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
                     batch.records.write_json_lines(file).and_then(|()| file.flush())
                 };
                 if let Some(Err(error)) = file.as_mut().map(write) {
-                    report(&format!("{error}; nothing is saved from here on"));
-                    // A part of a line may be there, which the next batch would become a part of.
+                    report(&format!("{error}; no more records are saved"));
+                    // The file may end with an incomplete line, to which the next batch would be appended.
                     file = None;
                 } else if file.is_some() {
                     saved += batch.record_count() as u64;
@@ -149,7 +150,7 @@ mod tests {
     fn a_new_file_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let path = std::env::temp_dir().join(format!("standpipe-mode-{}", std::process::id()));
-        // of a process of this number that was killed
+        // May be left by a killed process with the same id.
         let _ = fs::remove_file(&path);
         let mode = || {
             open(&path, OPEN_TIMEOUT).expect("it is opened");
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn a_pipe_that_no_process_reads_is_an_error_and_no_wait_without_end() {
         let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
-        // of a process of this number that was killed
+        // May be left by a killed process with the same id.
         let _ = fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success());

@@ -1,4 +1,4 @@
-//! `standpipe log`: log records.
+//! `standpipe log`: sends log records.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -15,32 +15,34 @@ use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Pare
 
 /// Sends a log record, or the lines of standard input.
 ///
-/// Sends a log record whose body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if it is set.
+/// Sends a log record. Its body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if that is
+/// set.
 ///
-/// With - each line of standard input is a record. A line that is a JSON object has body (or message, or msg), level, time,
-/// event, traceparent and attributes (an object); every other key becomes an attribute, too, as does one that cannot be read,
-/// so that the output of loggers can be sent as it is. A level that is not known is the severity text. Any other line is the
-/// body itself. Empty lines are left out, those of more than 4 MiB are reported. The options hold for what a line does not
-/// say. A full queue makes the reader wait. At Ctrl-C and SIGTERM the records read so far are delivered; a second one ends at
-/// once.
+/// With - each line of standard input is a record. A line that is a JSON object may have the keys body (or message, or
+/// msg), level, time, event, traceparent and attributes (an object). Every other key becomes an attribute, and so does
+/// a key with an invalid value, so that the output of most loggers can be sent unchanged. An unknown level becomes the
+/// severity text. Any other line is the body itself. Empty lines are left out; lines of more than 4 MiB are reported.
+/// The options are defaults for values that a line does not have. If the queue is full, reading waits. Ctrl-C and
+/// SIGTERM end the input: the records read so far are delivered; a second signal ends the command at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Environment:
   OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE
-  are used where the option is not given.
+  are used if the option is not given.
 
 Examples:
   standpipe log --level warn --attr disk=a \"disk almost full\"
   journalctl -f -o cat | standpipe log --service backup -
   echo '{\"level\": \"error\", \"msg\": \"no route\", \"host\": \"a\"}' | standpipe log -
 
-Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
-           are sent), 2 if the command line is invalid")]
+Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
+           2 if the command line is invalid")]
 pub(crate) struct LogOptions {
     /// The words of the record's body, or - for standard input.
     #[arg(required = true, allow_negative_numbers = true)]
     body: Vec<String>,
-    /// The severity, also with 2, 3 or 4 behind its name, or a number from 1 to 24; info if it is not given.
+    /// The severity: a name, optionally followed by 2, 3 or 4 (as in warn2), or a number from 1 to 24; the default is
+    /// info.
     #[arg(short, long, value_parser = LevelParser)]
     level: Option<Severity>,
     #[command(flatten)]
@@ -48,8 +50,8 @@ pub(crate) struct LogOptions {
     /// The name of the event that the record describes.
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// When it was: 2026-11-17T14:00:00.5Z, with any offset; seconds since 1970, with decimals, or ms, us or ns, by their
-    /// length; -5s or -250ms before now; now if it is not given.
+    /// The time of the record: 2026-11-17T14:00:00.5Z or with an offset; a number since 1970 in seconds, milliseconds,
+    /// microseconds or nanoseconds, recognized by its length; -5s or -250ms, relative to now. The default is now.
     #[arg(long, allow_hyphen_values = true, value_parser = time::parse_now)]
     time: Option<SystemTime>,
     #[command(flatten)]
@@ -58,7 +60,7 @@ pub(crate) struct LogOptions {
     parent: Parent,
 }
 
-/// Accepts the names and numbers of severities as the value of an option. Help and completions list the usual names.
+/// Parses names and numbers of severities. The help and the completions list the six common names.
 #[derive(Clone)]
 pub(crate) struct LevelParser;
 
@@ -78,15 +80,15 @@ impl TypedValueParser for LevelParser {
     }
 }
 
-/// A record before it is made.
+/// The values of a record that is not emitted yet.
 #[derive(Clone)]
 struct Draft {
     severity: Severity,
-    /// A level that is not known.
+    /// Text of an unknown level.
     level: Option<String>,
     body: Json,
     event: Option<String>,
-    /// Now if it is not known.
+    /// Time of the record; `None` for now.
     time: Option<SystemTime>,
     attributes: Vec<Attribute>,
     context: Option<SpanContext>,
@@ -102,7 +104,7 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
         attributes: options.attributes.all(),
         context: options.parent.caller(options.destination.is_verbose()).context,
     };
-    // an exporter leaves out what is less than info, unless the environment says otherwise
+    // By default, exporters drop records below info.
     deliver(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")], |telemetry| {
         let logger = telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
         if options.body == [STDIN] {
@@ -118,8 +120,9 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
 }
 
 impl Draft {
-    /// Returns the record of a line: this one, but for the fields of the line. A field that cannot be read becomes an attribute.
+    /// Returns a copy of this draft with the values of a line. A key with an invalid value becomes an attribute.
     fn of_line(&self, line: &str) -> Self {
+        // Any line that is not a JSON object is a body.
         let Ok(mut fields) = serde_json::from_str::<Map<String, Json>>(line) else {
             return Self { body: line.into(), ..self.clone() };
         };
@@ -181,7 +184,7 @@ fn as_text(json: &Json) -> String {
 }
 
 const LEVELS: [&str; 6] = ["trace", "debug", "info", "warn", "error", "fatal"];
-/// Names of levels that other loggers use, with those of OpenTelemetry.
+/// Level names of other loggers, and their OpenTelemetry names.
 const ALIASES: [(&str, &str); 9] = [
     ("warning", "warn"),
     ("err", "error"),
@@ -194,7 +197,7 @@ const ALIASES: [(&str, &str); 9] = [
     ("information", "info"),
 ];
 
-/// Reads the name of a severity.
+/// Parses the name of a severity.
 pub(crate) fn severity(word: &str) -> Result<Severity, String> {
     let alias = ALIASES.iter().find(|(alias, _)| word.eq_ignore_ascii_case(alias));
     let name = alias.map_or(word, |(_, name)| name);
@@ -203,10 +206,10 @@ pub(crate) fn severity(word: &str) -> Result<Severity, String> {
     known.ok_or_else(|| format!("write {}", LEVELS.join(", ")))
 }
 
-/// Reads a level of JSON: a name, or a number as bunyan and pino have it, from 10 for trace to 60 for fatal.
+/// Reads a level from JSON: a name, or a number of bunyan and pino, from 10 for trace to 60 for fatal.
 fn severity_of(level: &Json) -> Result<Severity, String> {
     let place = level.as_u64().and_then(|number| (1..=6).find(|place| u64::from(place * 10) == number));
-    // Each name stands for four severities.
+    // OpenTelemetry has four severities for each name: trace is 1 to 4, debug is 5 to 8.
     let numbered = place.and_then(|place: u8| Severity::from_number(4 * place - 3));
     numbered.map_or_else(|| severity(&as_text(level)), Ok)
 }

@@ -1,4 +1,4 @@
-//! `standpipe metric`: single measurements.
+//! `standpipe metric`: sends single measurements.
 
 use std::process::ExitCode;
 
@@ -11,25 +11,30 @@ use super::{deliver, each_line, from_line, with_own};
 use crate::cli::Failure;
 use crate::cli::sender::{self, Attributes, Destination, NAME};
 
-/// A process that measures once knows no earlier value to add to.
+/// Delta temporality: this process does not know the earlier values that a cumulative total would need.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
+
+/// Form of a line of standard input, for messages.
+const LINE_FORM: &str = "an object with type, name and value, and optionally unit, description and attributes, \
+                         as {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}";
 
 /// Sends a measurement.
 ///
-/// Adds VALUE to a counter, sets a gauge to it, or records it in a histogram. A VALUE without a point is sent as an integer.
-/// Counters and histograms are sent as deltas, since the command knows no earlier value;
-/// OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE decides otherwise. A counter that is only given 0 is not sent; on the
-/// command line that is an error.
+/// Adds VALUE to a counter, sets a gauge to VALUE, or records VALUE in a histogram. A VALUE without a decimal point is
+/// sent as an integer. Counters and histograms are sent as deltas, because the command does not know earlier values;
+/// OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE overrides this. A counter to which only 0 was added is not sent;
+/// on the command line, 0 is an error.
 ///
-/// With - each line of standard input is a measurement as a JSON object: type (counter, gauge or histogram), name and value,
-/// and optionally unit, description and attributes (an object). Measurements of the same metric and attributes are added up
-/// as a program would. The options hold for what a line does not say. A line of more than 4 MiB is reported.
+/// With - each line of standard input is a measurement as a JSON object: type (counter, gauge or histogram), name and
+/// value, and optionally unit, description and attributes (an object). Measurements of the same metric and attributes
+/// are aggregated. The options are defaults for values that a line does not have. Lines of more than 4 MiB are
+/// reported.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe metric counter|gauge|histogram [OPTIONS] NAME VALUE
        standpipe metric [OPTIONS] -")]
 #[command(after_help = "\
 Environment:
-  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME and OTEL_CLI_VERBOSE are used where the
+  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME and OTEL_CLI_VERBOSE are used if the
   option is not given.
 
 Examples:
@@ -37,8 +42,8 @@ Examples:
   standpipe metric gauge disk.free 12.5 --unit GBy --attr disk=a
   echo '{\"type\": \"histogram\", \"name\": \"job.time\", \"value\": 1.5}' | standpipe metric -
 
-Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
-           are sent), 2 if the command line is invalid")]
+Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
+           2 if the command line is invalid")]
 pub(crate) struct MetricOptions {
     /// The instrument, or - for standard input.
     kind: Input,
@@ -47,7 +52,7 @@ pub(crate) struct MetricOptions {
     /// The measured number.
     #[arg(allow_negative_numbers = true, value_parser = number)]
     value: Option<Number>,
-    /// The unit, as s, By or {request}.
+    /// The unit, such as s, By or {request}.
     #[arg(short, long)]
     unit: Option<String>,
     /// What the metric measures.
@@ -94,9 +99,9 @@ pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
     deliver(&options.destination, &PRESETS, |telemetry| {
         let meter = telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
         let Some(line) = line else {
-            return each_line(|line| measure(&meter, from_line(line)?, options));
+            return each_line(|line| measure(&meter, from_line(line, LINE_FORM)?, options));
         };
-        // It would change nothing, and deltas leave it out.
+        // Deltas of 0 are not sent, so the command would succeed without sending anything.
         if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
             return Err(Failure::Message(format!("counter {}: 0 adds nothing and is not sent", line.name)));
         }
@@ -106,14 +111,17 @@ pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
 }
 
 impl MetricOptions {
-    /// Returns the measurement of the command line, or `None` for those of standard input.
+    /// Returns the measurement of the command line, or `None` if measurements are read from standard input.
     fn line(&self) -> Result<Option<Line>, String> {
         let r#type = match self.kind {
             Input::Counter => Kind::Counter,
             Input::Gauge => Kind::Gauge,
             Input::Histogram => Kind::Histogram,
             Input::Stdin if self.name.is_none() => return Ok(None),
-            Input::Stdin => return Err("behind - there is neither NAME nor VALUE".to_owned()),
+            Input::Stdin => {
+                return Err("with - there is no NAME and no VALUE: they are in the lines of standard input"
+                    .to_owned());
+            }
         };
         let (Some(name), Some(value)) = (self.name.clone(), self.value.clone()) else {
             return Err("metric needs counter, gauge or histogram, a NAME and a VALUE".to_owned());
@@ -126,7 +134,7 @@ fn number(word: &str) -> Result<Number, &'static str> {
     serde_json::from_str(word).map_err(|_| "not a number")
 }
 
-/// Records a measurement. The options hold for what the line does not say.
+/// Records a measurement. The options are defaults for values that the line does not have.
 fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), String> {
     if line.name.is_empty() {
         return Err("the name is empty".to_owned());
@@ -138,14 +146,15 @@ fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), Str
     let unit = line.unit.as_ref().or(options.unit.as_ref()).map_or("", String::as_str);
     let text = line.description.as_ref().or(options.description.as_ref()).map_or("", String::as_str);
     let instrument = meter.build(&line.name).unit(unit).description(text);
+    // An integer instrument is used if the number has no decimal point and fits.
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
         (Kind::Counter, Some(_), None) => {
-            return Err(format!("counter {}: the most is {}", line.name, i64::MAX));
+            return Err(format!("counter {}: the value is larger than {}, the maximum", line.name, i64::MAX));
         }
         (Kind::Counter, Some(value), _) => instrument.counter().add(value, attributes),
         (Kind::Counter, None, _) if float < 0.0 => {
-            return Err(format!("counter {}: it never falls", line.name));
+            return Err(format!("counter {}: a counter never decreases; use a gauge", line.name));
         }
         (Kind::Counter, None, _) => instrument.counter_f64().add(float, attributes),
         (Kind::Gauge, _, Some(value)) => instrument.gauge_i64().record(value, attributes),

@@ -1,4 +1,4 @@
-//! `standpipe span`, `log` and `metric`: single records from scripts, and JSON lines from standard input.
+//! `standpipe span`, `log` and `metric`: send single records from scripts, or JSON lines from standard input.
 
 mod log;
 mod metric;
@@ -23,16 +23,17 @@ use super::sender::{Attribute, Destination, Sender};
 use super::text::{self, Charset};
 use super::{Failure, report_error};
 
-/// How long to try to deliver, unless an option says otherwise.
+/// Default of `--timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The operand that stands for standard input.
+/// Operand that stands for standard input.
 const STDIN: &str = "-";
-/// Lines that are read before their turn.
-const LINES_AHEAD: usize = 16;
-/// Longer lines are refused: no collector takes such a record.
-const MAX_LINE: u64 = 4 * 1024 * 1024;
+/// Capacity of the channel between the reading thread and the main thread.
+const MAX_QUEUED_LINES: usize = 16;
+/// Maximum bytes of a line. Collectors do not accept such large records.
+const MAX_LINE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Delivers the records that `emit` makes. It returns whether all input was understood, and waits for room in the queue.
+/// Delivers the records that `emit` creates. `emit` returns whether all input was valid. If the queue is full, it
+/// waits.
 fn deliver(
     destination: &Destination,
     presets: &[(&str, &str)],
@@ -45,11 +46,12 @@ fn deliver(
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Gives `take` each line of standard input that is not empty, until Ctrl-C or SIGTERM, and reports those that it refuses,
-/// with their number, and an error of reading; says whether there were none.
+/// Calls `take` with each non-empty line of standard input, until its end, Ctrl-C or SIGTERM.
+///
+/// Reports invalid lines with their numbers, and read errors. Returns whether there were none.
 fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, Failure> {
-    // a thread of its own waits for input, so that an interrupt can end the wait
-    let (reader, lines) = mpsc::sync_channel(LINES_AHEAD);
+    // A read cannot be interrupted, so another thread reads, and this one waits for a line or an interrupt.
+    let (reader, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
     let interrupt = reader.clone();
     on_interrupt(move || drop(interrupt.send(None)))
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
@@ -63,15 +65,17 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
                 report_error(&format!("standard input: {error}"));
                 return Ok(false);
             }
-            Some(Ok((_, false))) => Err(format!("it is longer than {MAX_LINE} bytes")),
+            Some(Ok((_, false))) => Err(format!("it is longer than {MAX_LINE_BYTES} bytes")),
             Some(Ok((line, true))) => match std::str::from_utf8(&line).map(str::trim) {
                 Ok("") => Ok(()),
                 Ok(text) => take(text),
-                Err(_) => Err("not UTF-8".to_owned()),
+                Err(_) => {
+                    Err("not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8".to_owned())
+                }
             },
         };
         if let Err(error) = taken {
-            // what is wrong may quote the line
+            // The message may quote the line, so it is escaped.
             report_error(&format!("line {number}: {}", text::printable(&error, Charset::Unicode)));
             is_whole = false;
         }
@@ -79,21 +83,26 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     Ok(is_whole)
 }
 
-/// Reads a line of standard input, and whether that is all of it. `None` at the end.
+/// Reads a line of standard input. Returns it and whether it is complete, or `None` at the end of the input.
 fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
     let mut line = Vec::new();
-    match text::read_line(io::stdin().lock(), MAX_LINE, &mut line) {
+    match text::read_line(io::stdin().lock(), MAX_LINE_BYTES, &mut line) {
         Ok((0, _)) => None,
         read => Some(read.map(|(_, is_whole)| (line, is_whole))),
     }
 }
 
-/// Reads one line of JSON, which is its own line 1.
-fn from_line<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+/// Reads one line of JSON. `form` describes the object that is expected.
+fn from_line<T: DeserializeOwned>(line: &str, form: &str) -> Result<T, String> {
+    // serde would also read a struct from a list of its values.
+    if !line.starts_with('{') {
+        return Err(format!("not a JSON object; write {form}"));
+    }
+    // To serde_json, each line is line 1 of a document.
     serde_json::from_str(line).map_err(|error| error.to_string().replace(" at line 1 column ", " at column "))
 }
 
-/// Of a key that is there twice the last value counts, so that those of a line are behind those of the options.
+/// Appends the attributes of a line to those of the options. The last value of a key takes precedence.
 fn with_own(common: &[Attribute], own: Map<String, Json>) -> Vec<Attribute> {
     common.iter().cloned().chain(own).collect()
 }

@@ -1,4 +1,4 @@
-//! `standpipe span`: whole spans, and spans that go on in a file.
+//! `standpipe span`: sends spans, and keeps unfinished spans in files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,20 +16,24 @@ use super::{STDIN, deliver, each_line, from_line, time};
 use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
 use crate::cli::{Failure, caller, text};
 
+/// Form of a line of standard input, for messages.
+const LINE_FORM: &str = "an object with name and optionally start, end, kind, status, message, attributes, events and traceparent, \
+                         as {\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}";
+
 /// Sends a span, or keeps one in a file until it ends.
 ///
-/// Sends one span, part of the trace in TRACEPARENT and TRACESTATE if they are set. Without --start and --end it takes no
-/// time.
+/// Sends one span. It continues the trace in TRACEPARENT and TRACESTATE, if they are set. Without --start and --end,
+/// its duration is 0.
 ///
-/// start keeps a span that goes on in FILE and sends nothing; event adds an event to it; end sends it and removes FILE once it
-/// was delivered. No process runs in between. FILE can be read by a shell, and by --parent: its lines TRACEPARENT=... and
-/// TRACESTATE=... make other commands children of the span. start also writes these lines to the file that
-/// OTEL_CLI_CARRIER_FILE names, if it is set; the other commands read that file where --parent is not given. There is no span
-/// background, as otel-cli has.
+/// start keeps an unfinished span in FILE and sends nothing; event adds an event to it; end sends the span and removes
+/// FILE once the span was delivered. No process runs in between. A shell can source FILE, and --parent can read it: its
+/// lines TRACEPARENT=... and TRACESTATE=... make other commands children of the span. If OTEL_CLI_CARRIER_FILE is set,
+/// start also writes these lines to that file, and the other commands read it if --parent is not given. The command
+/// span background of otel-cli is not supported.
 ///
-/// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status, message,
-/// attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the parent. The options
-/// hold for what a line does not say. A line of more than 4 MiB is reported.
+/// With - each line of standard input is a span as a JSON object: name, and optionally start, end, kind, status,
+/// message, attributes (an object), events (a list of objects with name, time and attributes) and traceparent, the
+/// parent. The options are defaults for values that a line does not have. Lines of more than 4 MiB are reported.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(override_usage = "standpipe span [OPTIONS] NAME
@@ -40,7 +44,7 @@ use crate::cli::{Failure, caller, text};
 #[command(after_help = "\
 Environment:
   OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_STATUS_CODE,
-  OTEL_CLI_STATUS_DESCRIPTION, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE are used where the option
+  OTEL_CLI_STATUS_DESCRIPTION, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE are used if the option
   is not given.
 
 Examples:
@@ -51,8 +55,8 @@ Examples:
   standpipe span end --file /tmp/deploy.span --status ok
   echo '{\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}' | standpipe span -
 
-Exit code: 0 if everything was delivered, 1 if not, or if a line cannot be understood (the others
-           are sent), 2 if the command line is invalid")]
+Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
+           2 if the command line is invalid")]
 pub(crate) struct SpanOptions {
     #[command(subcommand)]
     step: Option<Step>,
@@ -63,20 +67,20 @@ pub(crate) struct SpanOptions {
     details: Details,
 }
 
-/// The steps of a span that goes on in a file.
+/// The steps of a span that is kept in a file.
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Keeps a span in a file, and sends nothing.
+    /// Keeps an unfinished span in a file, and sends nothing.
     Start {
         /// The name of the span.
         name: String,
-        /// The file of the span; one that exists must be empty.
+        /// The file for the span; an existing file must be empty.
         #[arg(long)]
         file: PathBuf,
         #[command(flatten)]
         details: Details,
     },
-    /// Adds an event to the span of a file.
+    /// Adds an event to the span in a file.
     Event {
         /// The name of the event, or NAME@TIME.
         name: String,
@@ -86,13 +90,13 @@ enum Step {
         #[command(flatten)]
         attributes: Attributes,
     },
-    // of otel-cli; without this it would be the name of a span
+    // A command of otel-cli. Without this variant, `span background` would send a span with that name.
     #[command(hide = true)]
     Background {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Sends the span of a file, and removes the file once the span was delivered.
+    /// Sends the span in a file, and removes the file once the span was delivered.
     End {
         /// The file of the span.
         #[arg(long)]
@@ -102,28 +106,28 @@ enum Step {
     },
 }
 
-/// The options that describe a span, and say where to send it.
+/// Options for the values of a span and its destination.
 #[derive(Debug, Args)]
 struct Details {
     #[command(flatten)]
     attributes: Attributes,
-    /// The kind of the span; internal if it is not given.
+    /// The kind of the span; the default is internal.
     #[arg(short, long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// When it began: 2026-11-17T14:00:00.5Z, with any offset; seconds since 1970, with decimals, or ms, us or ns, by their
-    /// length; -5s or -250ms before now; now if it is not given.
+    /// The start time: 2026-11-17T14:00:00.5Z or with an offset; a number since 1970 in seconds, milliseconds,
+    /// microseconds or nanoseconds, recognized by its length; -5s or -250ms, relative to now. The default is now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time::parse_now)]
     start: Option<SystemTime>,
-    /// When it ended; now if it is not given.
+    /// The end time, in the same forms. The default is now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time::parse_now)]
     end: Option<SystemTime>,
-    /// Whether it succeeded.
+    /// The status of the span.
     #[arg(long)]
     status: Option<StatusCode>,
-    /// Why, for --status error.
+    /// The description of the error, for --status error.
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// An event of the span, NAME or NAME@TIME; may be given more than once.
+    /// An event of the span: NAME or NAME@TIME; may be given more than once.
     #[arg(long = "event", value_name = "NAME")]
     events: Vec<String>,
     #[command(flatten)]
@@ -139,7 +143,7 @@ pub(super) enum StatusCode {
     Error,
 }
 
-/// A span as JSON: a line of standard input, and the line of a span file.
+/// A span as JSON, in a line of standard input or of a span file.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpanLine {
@@ -158,14 +162,17 @@ pub(super) struct SpanLine {
     pub(super) attributes: Map<String, Json>,
     #[serde(default)]
     pub(super) events: Vec<EventLine>,
-    /// The parent.
+    /// Context of the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) traceparent: Option<String>,
 }
 
 /// An event of a span as JSON.
 #[derive(Deserialize, Serialize, Clone)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an event as a JSON object with name and optionally time and attributes"
+)]
 pub(super) struct EventLine {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -183,7 +190,7 @@ impl EventLine {
     }
 }
 
-/// The span that options and variables describe, and its parent.
+/// The span that the options and variables describe, and its parent.
 struct Draft {
     span: SpanLine,
     parent: Option<SpanContext>,
@@ -194,7 +201,7 @@ impl Draft {
         let now = SystemTime::now();
         let status = details.status.or_else(|| sender::choice("OTEL_CLI_STATUS_CODE"));
         if details.message.is_some() && status != Some(StatusCode::Error) {
-            return Err(Failure::Usage("--message is for --status error".to_owned()));
+            return Err(Failure::Usage("--message needs --status error".to_owned()));
         }
         let message = || sender::of_environment("OTEL_CLI_STATUS_DESCRIPTION");
         let span = SpanLine {
@@ -234,7 +241,7 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
             deliver(&options.details.destination, &[], |telemetry| {
                 let tracer = tracer(telemetry);
                 if name == STDIN {
-                    return each_line(|line| emit(&tracer, from_line(line)?, &draft, None));
+                    return each_line(|line| emit(&tracer, from_line(line, LINE_FORM)?, &draft, None));
                 }
                 let line = SpanLine { name, ..SpanLine::default() };
                 emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;
@@ -248,7 +255,7 @@ fn tracer(telemetry: &Telemetry) -> Tracer {
     telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
 }
 
-/// Writes the file of a span that goes on, and its context to the carrier file of the environment.
+/// Writes the file of an unfinished span, and its context to the file that OTEL_CLI_CARRIER_FILE names.
 fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
@@ -257,8 +264,8 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
         Some(parent) => tracer.span_builder(name).parent(parent).start(),
         None => tracer.span_builder(name).root().start(),
     };
-    // The sampler has decided, and the ids are known. The telemetry ends before the span does, so that only `span end` sends
-    // it.
+    // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span
+    // is not sent here but by `span end`.
     sender.telemetry.shutdown(Duration::ZERO);
     let mut line = SpanLine { name: name.to_owned(), end: Json::Null, ..draft.span };
     let now = SystemTime::now();
@@ -273,7 +280,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     span_file::create(file, &content).map_err(Failure::Message)?;
     if let Some(carrier) = sender::of_environment(sender::CARRIER_FILE) {
         let lines = caller::shell_lines(&content.context);
-        // the file of the span has these lines, and may be the carrier itself
+        // The carrier may be the span file itself, which already begins with these lines.
         if !fs::read_to_string(&carrier).is_ok_and(|text| text.starts_with(&lines)) {
             let written = caller::write_private(carrier.as_ref(), &lines);
             written.map_err(|error| {
@@ -284,9 +291,10 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends the span of a file, with what the options add, and removes the file once it was delivered.
+/// Sends the span in a file, completed by the options, and removes the file once the span was delivered.
 fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(&details)?;
+    // Taken before it is sent, so that no other process sends the span as well.
     let taken = span_file::take(file).map_err(Failure::Message)?;
     let sent = send(details.destination, draft, &taken);
     match &sent {
@@ -300,6 +308,7 @@ fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
 fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<ExitCode, Failure> {
     let SpanFile { context, service, span: mut line } = span_file::read(file).map_err(Failure::Message)?;
     destination.service = destination.service.or(service);
+    // The status of `span end` replaces that of `span start`, including its message.
     if draft.span.status.is_some() {
         (line.status, line.message) = (None, None);
     }
@@ -312,7 +321,7 @@ fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<E
     })
 }
 
-/// Starts and ends the span of a line; the draft holds for what it does not say.
+/// Emits the span of a line. The draft has the defaults for values that the line does not have.
 fn emit(
     tracer: &Tracer,
     line: SpanLine,
@@ -326,15 +335,15 @@ fn emit(
     let (begin, end) = (own_or(&line.start, &common.start), own_or(&line.end, &common.end));
     let ends_now = end.is_null();
     let (begin, end) = (moment(begin)?, moment(end)?);
-    // A start in the future, or after the clock was set back, does not matter for a span that ends now.
+    // A span that ends now may have a start in the future, for example if the clock was set back.
     if end < begin && !ends_now {
-        return Err("the end is before the start".to_owned());
+        return Err("the end is before the start; give a later end or an earlier start".to_owned());
     }
     let kind = line.kind.or(common.kind).unwrap_or(Kind::Internal);
     let message = line.message.as_deref().or(common.message.as_deref()).unwrap_or_default();
     let status = line.status.or(common.status);
     if line.message.is_some() && status != Some(StatusCode::Error) {
-        return Err("a message is for status error".to_owned());
+        return Err("message needs status error".to_owned());
     }
     let of_line = line.traceparent.as_deref().map(SpanContext::from_traceparent).transpose();
     let of_line = of_line.map_err(|error| error.to_string())?;
@@ -367,14 +376,15 @@ fn emit(
     Ok(())
 }
 
-/// `NAME`, which gets its time from its span, or `NAME@TIME`; an `@` that no time follows belongs to the name.
+/// Parses `NAME` or `NAME@TIME`. If no time follows the `@`, it belongs to the name. An event without a time gets one
+/// later.
 fn event(word: &str, now: SystemTime) -> EventLine {
     let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
     let (name, time) = timed.map_or((word, Json::Null), |(name, time)| (name, nanos(time)));
     EventLine { name: name.to_owned(), time, attributes: Map::new() }
 }
 
-/// As [`time::parse`] reads it.
+/// Formats a time as seconds since 1970 with nine decimals, which [`time::parse`] reads.
 fn nanos(time: SystemTime) -> Json {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:09}", since.as_secs(), since.subsec_nanos()).into()

@@ -1,4 +1,7 @@
-//! A span that goes on, as a file: what other commands of a shell need to be its children, and what its end needs.
+//! File of an unfinished span.
+//!
+//! Its first lines are shell assignments, with which other commands become children of the span. The comments hold the
+//! values that `span end` sends. `span end` first renames the file, so that exactly one process ends the span.
 //!
 //! ```text
 //! TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
@@ -22,26 +25,29 @@ use super::span::{EventLine, SpanLine};
 const SERVICE: &str = "# service ";
 const SPAN: &str = "# span ";
 const EVENT: &str = "# event ";
-/// What is added to the name of a file, with the id of the process that ends its span.
+/// Suffix of a file while a process ends its span, followed by the id of that process.
 const ENDING: &str = ".ending-";
 
-/// What is in a file.
+/// Content of a file.
 pub(super) struct SpanFile {
-    /// The ids of the span.
+    /// Context of the span.
     pub(super) context: SpanContext,
-    /// Whose span it is, if `span start` was given that.
+    /// Service name, if `span start` had the option `--service`.
     pub(super) service: Option<String>,
     pub(super) span: SpanLine,
 }
 
-/// Writes the file; one that is there must be empty, as `mktemp` makes it.
+/// Writes a new file. An existing file must be empty, like those of `mktemp`.
 pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
     match caller::private_file().create_new(true).append(true).open(file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         opened => drop(opened.map_err(|error| named(file, &error))?),
     }
     if fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
-        return Err(named(file, &"it exists; is another span in it? end that, or remove it"));
+        return Err(named(
+            file,
+            &"the file is not empty and may hold another span: end that span, or remove the file",
+        ));
     }
     let service = content.service.as_ref().map(|service| line(SERVICE, service)).unwrap_or_default();
     append(file, &(caller::shell_lines(&content.context) + &service + &line(SPAN, &content.span)))
@@ -51,11 +57,13 @@ pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
 pub(super) fn add(file: &Path, event: &EventLine) -> Result<(), String> {
     read(file)?;
     append(file, &line(EVENT, event))?;
-    // it may be too late: the file was taken since
-    fs::metadata(file).map(drop).map_err(|_| named(file, &"the span was ended meanwhile"))
+    // If another process has renamed the file meanwhile, it may not have read this event.
+    fs::metadata(file)
+        .map(drop)
+        .map_err(|_| named(file, &"the span was ended meanwhile; the event may be missing"))
 }
 
-/// Renames the file, so that of several processes one ends the span, and no event is added any more; returns the name.
+/// Renames the file and returns its new name. Only one process can rename it, and no further event can be added.
 pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
     read(file)?;
     let mut taken = file.as_os_str().to_owned();
@@ -64,7 +72,7 @@ pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
     Ok(taken.into())
 }
 
-/// Undoes [`take`]; a file that has the name by now stays.
+/// Reverses [`take`], unless a new file has the name by now.
 pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
     let renamed = match file.exists() {
         true => Err(io::ErrorKind::AlreadyExists.into()),
@@ -78,10 +86,12 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     let text = fs::read_to_string(file).map_err(|error| match taken(file) {
         Some(taken) if error.kind() == io::ErrorKind::NotFound => {
             let (taken, file) = (text::name(taken), text::name(file));
-            named(&format!("its end is not sent yet; if that was interrupted: mv {taken} {file}"))
+            named(&format!(
+                "another process is ending the span; if that process was interrupted: mv {taken} {file}"
+            ))
         }
         None if error.kind() == io::ErrorKind::NotFound => {
-            named(&format!("{error}; standpipe span start --file {} NAME writes it", text::name(file)))
+            named(&format!("{error}; to create it: standpipe span start --file {} NAME", text::name(file)))
         }
         _ => named(&error),
     })?;
@@ -90,7 +100,7 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     let span = text.lines().find_map(|line| line.strip_prefix(SPAN));
     let context = Caller::of_lines(&text).context;
     let (Some(span), Some(context)) = (span, context) else {
-        return Err(named(&"no span is in it; standpipe span start writes one"));
+        return Err(named(&"the file holds no span; standpipe span start writes one"));
     };
     let mut span: SpanLine = serde_json::from_str(span).map_err(|error| named(&error))?;
     for event in text.lines().filter_map(|line| line.strip_prefix(EVENT)) {
@@ -99,7 +109,7 @@ pub(super) fn read(file: &Path) -> Result<SpanFile, String> {
     Ok(SpanFile { context, service, span })
 }
 
-/// What another process has made of the file, to end its span.
+/// Returns the name that another process gave the file to end its span.
 fn taken(file: &Path) -> Option<PathBuf> {
     let beginning = format!("{}{ENDING}", file.file_name()?.to_string_lossy());
     let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
@@ -117,7 +127,7 @@ fn line(prefix: &str, content: &impl Serialize) -> String {
     format!("{prefix}{json}\n")
 }
 
-/// By one call, so that events that are added at the same time do not mix.
+/// Appends text with a single write, so that events of parallel processes do not mix.
 fn append(file: &Path, text: &str) -> Result<(), String> {
     let opened = OpenOptions::new().append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Moments as people and programs write them. Pure: the present is an argument.
+//! Parses times as people and programs write them. Pure: the current time is an argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,22 +7,36 @@ use standpipe::calendar::days_since_1970;
 
 use crate::cli::text;
 
-/// The moment of an option or of a field: RFC 3339, a number since 1970, `-5s` before now, or `now`.
+/// Parses a time: RFC 3339, a number since 1970, `-5s` (relative to now), or `now`.
 pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
-    let ago = || now.checked_sub(text::duration(word.strip_prefix('-')?).ok()?);
-    let since_1970 = || SystemTime::UNIX_EPOCH.checked_add(number(word).or_else(|| rfc3339(word))?);
-    let moment = if word == "now" { Some(now) } else { ago().or_else(since_1970) };
-    moment.ok_or_else(|| {
-        format!("{word:?} is not a time: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now")
-    })
+    if word == "now" {
+        return Ok(now);
+    }
+    let ago = || {
+        let age = text::duration(word.strip_prefix('-')?).ok()?;
+        Some(nanos(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()) - nanos(age))
+    };
+    let since_1970 =
+        ago().or_else(|| number(word).map(nanos)).or_else(|| rfc3339(word)).ok_or_else(|| {
+            format!("{word:?} is not a time: write 2026-11-17T14:00:00Z, seconds since 1970, -5s, or now")
+        })?;
+    // OTLP times are unsigned 64-bit nanoseconds since 1970.
+    match u64::try_from(since_1970) {
+        Ok(since_1970) => Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(since_1970)),
+        Err(_) => Err(format!("{word:?} cannot be sent: OTLP has times from 1970-01-01 to 2554-07-21 only")),
+    }
 }
 
-/// The value of an option.
+fn nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// Parses the value of an option.
 pub(super) fn parse_now(word: &str) -> Result<SystemTime, String> {
     parse(word, SystemTime::now())
 }
 
-/// The same of JSON, where it is text or a number.
+/// Parses a JSON string or number.
 pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String> {
     match json {
         Json::String(text) => parse(text, now),
@@ -30,7 +44,7 @@ pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String
     }
 }
 
-/// Seconds with decimals; a longer number is in milliseconds, microseconds or nanoseconds.
+/// Parses a number since 1970: seconds with decimals, or a longer integer in milliseconds, microseconds or nanoseconds.
 fn number(word: &str) -> Option<Duration> {
     let (whole, decimals) = word.split_once('.').unwrap_or((word, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -46,14 +60,14 @@ fn number(word: &str) -> Option<Duration> {
     })
 }
 
-/// The digits behind a point as a part of a second; what is less than a nanosecond is left out.
+/// Parses the digits after a decimal point as a fraction of a second, truncated to nanoseconds.
 fn fraction(digits: &str) -> Option<Duration> {
     let nanos = format!("{:0<9}", digits.get(..9).unwrap_or(digits));
     nanos.parse().ok().map(Duration::from_nanos)
 }
 
-/// `2026-11-17T14:00:00.5+01:00`, since 1970.
-fn rfc3339(word: &str) -> Option<Duration> {
+/// Parses `2026-11-17T14:00:00.5+01:00`. Returns nanoseconds since 1970, negative for earlier times.
+fn rfc3339(word: &str) -> Option<i128> {
     let (date, time) = word.split_at_checked(10)?;
     let time = time.strip_prefix(['T', 't', ' '])?;
     let (time, offset) = time.split_at(time.find(['Z', 'z', '+', '-'])?);
@@ -72,7 +86,7 @@ fn rfc3339(word: &str) -> Option<Duration> {
     let ahead = hours_ahead * 3600 + minutes_ahead * 60;
     let ahead = if offset.starts_with('-') { -ahead } else { ahead };
     let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - ahead;
-    Some(Duration::from_secs(u64::try_from(seconds).ok()?) + fraction(decimals)?)
+    Some(i128::from(seconds) * 1_000_000_000 + nanos(fraction(decimals)?))
 }
 
 fn parts<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
@@ -111,6 +125,25 @@ mod tests {
             ("now", 1_000_000_000_000),
         ] {
             assert_eq!(nanos(word), Some(expected), "{word}");
+        }
+    }
+
+    #[test]
+    fn refuses_times_that_otlp_cannot_hold() {
+        assert_eq!(nanos("2554-07-21T23:34:33.709551615Z"), Some(u128::from(u64::MAX)));
+        for word in [
+            "0001-01-01T00:00:00Z",
+            "1969-12-31T23:59:59.999999999Z",
+            "2554-07-21T23:34:33.709551616Z",
+            "9999-12-31T23:59:59Z",
+            "18446744074",
+            "-1001s",
+        ] {
+            let error = parse(word, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000)).unwrap_err();
+            assert!(
+                error.contains("cannot be sent: OTLP has times from 1970-01-01 to 2554-07-21"),
+                "{error}"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! The filters of `receive` and `show`: which spans, traces, log records and metrics are shown.
+//! Filters of `receive` and `show` for spans, traces, log records and metrics.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,16 +11,13 @@ use super::super::describe::{self, LogView, SpanView};
 use super::super::record::LevelParser;
 use super::super::text;
 
-/// Hexadecimal digits of a trace id.
+/// Number of hexadecimal digits of a trace id.
 const ID_DIGITS: usize = 32;
 
-// What the options ask for. Nothing is filtered by default.
-//
-// Of several services, of several names and of several names to hide, any is enough.
+// Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
+// matches. Not a doc comment, which clap would show in the help.
 #[derive(Debug, Clone, Default, Args)]
-#[command(
-    next_help_heading = "Filters (a tree is shown as a whole if one of its spans or log records matches)"
-)]
+#[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
     /// Only this service; may be given more than once.
     #[arg(long = "service", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -28,25 +25,26 @@ pub(crate) struct Filter {
     /// Only spans, metrics and log records with TEXT in their name, event name or body; may be given more than once.
     #[arg(long = "name", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) names: Vec<String>,
-    /// No spans with TEXT in their name, and in a tree none below them; may be given more than once.
+    /// Hide spans with TEXT in their name and, in a tree, all spans below them; may be given more than once.
     #[arg(long = "hide", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) hidden: Vec<String>,
-    /// Only log records from this severity on, by its name or a number from 1 to 24.
+    /// Only log records of this severity or higher: a name, or a number from 1 to 24.
     #[arg(long, value_parser = LevelParser.map(|level| level as i32))]
     pub(crate) level: Option<i32>,
-    /// Only traces with an error, and log records from ERROR on; with --flat or --json, spans with one.
+    /// Only traces with an error, and log records of severity ERROR or higher; with --flat or --json, spans with an
+    /// error.
     #[arg(long)]
     pub(crate) errors: bool,
-    /// Only traces of at least this time, as 100ms or 1.5s; with --flat or --json, spans.
+    /// Only traces of at least this duration, for example 100ms or 1.5s; with --flat or --json, spans.
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     pub(crate) min: Option<Duration>,
-    /// Only the trace whose id begins so.
+    /// Only traces whose id begins with ID.
     #[arg(long, value_name = "ID", value_parser = trace)]
     pub(crate) trace: Option<String>,
 }
 
 impl Filter {
-    /// The records that are shown, each by itself.
+    /// Returns the records that match individually.
     pub(crate) fn select(&self, records: &Records) -> Records {
         let mut shown = records.clone();
         shown.spans.retain(|span| self.shows_span(&span.into()));
@@ -55,7 +53,7 @@ impl Filter {
         shown
     }
 
-    /// Whether a trace with this id may be shown at all.
+    /// Returns whether a trace with this id may be shown.
     pub(crate) fn shows_id(&self, id: &[u8]) -> bool {
         self.trace.as_ref().is_none_or(|start| describe::id(id).starts_with(start))
     }
@@ -68,7 +66,7 @@ impl Filter {
             && self.min.is_none_or(|min| u128::from(view.nanos()) >= min.as_nanos())
     }
 
-    /// Whether a log record is shown that is in no trace that is drawn.
+    /// Returns whether a log record is shown that is not part of a drawn trace.
     pub(crate) fn shows_log(&self, view: &LogView<'_>) -> bool {
         self.has_level(view)
             && self.min.is_none()
@@ -81,7 +79,8 @@ impl Filter {
         self.level.is_none_or(|level| view.severity_number() >= level)
     }
 
-    /// Metrics have neither errors nor durations nor traces.
+    /// Returns whether a metric is shown. Filters by error, duration or trace exclude all metrics, which have none of
+    /// these.
     pub(crate) fn shows_metric(&self, received: &ReceivedMetric) -> bool {
         !self.errors
             && self.min.is_none()
@@ -90,7 +89,7 @@ impl Filter {
             && self.is_named(&[received.name()])
     }
 
-    /// Whether a trace is shown, as a whole: if it has what is looked for in any of its spans or log records.
+    /// Returns whether a trace is shown, which is the case if any of its spans or log records matches.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
         let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
         let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
@@ -101,12 +100,12 @@ impl Filter {
             && self.min.is_none_or(|min| u128::from(end.saturating_sub(start)) >= min.as_nanos())
     }
 
-    /// Whether a span is to be hidden by its name.
+    /// Returns whether `--hide` matches the name of a span.
     pub(crate) fn hides(&self, view: &SpanView<'_>) -> bool {
         contains_any(&view.span.name, &self.hidden)
     }
 
-    /// The ids of the spans that are not shown: those that are to be hidden, and all below them.
+    /// Returns the ids of hidden spans: those that `--hide` matches, and all their descendants.
     pub(crate) fn hidden_ids<'a>(&self, spans: &[SpanView<'a>]) -> HashSet<&'a [u8]> {
         if self.hidden.is_empty() {
             return HashSet::new();
@@ -115,13 +114,13 @@ impl Filter {
         describe::with_descendants(spans.iter().map(|view| view.span), named.map(|view| view.span))
     }
 
-    /// Whether a span is of a service and has a name that is looked for.
+    /// Returns whether the service and the name of a span match.
     pub(crate) fn is_match(&self, view: &SpanView<'_>) -> bool {
         self.is_of_service(view.service) && self.is_named(&[&view.span.name])
     }
 
     fn is_log_match(&self, view: &LogView<'_>) -> bool {
-        // the body of each is made only if it is looked at
+        // The body is formatted only if there is a filter by name.
         self.is_of_service(view.service)
             && (self.names.is_empty() || self.is_named(&[&view.log.event_name, &view.body()]))
     }
@@ -139,12 +138,12 @@ fn contains_any(name: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| name.contains(part.as_str()))
 }
 
-/// The value of `--trace`: the beginning of an id.
+/// Parses the value of `--trace`: the beginning of an id.
 fn trace(word: &str) -> Result<String, String> {
     let is_id = (1..=ID_DIGITS).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     match is_id {
         true => Ok(word.to_ascii_lowercase()),
-        false => Err(format!("write up to {ID_DIGITS} hexadecimal digits, as 36c3ef3e")),
+        false => Err(format!("write up to {ID_DIGITS} hexadecimal digits, for example 36c3ef3e")),
     }
 }
 
@@ -214,7 +213,7 @@ mod tests {
         let circle = std::sync::Arc::make_mut(&mut spans[1].span);
         circle.parent_span_id = vec![3];
         assert_eq!(hidden(&spans), [2, 3]);
-        // a root is not below a span without an id
+        // A root is not a child of a span without an id.
         let nameless = std::sync::Arc::make_mut(&mut spans[1].span);
         nameless.span_id = vec![];
         assert_eq!(hidden(&spans), [0; 0]);

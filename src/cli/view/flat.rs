@@ -1,4 +1,4 @@
-//! Lists records: one entry for each, under a heading for each request.
+//! Lists records: one entry for each record, below a heading for each request.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,34 +13,37 @@ use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Text};
 use crate::cli::{text, waterfall};
 
+// Widths of the columns.
 const TIME: usize = 13;
 const SERVICE: usize = 12;
-/// The column of a name where lines are whole, and the widest where they are cut.
+/// Width of a name with [`Layout::Whole`].
 const NAME: usize = 28;
+/// Maximum width of a name with [`Layout::Cut`].
 const MAX_NAME_WIDTH: usize = 40;
-/// On a narrow screen a name is worth more than the kind behind it.
+/// Minimum width of a name. If the terminal is too narrow for it, the kind is moved to the details.
 const MIN_NAME_WIDTH: usize = 8;
 const SPAN_KIND: usize = 8;
 const DURATION: usize = 8;
 const STATUS: usize = 5;
 const SEVERITY: usize = 6;
-/// The severity texts of senders may be longer than this.
+/// Maximum width of a severity, which may be any text of the sender.
 const MAX_SEVERITY_WIDTH: usize = 16;
 const BODY: usize = 28;
 const POINT_KIND: usize = 9;
-/// Width of a number, or of the bars of a histogram: one for each of the 16 buckets that most have.
+/// Width of a number, or of a histogram's bars. Most histograms have 16 buckets.
 const VALUE: usize = 16;
 
-/// How a record is laid out.
+/// Layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Lines are cut to the width of the terminal, and details that have no room in the first get a second one.
+    /// Lines are cut to the width of the terminal. Details that do not fit into the first line get a second line.
     Cut,
-    /// One line for each record, to be searched, with up to 65,536 characters of each text.
+    /// One line for each record, with up to 65,536 characters of each text, for programs such as `grep`.
     Whole,
 }
 
-/// Each record is written before the next is drawn: a batch may have a million of them.
+/// Prints the records of a request. Each record is written before the next is drawn, because a batch may have a million
+/// records.
 pub(super) fn print(
     records: &Records,
     protocol: Option<Protocol>,
@@ -92,7 +95,7 @@ fn span_row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> R
     row
 }
 
-/// The row of a log record, with these attributes.
+/// Returns the row of a log record with the given attributes.
 pub(super) fn log_row(view: &LogView<'_>, attributes: String, layout: Layout) -> Row {
     let severity = view.severity();
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
@@ -105,11 +108,11 @@ pub(super) fn log_row(view: &LogView<'_>, attributes: String, layout: Layout) ->
     row
 }
 
-/// The rows of a metric's points. A metric without points has one row, too.
+/// Returns a row for each point of a metric, or a single row if it has no points.
 fn point_rows(metric: &Metric, service: &str, layout: Layout, style: &Style) -> Vec<Row> {
     let kind = series::kind(metric);
     let kind_width = text::width(&kind).max(POINT_KIND);
-    // A long kind takes its room from the value.
+    // A long kind reduces the width of the value.
     let value_width = (POINT_KIND + VALUE).saturating_sub(kind_width).min(VALUE);
     let row = |point: Option<Point<'_>>| {
         let value = point.map(PointValue::from);
@@ -133,13 +136,13 @@ fn point_rows(metric: &Metric, service: &str, layout: Layout, style: &Style) -> 
     }
 }
 
-/// The time as OTLP writes it.
+/// Returns the current time in nanoseconds since 1970.
 pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The line over a batch: what is in it and, if it came over the network, how and when.
+/// Returns the heading of a batch: its content and, if it came over the network, the time and the protocol.
 fn heading(content: &str, protocol: Option<Protocol>, unix_nanos: u64, style: &Style) -> String {
     let Some(protocol) = protocol else { return style.ruled(&[(Ink::PLAIN.bold(), content)], &[]) };
     let (rule, time) = (style.glyph("─").repeat(2), describe::time_of_day(unix_nanos));
@@ -147,12 +150,12 @@ fn heading(content: &str, protocol: Option<Protocol>, unix_nanos: u64, style: &S
     style.ruled(&[(Ink::FAINT, &rule), (Ink::FAINT, &time), (Ink::PLAIN.bold(), &content)], &[])
 }
 
-/// The texts of one record.
+/// Texts of one record.
 pub(crate) struct Row {
     layout: Layout,
     cells: Vec<(Column, Text<'static>)>,
     details: Vec<(Column, Text<'static>)>,
-    /// Events: a line each, or where lines are whole the end of the record's line.
+    /// Events: a line for each, or with [`Layout::Whole`] the end of the record's line.
     below: Vec<Vec<(Column, Text<'static>)>>,
 }
 
@@ -164,13 +167,13 @@ impl Row {
         row
     }
 
-    /// A text in its column, which cuts nothing where lines are whole.
+    /// Returns a text in its column. With [`Layout::Whole`], the text is not cut.
     fn fitted(&self, column: Column, ink: Ink, text: &str) -> (Column, Text<'static>) {
         let column = if self.layout == Layout::Whole { column.uncut() } else { column };
         (column, Text::new(ink, text::shorten(text).into_owned()))
     }
 
-    /// Adds a text that is cut to its column.
+    /// Adds a text that is cut to the width of its column.
     fn cell(&mut self, ink: Ink, text: &str, width: usize) {
         self.cells.push(self.fitted(Column::cut(width), ink, text));
     }
@@ -186,7 +189,8 @@ impl Row {
         }
     }
 
-    /// Adds the name and the kind, which becomes a detail on a terminal that is too narrow for both and `behind` more cells.
+    /// Adds the name and the kind. If the terminal is too narrow for both and `behind` more cells, the kind becomes a
+    /// detail.
     fn name(
         &mut self,
         ink: Ink,
@@ -214,7 +218,7 @@ impl Row {
         self.draw(style).iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
-    /// One line; where lines are cut a second if the details have no room behind the columns, and one for each event.
+    /// Draws the row. With [`Layout::Cut`], details that do not fit get a second line, and each event gets a line.
     fn draw(self, style: &Style) -> Vec<String> {
         let Self { layout, cells, mut details, below: mut next_lines } = self;
         let mut first = style.line();

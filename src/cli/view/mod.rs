@@ -22,14 +22,14 @@ use super::series::{Series, SeriesStore};
 use super::style::{Palette, Style};
 use super::waterfall::{self, Heading};
 
-/// Points that are kept of a series: one for each bar of its sparkline.
+/// Maximum number of points kept for a series: one for each bar of its sparkline.
 const MAX_POINTS: usize = 16;
-/// Memory of all series.
+/// Maximum memory of all series.
 const MAX_SERIES_BYTES: usize = 64 * 1024 * 1024;
-/// Series listed of a push; the rest is counted.
+/// Maximum number of series listed for a push; the rest is counted.
 const MAX_LISTED: usize = 12;
 
-/// What is shown, and how.
+/// Options for the form and the content of the output.
 #[derive(Debug, Default, Args)]
 #[group(skip)]
 pub(crate) struct Options {
@@ -39,12 +39,13 @@ pub(crate) struct Options {
     /// Print an entry for each record as it arrives, even on a terminal.
     #[arg(long, group = "form")]
     flat: bool,
-    /// Print OTLP JSON, a line for each request; everything else goes to standard error.
+    /// Print OTLP JSON, one line for each request; all other messages go to standard error.
     #[arg(long, group = "form")]
     json: bool,
-    /// Show all spans of a tree with all attributes, ids and stack traces, where otherwise four attributes are shown (of
-    /// process only command_args, none of host, os, thread, code, telemetry or network.protocol) and like or deep spans are
-    /// counted; of an entry of --flat all events, where otherwise six are shown with four attributes each.
+    /// Show everything: all spans of a tree, with all attributes, ids and stack traces. By default, a span shows four
+    /// attributes (none of host, os, thread, code, telemetry or network.protocol, and of process only command_args),
+    /// and similar or deep spans are counted. With --flat, show all events; by default, six events with four attributes
+    /// each.
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -53,15 +54,15 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A trace at a time, with its log records.
+    /// Whole traces with their log records.
     Tree,
-    /// A record at a time.
+    /// Single records.
     Flat,
     /// A line of OTLP JSON for each request.
     Json,
 }
 
-/// Writes what comes.
+/// Renders records as they arrive.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) form: Form,
@@ -75,7 +76,7 @@ pub(crate) struct View {
     last: Printed,
 }
 
-/// What was printed last: blocks of several lines have an empty line between them and anything else.
+/// Kind of the last output. An empty line separates a block of several lines from all other output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Printed {
     Nothing,
@@ -84,7 +85,7 @@ enum Printed {
 }
 
 impl View {
-    /// Traces that are not complete may take `max_bytes` of memory.
+    /// Returns a view whose incomplete traces take up to `max_bytes` of memory.
     pub(crate) fn new(options: &Options, is_terminal: bool, max_bytes: usize, style: Style) -> Self {
         let (form, layout) = match is_terminal {
             true => (Form::Tree, Layout::Cut),
@@ -105,12 +106,12 @@ impl View {
         }
     }
 
-    /// Whether anything was to be shown so far.
+    /// Returns whether anything was printed.
     pub(crate) fn has_printed(&self) -> bool {
         self.last != Printed::Nothing
     }
 
-    /// Takes the records of a request, and how they came if it was over the network; writes what is to be shown now.
+    /// Adds the records of a request, and writes the output that is due. `protocol` is `None` for records of a file.
     pub(crate) fn add(
         &mut self,
         records: &Records,
@@ -132,7 +133,7 @@ impl View {
     }
 
     fn add_to_trees(&mut self, records: &Records, now: Instant, out: &mut impl Write) -> io::Result<()> {
-        // successive records share their resource and their scope
+        // Successive records usually share their resource and scope, whose memory is counted once.
         let mut last_scope: Option<&Arc<InstrumentationScope>> = None;
         let mut is_new = |scope| last_scope.replace(scope).is_none_or(|last| !Arc::ptr_eq(last, scope));
         for received in &records.spans {
@@ -180,12 +181,12 @@ impl View {
         metrics_table::draw_series(changed, &facts, max_rows, true, &mut self.palette, &self.style)
     }
 
-    /// When something is to be drawn, even if nothing comes.
+    /// Returns when the next trace is due, even if no further record arrives.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.assembler.next_due()
     }
 
-    /// Draws the traces whose time has come.
+    /// Draws all traces that are due.
     pub(crate) fn draw_due(&mut self, now: Instant, out: &mut impl Write) -> io::Result<()> {
         while let Some(block) = self.assembler.take_due(now) {
             self.draw(&block, out)?;
@@ -193,7 +194,7 @@ impl View {
         Ok(())
     }
 
-    /// Draws the traces that are open: nothing comes any more.
+    /// Draws all open traces, at the end of the input.
     pub(crate) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         for block in self.assembler.finish() {
             self.draw(&block, out)?;
@@ -201,7 +202,8 @@ impl View {
         Ok(())
     }
 
-    /// `3 traces open, 41 spans`, if there are any.
+    /// Returns the number of open traces and their spans: `3 traces open · 41 spans`. `None` if there are no open
+    /// traces.
     pub(crate) fn open(&self) -> Option<String> {
         let Assembler { open, spans, .. } = &self.assembler;
         let traces = describe::count(open.len() as u64, "trace");
@@ -216,6 +218,7 @@ impl View {
         spans.iter_mut().for_each(|view| view.is_wanted = !view.is_past && self.filter.is_match(view));
         let mut logs: Vec<LogView<'_>> = block.logs.iter().map(LogView::from).collect();
         if spans.is_empty() {
+            // No span of the trace arrived, so its log records are shown one by one.
             logs.retain(|view| self.filter.shows_log(view));
             return logs.iter().try_for_each(|view| self.print_log(view, out));
         }
@@ -243,7 +246,7 @@ impl View {
         flat::log_row(view, attributes, layout).print(&self.style, out)
     }
 
-    /// To be called before a line is written that belongs to no block.
+    /// Prepares for a line that is not part of a block. Call it before each such line.
     pub(crate) fn begin_row(&mut self, out: &mut impl Write) -> io::Result<()> {
         match std::mem::replace(&mut self.last, Printed::Row) {
             Printed::Block => writeln!(out),
@@ -263,7 +266,7 @@ impl View {
     }
 }
 
-/// What is missing of a trace, or what came late.
+/// Returns the heading of a trace: what is missing, or what arrived late.
 fn heading(block: &Block, separator: &str) -> Heading {
     match &block.state {
         State::Complete => Heading::Complete,

@@ -21,7 +21,7 @@ fn log(trace: &str, body: &str) -> Records {
     ))
 }
 
-/// A view of trees, what it has written, and when it was started.
+/// A view of trees, its output, and the time of its start.
 struct Bench {
     view: View,
     out: Vec<u8>,
@@ -65,7 +65,7 @@ fn a_log_record_of_no_trace_is_shown_at_once_and_one_of_a_trace_in_its_span() {
         "{tree}"
     );
     assert_eq!(bench.view.open(), None);
-    // an empty line is between a tree and what follows
+    // An empty line follows a tree.
     assert!(bench.add(&log("", "alone")).starts_with("\n00:00:00"));
     assert!(bench.add(&log("", "alone")).starts_with("00:00:00"));
 }

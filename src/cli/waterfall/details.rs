@@ -1,4 +1,4 @@
-//! The lines beneath a span, the log records outside of every span, and where the spans of a trace came from.
+//! Draws the lines below a span, the log records outside of all spans, and the origins of a trace's spans.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,20 +10,20 @@ use crate::cli::describe::{self, LogView, SpanView};
 use crate::cli::style::{Ink, Style};
 use crate::cli::text;
 
-/// Events, log records and links listed beneath a span, as many of each; the rest is counted.
+/// Maximum number of events, of log records and of links below a span; the rest is counted.
 const MAX_LISTED: usize = 6;
-/// Log records listed outside of every span; the rest is counted.
+/// Maximum number of log records outside of all spans; the rest is counted.
 const MAX_STRAYS: usize = 12;
-/// The usual severities have four or five letters; what is logged begins in one column.
+/// Minimum width of a severity, so that the bodies of most log records begin in the same column.
 const SEVERITY: usize = 5;
-/// The name of the events that errors are recorded as.
+/// Event name of recorded exceptions, by semantic convention.
 const EXCEPTION: &str = "exception";
-/// How far the second line of a detail is indented.
+/// Indentation of the further lines of a detail.
 const NEXT_LINE: usize = 2;
-/// Scopes named for a service; the rest is counted.
+/// Maximum number of scopes named for a service; the rest is counted.
 const MAX_SCOPES: usize = 4;
 
-/// A piece of text, and what it is written with.
+/// A piece of text with its ink.
 pub(crate) type Piece = (Ink, String);
 
 impl<'a> Drawing<'_, 'a> {
@@ -40,7 +40,8 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// What the span is: its kind, what it shares its row with, its attributes, and in full its ids.
+    /// Returns the first lines below a span: its kind, the spans that share its row, and its attributes; in full also
+    /// its ids.
     fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
         let span = view.span;
         let kind = match view.kind() {
@@ -57,7 +58,7 @@ impl<'a> Drawing<'_, 'a> {
             first.push((Ink::PLAIN, format!("{spans} in all, the longest {longest}")));
         } else if !view.is_past {
             let attributes = telling(&span.attributes, self.options.full);
-            // A count of others is not worth a line of its own.
+            // A line that contains only the number of attributes is left out.
             if !kind.is_empty() || !is_count(&attributes) {
                 first.extend(attributes);
             }
@@ -77,7 +78,7 @@ impl<'a> Drawing<'_, 'a> {
         [first, ids.map(|(what, id)| (Ink::FAINT, format!("{what} {id}"))).collect()]
     }
 
-    /// Writes pieces to the right of the guides, in as many lines as they take.
+    /// Writes pieces to the right of the guides, in as many lines as necessary.
     fn flow(&self, trunks: &[bool], pieces: &[Piece], lines: &mut Vec<String>) {
         let begin = |indent: usize| {
             let mut line = self.style.line();
@@ -101,7 +102,7 @@ impl<'a> Drawing<'_, 'a> {
                     Some(end).filter(|end| self.options.full && *end < text.len())
                 };
                 while let Some(end) = end_of_line(rest, line.room()) {
-                    // The rest of a long text goes below it, if all of it is to be shown.
+                    // In full, a long text continues in the next line.
                     line.put(*ink, &rest[..end]);
                     rest = &rest[end..];
                     lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());
@@ -114,7 +115,7 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// What happened in the span, a line each: its error, events and log records, links, and what is missing.
+    /// Returns a line each for the span's error, events, log records and links, and for omitted and missing spans.
     fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
         let span = if view.is_past { &bare } else { view.span };
@@ -159,7 +160,7 @@ impl<'a> Drawing<'_, 'a> {
         lines
     }
 
-    /// The name of the span a link points to, or its id if it is not here.
+    /// Returns the name of the span that a link points to, or its id if the span is unknown.
     fn target(&self, link: &Link) -> String {
         match self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice())) {
             Some(name) => (*name).to_owned(),
@@ -167,7 +168,7 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Draws the log records outside of every span that is drawn.
+    /// Draws the log records that belong to no drawn span.
     pub(super) fn strays(&self, strays: &[LogView<'a>], lines: &mut Vec<String>) {
         let number = describe::count(strays.len() as u64, "log record");
         let title = [(Ink::FAINT, "logs outside of these spans")];
@@ -206,7 +207,7 @@ impl<'a> Drawing<'_, 'a> {
             first.resource.iter().filter(|attribute| attribute.key != "service.name").cloned().collect();
         let ink = self.palette.ink(service);
         let mut pieces = vec![(Ink::FAINT, "from".to_owned())];
-        // Where there is no room for names, this explains the marks.
+        // At this width, rows show marks instead of service names, and this line explains the marks.
         if (WITH_BARS..WITH_SERVICES).contains(&self.style.width) {
             pieces.push((ink, self.palette.mark(service, self.style)));
         }
@@ -221,17 +222,17 @@ impl<'a> Drawing<'_, 'a> {
     }
 }
 
-/// The attributes that tell most, and a count of the others; all of them if `full`.
+/// Returns the most informative attributes and the number of others, or all attributes if `full`.
 fn telling(attributes: &[KeyValue], full: bool) -> Vec<Piece> {
     describe::telling(attributes, full).into_iter().map(|text| (Ink::FAINT, text)).collect()
 }
 
-/// Whether there is nothing but a count of attributes.
+/// Returns whether the pieces contain only the number of attributes.
 fn is_count(attributes: &[Piece]) -> bool {
     attributes.iter().all(|(_, text)| text.starts_with('+'))
 }
 
-/// Something that happened while a span was open.
+/// An event or log record of a span.
 enum Moment<'a> {
     Event(&'a Event),
     Log(LogView<'a>),
@@ -266,7 +267,7 @@ impl Moment<'_> {
     }
 }
 
-/// The most telling events and log records, `most` of each, in the order of time.
+/// Returns up to `most` events and `most` log records, ordered by time. Errors are preferred.
 fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Moment<'a>> {
     let events = telling_first(events, |event| event.name == EXCEPTION).take(most).map(Moment::Event);
     let logs = telling_first(logs, LogView::is_error).take(most).copied().map(Moment::Log);
@@ -275,7 +276,7 @@ fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Mo
     moments
 }
 
-/// The events of a span where there is no tree: pieces of text for each, and how many more there are.
+/// Returns the events of a span for the flat list: the pieces of each event, and the number of others.
 pub(crate) fn events(span: &Span, full: bool, style: &Style) -> Vec<Vec<Piece>> {
     let most = if full { usize::MAX } else { MAX_LISTED };
     let moments = moments(&span.events, &[], most).into_iter();
@@ -284,20 +285,20 @@ pub(crate) fn events(span: &Span, full: bool, style: &Style) -> Vec<Vec<Piece>> 
     lines.chain(rest.map(|rest| vec![(Ink::FAINT, format!("and {rest} more"))])).collect()
 }
 
-/// All items, those that tell of an error before the others.
+/// Returns all items, errors first.
 fn telling_first<T>(items: &[T], is_telling: impl Fn(&T) -> bool + Copy) -> impl Iterator<Item = &T> {
     let telling = items.iter().filter(move |item| is_telling(item));
     telling.chain(items.iter().filter(move |item| !is_telling(item)))
 }
 
-/// `2 events, 1 link`, or nothing if there are none.
+/// Returns the counts that are not 0: `2 events, 1 link`. `None` if all are 0.
 fn counts(counts: &[(u64, &str)]) -> Option<String> {
     let some = counts.iter().filter(|(number, _)| *number > 0);
     let some: Vec<String> = some.map(|(number, what)| describe::count(*number, what)).collect();
     (!some.is_empty()).then(|| some.join(", "))
 }
 
-/// The severity, the event name and the body of a log record.
+/// Returns the severity, the event name and the body of a log record.
 fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     [
@@ -307,7 +308,7 @@ fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     ]
 }
 
-/// `scope shop 1.4`, or as many as there are.
+/// Returns the scopes of spans: `scope shop 1.4`, or `scopes a, b +3`.
 fn scopes(spans: &[&SpanView<'_>], full: bool) -> Option<String> {
     let mut known = HashSet::new();
     let named = spans.iter().filter(|view| !view.scope.is_empty());

@@ -1,18 +1,18 @@
-//! The bars of spans over time, to an eighth of a cell, and the ruler above them.
+//! Draws the bars of spans over time, with a resolution of an eighth of a cell, and the ruler above them.
 
 use crate::cli::describe;
 use crate::cli::style::{Ink, Line, Style};
 use crate::cli::text::{self, Charset};
 
-/// A bar is at least this many eighths wide, so that the shortest span is still seen.
+/// Minimum width of a bar in eighths, so that the shortest span is visible.
 const MIN_BAR_EIGHTHS: usize = 2;
-/// Cells between the ruler's labels at least.
+/// Minimum number of cells between two labels of the ruler.
 const LABEL_GAP: usize = 2;
 
-/// Blocks that fill a cell from the left, by eighths.
+/// Characters that fill a cell from the left. The index is the number of eighths.
 const FROM_LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 
-/// From times to cells.
+/// Conversion of times to cells.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) start: u64,
@@ -24,7 +24,7 @@ impl Scale {
     fn eighths(&self, time: u64) -> usize {
         let elapsed = u128::from(time.saturating_sub(self.start).min(self.nanos));
         let all = self.cells * 8;
-        // A u64 times a screen's eighths fits; the quotient is at most `all`.
+        // The product of a u64 and the eighths of a line fits into a u128, and the quotient is at most `all`.
         (elapsed * all as u128).checked_div(u128::from(self.nanos)).map_or(0, |eighths| eighths as usize)
     }
 
@@ -39,7 +39,7 @@ pub(super) struct Bar<'a> {
     pub(super) ink: Ink,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// When its events happened.
+    /// Times of the span's events.
     pub(super) events: &'a [u64],
 }
 
@@ -68,10 +68,10 @@ impl Bar<'_> {
     }
 }
 
-/// The block that covers a cell between two eighths, and whether it is to be reversed.
+/// Returns the character that covers a cell between two eighths, and whether it is drawn reversed.
 ///
-/// There are blocks for every eighth on the left, but on the right only a whole half and an eighth.
-/// With colours the others are made by reversing: the ground is filled and the left cut out.
+/// Unicode has characters for every eighth from the left, but from the right only for one half and one eighth. With
+/// colors, the others are made by reversing: the background is filled, and the left part is cut out.
 fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     let covered = to - from;
     if style.charset == Charset::Ascii {
@@ -88,7 +88,7 @@ fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     }
 }
 
-/// The times above the bars, at steps of 1, 2 or 5.
+/// Draws the times above the bars. The steps are 1, 2 or 5 times a power of ten.
 pub(super) fn ruler(scale: &Scale, style: &Style, line: &mut Line<'_>) {
     let left = line.width();
     let mut time = 0;
@@ -109,7 +109,7 @@ fn label(time: u64, style: &Style) -> String {
     format!("{}{text}", style.glyph("╷"))
 }
 
-/// The smallest step whose labels do not touch each other.
+/// Returns the smallest step at which labels do not touch.
 pub(super) fn step(scale: &Scale, style: &Style) -> u64 {
     let steps = (0..20).flat_map(|power| [1, 2, 5].map(|digit| 10u64.pow(power).saturating_mul(digit)));
     let fits = |step: &u64| {

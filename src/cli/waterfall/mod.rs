@@ -1,5 +1,5 @@
-//! Draws traces as waterfalls: the tree of spans on the left, their bars over time on the right, and log records beneath the
-//! span that they belong to.
+//! Draws traces as waterfalls: the tree of spans on the left, their bars over time on the right, and log records below
+//! their spans.
 //!
 //! Pure: spans, log records and a [`Style`] in, lines out.
 
@@ -16,45 +16,47 @@ use super::describe::{self, LogView, SpanView};
 use super::style::{Ink, Line, Palette, Style};
 use super::text;
 
-/// The columns between the name and the duration have two cells of air.
+/// Number of cells between two columns.
 const GAP: usize = 2;
-/// Only hours take more.
+/// Minimum width of the durations. Only hours are wider.
 const DURATION: usize = 8;
 const MAX_SERVICE_WIDTH: usize = 14;
-/// A trace id has 32 digits; one that came malformed may have any number.
+/// Maximum width of a trace id. A valid id has 32 digits, a malformed one may be longer.
 const MAX_ID_WIDTH: usize = 32;
-/// What is left of it where something else has to be said.
+/// Width of a shortened trace id, used if the heading contains a note.
 const SHORT_ID: usize = 8;
 const MIN_NAME_WIDTH: usize = 16;
-/// Below this width a service is a mark, below the other there are no bars either.
+/// On a terminal narrower than this, services are shown as marks.
 const WITH_SERVICES: usize = 80;
+/// On a terminal narrower than this, there are no bars.
 const WITH_BARS: usize = 60;
 
-/// How much of a trace is drawn, and under which heading.
+/// Options of a drawing.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// Every span, with everything that is known of it.
+    /// Whether every span is drawn, with all its details.
     pub(crate) full: bool,
     pub(crate) heading: Heading,
-    /// How many spans the user does not want to see.
+    /// Number of spans that the user has hidden.
     pub(crate) hidden: usize,
-    /// Whether spans that came before may have been forgotten.
+    /// Whether earlier spans of the trace may have been forgotten.
     pub(crate) is_cut: bool,
 }
 
-/// What the line over a trace says.
+/// Heading of a trace.
 #[derive(Debug, Default)]
 pub(crate) enum Heading {
     #[default]
     Complete,
-    /// What is missing.
+    /// An incomplete trace, with a note about what is missing.
     Partial(String),
-    /// What comes after the trace was drawn.
+    /// Records of a trace that was drawn before, with their number.
     Late(String),
 }
 
-/// Draws every trace among `spans`, the earliest first, and after them the log records that belong to none of the
-/// spans. Services without a colour get one.
+/// Draws the traces of `spans`, the earliest first, then the log records that belong to none of the spans.
+///
+/// Adds new services to the palette.
 pub(crate) fn draw<'a>(
     spans: &[SpanView<'a>],
     logs: &[LogView<'a>],
@@ -84,14 +86,14 @@ pub(crate) fn draw<'a>(
     lines
 }
 
-/// A span is known by the id of its trace and its own.
+/// Trace id and span id of a span.
 type SpanKey<'a> = (&'a [u8], &'a [u8]);
 
-/// One trace: its spans as a tree, and the time they took together.
+/// One trace: its spans as a tree, its start and its duration.
 struct Trace<'a> {
     spans: Vec<SpanView<'a>>,
     nodes: Vec<Node>,
-    /// Spans without a parent that are not shown.
+    /// Number of spans without a parent that are not shown.
     hidden_roots: usize,
     start: u64,
     nanos: u64,
@@ -115,7 +117,8 @@ impl<'a> Trace<'a> {
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }
 
-    /// Leaves out what is too much. `logged` are the spans with log records, and whether one of those is an error.
+    /// Reduces the rows of a large trace. `logged` has the spans with log records, and whether one of the records is an
+    /// error.
     fn fold(&mut self, logged: &HashMap<SpanKey<'a>, bool>) {
         let spans = &self.spans;
         let is_plain = |view: &SpanView<'a>| {
@@ -141,13 +144,13 @@ impl<'a> Trace<'a> {
         self.nodes.iter().map(|node| (node, &self.spans[node.index]))
     }
 
-    /// The row's time: that of its span, or all of those that share it.
+    /// Returns the duration of a row: the sum over all spans that share it.
     fn nanos_of(&self, node: &Node) -> u64 {
         let all = std::iter::once(&node.index).chain(&node.like);
         all.fold(0, |sum, &index| sum.saturating_add(self.spans[index].nanos()))
     }
 
-    /// The row's name, with the number of spans that share it.
+    /// Returns the name of a row, with the number of spans that share it.
     fn name_of(&self, node: &Node, style: &Style) -> String {
         let name = text::shorten(&self.spans[node.index].span.name);
         match node.like.len() {
@@ -157,25 +160,27 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What all traces of one drawing share: the columns, the colours, and the names of spans.
+/// State that all traces of a drawing share: the columns, the colors and the names of spans.
 struct Drawing<'d, 'a> {
     style: &'d Style,
     palette: &'d Palette,
     options: Options,
-    /// Where the services, the bars and the durations begin; the last one ends the line.
+    /// Column in which the services begin.
     service_column: usize,
+    /// Column in which the bars begin.
     lane_column: usize,
+    /// Width of the bars.
     lane_cells: usize,
-    /// What a link can be resolved to.
+    /// Names of all spans, to resolve links.
     names: HashMap<SpanKey<'a>, &'a str>,
-    /// What was logged in each span, in the order of time.
+    /// Log records of each span, ordered by time.
     logs: HashMap<SpanKey<'a>, Vec<LogView<'a>>>,
-    /// How many log records of each trace are errors.
+    /// Number of error log records in each trace.
     error_logs: HashMap<&'a [u8], u64>,
 }
 
 impl<'d, 'a> Drawing<'d, 'a> {
-    /// Decides the columns, and puts each log record where its span is. Returns the others, in the order of time.
+    /// Decides the columns, and assigns log records to spans. Returns the other log records, ordered by time.
     fn new(
         traces: &[Trace<'a>],
         logs: &[LogView<'a>],
@@ -282,7 +287,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
             (spans, _) => (Ink::BAD.bold(), describe::count(spans, "error")),
         };
 
-        // Room for the id and the note. The id is worth more than the time.
+        // Room for the id and the note. If the time of day does not fit, it is left out in favor of the id.
         let room = |facts: &str| {
             style.width.saturating_sub("trace ".len() + 2 + style.width_of(facts) + errors.len())
         };

@@ -1,6 +1,6 @@
-//! The rows of a trace: its spans in the order of a tree, each with the guides to its left.
+//! Rows of a trace: its spans in the order of a tree, each with the guide lines to its left.
 //!
-//! In a large trace similar siblings share a row, and what is deep is only counted.
+//! In a large trace, identical childless siblings share a row, and deep spans are only counted.
 
 use std::collections::HashMap;
 use std::mem;
@@ -9,35 +9,35 @@ use standpipe::receiver::proto::{self, Span, TreeNode};
 
 use crate::cli::describe::SpanView;
 
-/// Deeper spans are drawn at this depth, so that a long chain of calls leaves room for the names.
+/// Maximum indentation. Deeper spans are drawn at this depth, so that there is room for the names.
 const MAX_INDENT: usize = 10;
 
-/// This many siblings of one name share a row, if there is nothing below any of them.
+/// Minimum number of childless siblings with the same name that share a row.
 const MIN_LIKE: usize = 5;
-/// Beyond this number of rows the tree is cut at a depth.
+/// Maximum number of rows. In a larger tree, the deepest spans are not shown.
 const MAX_ROWS: usize = 60;
-/// Spans with an error that are shown, however deep they are.
+/// Maximum number of spans with an error that are shown at any depth.
 const MAX_ERRORS: usize = 10;
 
-/// One span's place in the tree.
+/// A row of the tree.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Which of the spans it is.
+    /// Index of the span.
     pub(super) index: usize,
-    /// Where its parent is among the nodes, always before it.
+    /// Index of the parent's node, which always precedes this node.
     pub(super) parent: Option<usize>,
-    /// For each level below the root down to this span: whether a sibling follows further down.
+    /// For each level from below the root to this span: whether a sibling follows, so that its guide line continues.
     pub(super) trunks: Vec<bool>,
     pub(super) has_children: bool,
-    /// Drawn as a root because the span that it names as its parent is not here.
+    /// Whether the span is drawn as a root because its parent is missing.
     pub(super) is_orphan: bool,
-    /// Other spans that this row stands for as well.
+    /// Indices of other spans that share this row.
     pub(super) like: Vec<usize>,
-    /// How many spans below it are not shown.
+    /// Number of descendants that are not shown.
     pub(super) hidden: usize,
 }
 
-/// Returns the spans of one trace from the roots down, children by their start.
+/// Returns the spans of one trace in depth-first order. Siblings are ordered by their start.
 pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
     let messages: Vec<&Span> = spans.iter().map(|view| view.span).collect();
     let places = proto::tree(&messages).into_iter();
@@ -47,7 +47,7 @@ pub(super) fn grow(spans: &[SpanView<'_>]) -> Vec<Node> {
     nodes
 }
 
-/// The nodes that are to be kept. The parent of each is kept, too.
+/// Returns the nodes that are marked in `keep`. The parent of each kept node must be kept, too.
 pub(super) fn retain(nodes: Vec<Node>, keep: &[bool]) -> Vec<Node> {
     let mut places = vec![0; nodes.len()];
     let mut kept: Vec<Node> = Vec::new();
@@ -59,10 +59,11 @@ pub(super) fn retain(nodes: Vec<Node>, keep: &[bool]) -> Vec<Node> {
     kept
 }
 
-/// Draws the guides from parents to children.
+/// Computes the guide lines from parents to children.
 fn connect(nodes: &mut [Node]) {
     nodes.iter_mut().for_each(|node| node.has_children = false);
     let mut is_last = vec![false; nodes.len()];
+    // From the end: the first child that is met is the last one of its parent.
     for place in (0..nodes.len()).rev() {
         if let Some(parent) = nodes[place].parent {
             is_last[place] = !mem::replace(&mut nodes[parent].has_children, true);
@@ -79,7 +80,7 @@ fn connect(nodes: &mut [Node]) {
     }
 }
 
-/// Lets leaves with the same parent and the same key share the row of the first of them. Those without a key stay.
+/// Merges leaves with the same parent and the same key into the row of the first. Leaves without a key keep their rows.
 pub(super) fn fold_siblings<'a>(
     mut nodes: Vec<Node>,
     key: impl Fn(&Node) -> Option<(&'a str, &'a str)>,
@@ -99,8 +100,10 @@ pub(super) fn fold_siblings<'a>(
     retain(nodes, &keep)
 }
 
-/// Cuts a tree of too many rows where it is deep, but for what is looked for, and returns how many spans without a parent are left out, too. Each
-/// node knows how many spans below it are not shown.
+/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans first, then those with the lowest depth. Some errors are
+/// always kept.
+///
+/// Each kept node counts its hidden descendants. Also returns the number of hidden spans without a visible ancestor.
 pub(super) fn limit_depth(
     mut nodes: Vec<Node>,
     is_wanted: impl Fn(&Node) -> bool,
@@ -120,6 +123,7 @@ pub(super) fn limit_depth(
     let errors = (0..nodes.len()).filter(|&place| is_error(&nodes[place])).take(MAX_ERRORS);
     errors.for_each(|place| keep[place] = true);
 
+    // Parents precede their children, so the nearest visible ancestor of each node is known in one pass.
     let mut hidden_roots = 0;
     let mut shown_above: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
     for place in 0..nodes.len() {
@@ -127,7 +131,7 @@ pub(super) fn limit_depth(
         shown_above.push(if keep[place] { Some(place) } else { above });
         let spans = 1 + nodes[place].like.len();
         match above {
-            // an error far below is drawn under the span that is shown above it
+            // A deep error becomes a child of its nearest visible ancestor.
             _ if keep[place] => nodes[place].parent = above,
             Some(above) => nodes[above].hidden += spans,
             None => hidden_roots += spans,
@@ -140,7 +144,7 @@ pub(super) fn limit_depth(
 mod tests {
     use super::*;
 
-    /// A span for each (id, parent, start); 0 is no parent.
+    /// Returns a span for each (id, parent, start). A span with the parent 0 is a root.
     fn spans(family: &[(u8, u8, u64)]) -> Vec<Span> {
         let span = |&(id, parent, start): &(u8, u8, u64)| Span {
             span_id: vec![id],

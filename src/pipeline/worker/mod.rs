@@ -24,6 +24,7 @@ use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
 use crate::context::{self, Owner};
+use crate::escape;
 use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason, Outcome};
@@ -369,7 +370,7 @@ impl Worker {
 }
 
 fn records(count: u64) -> String {
-    if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
+    escape::count(count, "record")
 }
 
 /// A disconnected channel means that no caller is left that could wait for a stop.

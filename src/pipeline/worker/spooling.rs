@@ -75,8 +75,7 @@ impl Worker {
 
     fn report_spool(&mut self) {
         for note in self.spool.as_mut().map_or_else(Vec::new, |spool| spool.take_notes()) {
-            // A file of a spool may hold records of several signals.
-            self.reporter.report_once(None, ProblemKind::Spool, note);
+            self.reporter.report_note(note);
         }
     }
 

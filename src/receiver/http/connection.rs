@@ -72,30 +72,28 @@ impl<'a> Connection<'a> {
     /// Reads and answers one request for a page. While `on_request` runs, no other connection can replace this one.
     fn exchange_page(&mut self, on_request: &OnPageRequest) -> Result<(), ConnectionOver> {
         self.wait_for_request()?;
-        let read = read_head(&mut self.reader, self.shared.settings.max_header_bytes);
-        let read = read.and_then(|head| {
-            head.check_host()?;
-            match Framing::of(&head)? {
-                Framing::Length(0) => Ok(head),
-                _ => Err(Refusal::new(413, "a request for a page must not have a body").into()),
-            }
-        });
-        match read {
-            Ok(head) => {
-                let mut active = self.shared.begin_request(self.number, Stage::Held);
-                let keep_alive = head.keeps_alive();
-                let answer = on_request(Ok(&self.describe(head, 0)), self.socket).ok_or(ConnectionOver)?;
-                active.enter(Stage::Answering);
-                self.deliver(&answer, keep_alive, active)
-            }
-            Err(ReadError::Gone) => Err(ConnectionOver),
-            Err(ReadError::Refused(refusal)) => {
-                let active = self.shared.begin_request(self.number, Stage::Answering);
-                let refused = refusal.describe(Protocol::Http, None);
-                let answer = on_request(Err(&refused), self.socket).ok_or(ConnectionOver)?;
-                self.refuse(&answer, false, active)
-            }
-        }
+        let (refusal, request) = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
+            Ok(head) => match head.check_host().and_then(|()| Framing::of(&head)) {
+                Ok(Framing::Length(0)) => {
+                    let mut active = self.shared.begin_request(self.number, Stage::Held);
+                    let keep_alive = head.keeps_alive();
+                    let answer =
+                        on_request(Ok(&self.describe(head, 0)), self.socket).ok_or(ConnectionOver)?;
+                    active.enter(Stage::Answering);
+                    return self.deliver(&answer, keep_alive, active);
+                }
+                framing => {
+                    let has_body = Refusal::new(413, "a request for a page must not have a body");
+                    (framing.err().unwrap_or(has_body), Some(self.describe(head, 0)))
+                }
+            },
+            Err(ReadError::Gone) => return Err(ConnectionOver),
+            Err(ReadError::Refused(refusal)) => (refusal, None),
+        };
+        let active = self.shared.begin_request(self.number, Stage::Answering);
+        let refused = refusal.describe(Protocol::Http, request);
+        let answer = on_request(Err(&refused), self.socket).ok_or(ConnectionOver)?;
+        self.refuse(&answer, false, active)
     }
 
     /// Reads and answers one request.

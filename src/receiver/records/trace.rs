@@ -7,6 +7,7 @@ use std::ops::Deref;
 use super::signals::ReceivedEvent;
 use super::value::ReceivedValue;
 use super::{ReceivedLog, ReceivedSpan};
+use crate::escape;
 use crate::record::schema::Span;
 use crate::record::{SpanId, SpanKind, Status, TraceId};
 
@@ -404,9 +405,5 @@ fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
 
 /// Returns a count with its noun: `3 spans`, `1 span`, `no spans`.
 fn count(number: usize, one: &str) -> String {
-    match number {
-        0 => format!("no {one}s"),
-        1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
-    }
+    if number == 0 { format!("no {one}s") } else { escape::count(number as u64, one) }
 }

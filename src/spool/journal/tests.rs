@@ -25,6 +25,7 @@ impl<S: Storage> Journal<S> {
     fn take_all_damage(&mut self) -> Damage {
         self.take_damage().into_values().fold(Damage::default(), |sum, damage| Damage {
             places: sum.places + damage.places,
+            offset: damage.offset,
             bytes: sum.bytes + damage.bytes,
             records: array::from_fn(|signal| sum.records[signal] + damage.records[signal]),
             is_gone: sum.is_gone || damage.is_gone,
@@ -148,7 +149,7 @@ fn an_entry_that_cannot_be_read_stays_and_one_that_has_changed_does_not() {
     disk.edit(0, |bytes| bytes[HEADER_LEN] ^= 1);
     assert_eq!(journal.drain_texts(Signal::Logs), ["second"]);
     let (bytes, records) = (HEADER_LEN as u64 + 5, [0, 5, 0]);
-    let damage = Damage { places: 1, bytes, records, is_gone: false };
+    let damage = Damage { places: 1, offset: 0, bytes, records, is_gone: false };
     assert_eq!((journal.take_all_damage(), journal.take_all_damage()), (damage, Damage::default()));
     assert_eq!((disk.lens(), disk.aside()), (vec![], vec![0]), "what is damaged is kept");
 }
@@ -214,7 +215,7 @@ fn sets_segments_without_an_entry_aside_and_uses_no_number_again() {
     let damage = journal.take_damage().into_iter().map(|(id, damage)| (id, damage.to_string()));
     let words = |bytes| {
         format!(
-            "1 damaged place of {bytes} bytes: an unknown number of records is lost; the file will be kept as *.damaged"
+            "1 damaged place of {bytes} bytes at offset 0: an unknown number of records is lost; the file will be kept as *.damaged"
         )
     };
     assert_eq!(damage.collect::<Vec<_>>(), [(3, words(14)), (4, words(500))]);

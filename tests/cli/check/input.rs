@@ -1,4 +1,4 @@
-//! What can be checked, and what is said of what describes nothing.
+//! `check`: its inputs, and configurations without exporters.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -34,7 +34,7 @@ fn garbage_is_an_error() {
     assert!(text.starts_with("error: too many mistakes, nothing is read from here on\n"), "{text}");
     assert!(text.contains("= is this a TOML file?\n\n"), "{text}");
     assert!(text.contains("\nand 97 more\n") && text.lines().count() < 30, "{text}");
-    // a mistake in another program's section breaks nothing of ours
+    // A mistake in a section of another program does not affect the exporters.
     let mixed = "[tracer.a]\ntype = 'otel'\ntransport = 'http'\n[postgres]\nhello world\n";
     let (code, found) = checked(&["--offline", &config("mixed.toml", mixed)]);
     assert_eq!(code, Some(0), "{found}");
@@ -69,7 +69,7 @@ fn a_file_that_describes_no_exporter_says_so() {
         assert_eq!(code, Some(0), "{found}");
         assert_eq!(found["warnings"].as_array().map(Vec::len), Some(1), "{found}");
     }
-    // what is switched off was described, and that it is off is said already
+    // An exporter that is switched off is reported as such, so the advice for missing exporters is not shown.
     let off = "[tracer.a]\ntype = 'otel'\nenable = false\n";
     let reported: Vec<_> = Config::from_toml_str(off).expect("only a note").diagnostics().to_vec();
     assert!(
@@ -91,7 +91,7 @@ fn a_query_in_a_grpc_endpoint_is_a_diagnostic() {
     assert!(!found.to_string().contains("hunter2"), "{found}");
 }
 
-/// `check` with these arguments, and this on its standard input.
+/// Runs `check` with arguments and standard input.
 fn checked_stdin(arguments: &[&str], text: &str, directory: &str) -> Output {
     let mut command = standpipe(&[&["check", "--offline"], arguments].concat());
     command.current_dir(directory).env("COLUMNS", "200").env("OTEL_SERVICE_NAME", "shop");
@@ -132,7 +132,7 @@ fn a_dash_reads_standard_input() {
         let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
         let error = format!("{place}: tracer.a.timeout: 0s is too short; write 1ms to 365d");
         assert_eq!(found["errors"][0], Value::from(error), "{found}");
-        // as for a file, the environment fills in what is left open
+        // As for a file, environment variables set missing values.
         let good = text.replace("0s", "1s");
         let output = checked_stdin(&["--json", "-"], &good, directory);
         let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");

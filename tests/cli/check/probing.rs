@@ -1,4 +1,4 @@
-//! How collectors are probed, and what becomes of the exit code.
+//! `check`: probes of collectors, and their effect on the exit code.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use crate::support::command::{standpipe, without_reader};
 #[cfg(unix)]
 use crate::support::scene::closed_address;
 
-/// Longer than anything here takes.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A collector that answers no request until all of them have got one; its address.
+/// Starts a collector that answers only after all collectors with this barrier have a connection. Returns its endpoint.
 fn gated(probed: &Arc<Barrier>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("its address");

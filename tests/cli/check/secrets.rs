@@ -1,10 +1,10 @@
-//! What must not be printed, whatever it was taken for.
+//! `check` never prints secrets, even if they are in an unexpected place.
 
 use serde_json::Value;
 
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
 
-/// The lines of a private key that is none.
+/// Lines that look like a private key.
 const KEY: [&str; 2] = [
     "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj",
     "MzEfYyjiWA4R4hunter2VjkGaqnVkhYfQq0Zz8oVbH6Sc5KxN3wPlDtAeB1uXo==",
@@ -15,7 +15,7 @@ fn pem(line_end: &str) -> String {
     ["-----BEGIN PRIVATE KEY-----", first, second, "-----END PRIVATE KEY-----", ""].join(line_end)
 }
 
-/// Both forms of what `check` prints, with the environment that is given.
+/// Returns the output of `check` as text and as JSON, with the given environment.
 fn said(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut said = String::new();
     for form in [&["check", "--offline"][..], &["check", "--offline", "--json"]] {
@@ -45,7 +45,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
     let bare = KEY.concat();
     let keys = ["ca-file", "client-key-file", "endpoint", "headers", "cafile"];
     for key in keys {
-        // a key that is set twice would be reported as that
+        // A duplicate key would be reported instead.
         let rest = ["type = 'otel'", "transport = 'http'"];
         let rest: Vec<&str> = rest.into_iter().filter(|line| !line.starts_with(key)).collect();
         let toml = |value: &str| format!("[tracer.a]\n{}\n{key} = {value}\n", rest.join("\n"));

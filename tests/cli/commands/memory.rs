@@ -1,4 +1,4 @@
-//! What `receive` takes of the machine's memory, as the kernel sees it.
+//! Memory of `receive`, as the kernel measures it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,8 @@ use super::Listening;
 
 const MB: u64 = 1_000_000;
 
-/// An export request of `count` spans of two bytes each: nothing unfolds to more.
+/// Returns an export request with `count` spans of two bytes each, which have the largest ratio of decoded to encoded
+/// size.
 fn empty_spans(count: usize) -> Vec<u8> {
     let within = |field: u8, content: &[u8]| {
         let mut message = vec![field];
@@ -32,7 +33,7 @@ fn packed(body: &[u8]) -> Vec<u8> {
     encoder.finish().expect("a vector has room")
 }
 
-/// Sends a request of gzip and returns the whole answer.
+/// Sends a gzip request. Returns the whole answer.
 fn post_packed(endpoint: &str, path: &str, body: &[u8]) -> String {
     let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
     let mut socket = TcpStream::connect(authority).expect("it listens");
@@ -47,7 +48,7 @@ fn post_packed(endpoint: &str, path: &str, body: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The most memory that the command ever held; skipped where the kernel does not report it.
+/// Returns the peak memory of the command. The test is skipped if the kernel does not report it.
 fn peak(listening: &Listening) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", listening.process.id())).ok();
     let peak = status.as_deref().and_then(|status| {
@@ -88,7 +89,7 @@ fn receive_builds_no_text_of_a_whole_batch() {
 #[test]
 fn receive_builds_no_text_much_larger_than_a_record() {
     let mut listening = Listening::start();
-    // each byte is shown as six
+    // Each byte is escaped to six characters.
     let text = "\x1b".repeat(8_000_000);
     let body = Some(AnyValue { value: Some(any_value::Value::StringValue(text)) });
     let log = LogRecord { event_name: "long".to_owned(), body, ..Default::default() };

@@ -1,4 +1,4 @@
-//! `receive` while things go wrong: clients that are refused, signals, and an output that is not read.
+//! `receive` under adverse conditions: refused clients, signals, and an output that is not read.
 
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use prost::Message;
 
 use super::{Listening, PATIENCE, send};
 
-/// Ended with the test.
+/// A process that is ended when the test ends.
 pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
@@ -22,7 +22,7 @@ impl Drop for Process {
     }
 }
 
-/// Starts `receive`, and gives the lines that it prints.
+/// Starts `receive`. Returns its lines.
 fn begin(options: &[&str]) -> (Process, Receiver<String>) {
     let (process, output) = Listening::spawn(options);
     let (read, lines) = mpsc::channel();
@@ -30,7 +30,7 @@ fn begin(options: &[&str]) -> (Process, Receiver<String>) {
     (Process(process), lines)
 }
 
-/// Sends bytes and returns all that comes back.
+/// Sends bytes. Returns the whole answer.
 fn exchange(endpoint: &str, bytes: &[u8]) -> String {
     let authority = endpoint.strip_prefix("http://").expect("it is plain HTTP");
     let mut socket = TcpStream::connect(authority).expect("it listens");
@@ -113,7 +113,7 @@ fn receive_ends_with_a_summary_and_code_0_at_ctrl_c() {
     }
 }
 
-/// Stops the process, as Ctrl-Z does, and has it go on.
+/// Stops the process, as Ctrl-Z does, and continues it.
 #[cfg(target_os = "linux")]
 fn stop_and_go_on(process: &Child) {
     super::signal(process, "STOP");
@@ -155,7 +155,7 @@ fn connections_outlast_a_process_that_is_stopped_and_goes_on() {
         http.write_all(post).expect("it is read");
         let answer = read_until(&mut http, b"content-length: 0\r\n\r\n");
         assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", answer.escape_ascii());
-        // a PING, and its answer
+        // A PING frame, and its answer.
         grpc.write_all(b"\0\0\x08\x06\0\0\0\0\0going on").expect("it is read");
         read_until(&mut grpc, b"\0\0\x08\x06\x01\0\0\0\0going on");
     }
@@ -192,7 +192,7 @@ fn output_that_stands_still_holds_up_no_sender() {
         let answer = exchange(&listening.endpoint, &request);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
-    // once it is read again, each batch is shown or counted among those that are not
+    // Once the output is read again, each batch is either shown or counted as not shown.
     let (mut shown, mut missed) = (0, 0);
     while shown + missed < BATCHES {
         let line = listening.line_with("── ");
@@ -253,5 +253,5 @@ fn an_address_open_to_the_network_is_reported() {
     let greeting = [(); 3].map(|()| lines.recv_timeout(PATIENCE).expect("a line comes in time"));
     assert!(greeting[0].starts_with("listening on http://127.0.0.1:"), "{greeting:?}");
     assert!(greeting[2].starts_with("open to the network at 0.0.0.0:"), "{greeting:?}");
-    assert!(greeting[2].ends_with(": all who can reach this machine can send"), "{greeting:?}");
+    assert!(greeting[2].ends_with(": every machine that can reach this one can send"), "{greeting:?}");
 }

@@ -1,4 +1,4 @@
-//! What is shown of what comes: trees, JSON and files, by `receive` and by `show`.
+//! Output of `receive` and `show`: trees, JSON and saved files.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use super::{Listening, PATIENCE};
 use crate::support::command::{finish, run, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
 
-/// Sends a trace of two spans with a log record in it, by the library.
+/// Sends a trace of two spans with a log record through the library.
 fn send_trace(endpoint: &str) {
     let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
     let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter));
@@ -27,7 +27,7 @@ fn send_trace(endpoint: &str) {
         charge.set("card.network", "debit");
         charge.status(Status::Error("declined"));
         telemetry.logger("tests").error("no funds").emit();
-        // before the spans, which complete the trace
+        // Before the spans, which complete the trace.
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     telemetry.shutdown(PATIENCE);
@@ -48,7 +48,7 @@ fn post_json(endpoint: &str, path: &str, body: &str) {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
-/// A span in OTLP JSON: its service, its id, its parent's or 0, its name, its milliseconds, and more of it.
+/// Returns a span in OTLP JSON: service, id, parent id or 0, name, start and end in milliseconds, and further fields.
 fn span(service: &str, id: u64, parent: u64, name: &str, millis: u64, more: &str) -> String {
     let parent = if parent == 0 { String::new() } else { format!("{parent:016x}") };
     let (start, end) = (1_700_000_000_000_000_000 + id, 1_700_000_000_000_000_000 + id + millis * 1_000_000);
@@ -58,7 +58,7 @@ fn span(service: &str, id: u64, parent: u64, name: &str, millis: u64, more: &str
     )
 }
 
-/// The lines of an output, read on a thread of their own, so that a test can wait for them and give up.
+/// Reads the lines of an output on another thread, so that a test can wait for them with a timeout.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
     let (read, lines) = mpsc::channel();
     let output = BufReader::new(output);
@@ -121,7 +121,7 @@ fn receive_draws_open_traces_at_the_end_and_says_what_is_missing() {
 fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
     let mut listening = Listening::start_with(&["--tree"]);
     let message = "x".repeat(2000);
-    // many times what a pipe takes
+    // Many times the capacity of a pipe.
     for id in 1..=1000 {
         let more = format!(r#","status":{{"code":2,"message":"{message}"}}"#);
         let one = span("shop", 1, 0, "POST /checkout", 9, &more);
@@ -131,8 +131,8 @@ fn trees_on_an_output_that_stands_still_hold_up_no_sender() {
         );
         post_json(&listening.endpoint, "/v1/logs", &log);
     }
-    // once it is read again, what was not shown is counted
-    let gap = listening.line_with("not shown: the output stood still");
+    // Once the output is read again, it has the number of batches that were not shown.
+    let gap = listening.line_with("not shown: the output was blocked");
     assert!(gap.contains(" batches with "), "{gap}");
 }
 
@@ -188,7 +188,7 @@ fn a_full_disk_is_reported_and_the_display_goes_on() {
     assert!(listening.interrupt("TERM"));
     let said = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
     let expected =
-        "standpipe: --save /dev/full: No space left on device (os error 28); nothing is saved from here on\n";
+        "standpipe: --save /dev/full: No space left on device (os error 28); no more records are saved\n";
     assert_eq!(said, expected);
     assert_eq!(listening.process.wait().expect("it ends").code(), Some(1));
 }
@@ -205,7 +205,7 @@ fn what_is_not_saved_is_a_failure_though_the_reader_has_gone() {
     let mut greeting = String::new();
     output.read_line(&mut greeting).unwrap();
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    // the second line of the greeting is written already, or finds no reader as the records do
+    // The second line of the greeting may be written before or after the pipe is closed.
     drop(output);
     super::send(endpoint, "unseen");
     let output = process.wait_with_output().unwrap();
@@ -235,7 +235,7 @@ fn show_reads_what_the_file_exporter_of_the_collector_writes() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     assert!(text.contains("from  shop  scope otel 1\n"), "{text}");
-    // what is no terminal has a line for each record
+    // Without a terminal, each record is one line.
     let flat = stdout(&show(&[], line));
     assert!(flat.lines().any(|line| line.contains("shop") && line.contains("GET /tea")), "{flat}");
 }
@@ -266,9 +266,12 @@ fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
     let said = stderr(&output);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}");
-    assert!(lines[0].starts_with(&format!("standpipe: {name}:3: it has no resourceSpans")), "{said}");
-    assert!(lines[1].starts_with(&format!("standpipe: {name}:4: expected ident")), "{said}");
-    assert!(lines[2].starts_with(&format!("standpipe: {name}:5: EOF")), "{said}");
+    assert!(
+        lines[0].starts_with(&format!("standpipe: {name}:3: not OTLP JSON: it has no resourceSpans")),
+        "{said}"
+    );
+    assert!(lines[1].starts_with(&format!("standpipe: {name}:4: not OTLP JSON: expected ident")), "{said}");
+    assert!(lines[2].starts_with(&format!("standpipe: {name}:5: not OTLP JSON: EOF")), "{said}");
 
     let output = run(&["show", "missing.jsonl"]);
     assert_eq!(output.status.code(), Some(2));
@@ -366,7 +369,7 @@ fn nothing_that_is_shown_can_move_the_cursor() {
 fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
     let mut lines = span("shop", 1, 0, "root", 900, "") + "\n";
     for id in 2..10_002_u64 {
-        // ten levels of ten children each, and so on
+        // Each level has ten times as many spans.
         lines += &(span("shop", id, (id + 8) / 10, &format!("span {id}"), 1, "") + "\n");
     }
     let text = stdout(&show(&["--tree"], &lines));
@@ -379,7 +382,7 @@ fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
 #[test]
 #[cfg(unix)]
 fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
-    // no machine reads twenty million lines in a second
+    // Reading twenty million lines takes longer than a second on any machine.
     let scratch = Scratch::new();
     let file = scratch.write("large.jsonl", "{}\n".repeat(20_000_000));
     let (mut screen, terminal) = crate::exec::pseudo_terminal();
@@ -394,7 +397,7 @@ fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
     assert!(seen.starts_with("\r[") && seen.contains("] "), "{seen:?}");
 }
 
-/// On a terminal that `script` of util-linux makes.
+/// Runs a command on a pseudo-terminal of `script` (util-linux).
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_has_trees_and_a_foot_that_is_erased() {
@@ -405,7 +408,7 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
     }
     let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
     let mut script = std::process::Command::new("script");
-    // A background job of a script ignores SIGINT, and its children do: Ctrl-C would be echoed and stop nothing.
+    // If the tests are a background job of a script, SIGINT is ignored and inherited, and Ctrl-C would have no effect.
     crate::exec::heed_signals(&mut script);
     let process = script
         .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
@@ -439,15 +442,15 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
     };
     let greeting = wait_for("Ctrl-C stops");
     let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
-    // a trace without its root stays open for a while
+    // A trace without its root stays open for 6 s.
     post_json(endpoint, "/v1/traces", &span("shop", 2, 1, "charge card", 5, ""));
     wait_for("\r\x1b[K1 trace open · ");
     post_json(endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
     let text = wait_for("╰─ charge card");
-    // the foot is drawn again for the second span, if there was time
+    // The foot may be drawn again for the second span, depending on the time.
     let erased = ["1 span", "2 spans"].map(|foot| format!("{foot}\r\x1b[K\r\ntrace "));
     assert!(erased.iter().any(|erased| text.contains(erased)), "{text:?}");
-    // Ctrl-C, as the terminal has it
+    // The byte of Ctrl-C.
     process.0.stdin.as_mut().expect("it is piped").write_all(b"\x03").expect("it is read");
     wait_for("received 2 spans, 0 log records and 0 data points");
     assert!(process.0.wait().expect("it ends").success());

@@ -1,4 +1,4 @@
-// Which view is shown? The one of the address. It is updated when something is new, unless the page is paused.
+// Routes addresses to views, and updates the current view when the server reports changes, unless the page is paused.
 
 import { ask, bytes, count, grouped, h, setText } from "./dom.js";
 import { TracesView } from "./traces.js";
@@ -7,8 +7,9 @@ import { LogsView } from "./logs.js";
 import { MetricsView } from "./metrics.js";
 import { RequestsView, ServicesView } from "./services.js";
 
+/** Milliseconds between two polls, while there is no event stream. */
 const POLL = 2000;
-/** Polls until the stream is tried again. */
+/** Number of polls before the next attempt to open an event stream. */
 const POLLS = 15;
 const views = {
   traces: TracesView,
@@ -21,14 +22,14 @@ const views = {
 
 const byId = (id) => document.getElementById(id);
 
-/** What the views share. */
+/** State and functions that the views share. */
 export const app = {
   services: [],
   state: undefined,
   query: "",
   live: true,
   view: undefined,
-  /** The list that a trace was opened from, and that trace. */
+  /** Address of the list that a trace was opened from, and the id of that trace. */
   list: "/",
   opened: undefined,
 
@@ -37,7 +38,7 @@ export const app = {
     show();
   },
 
-  /** Changes the address without another view. */
+  /** Changes the address without changing the view. */
   note(path) {
     history.replaceState(undefined, "", path);
   },
@@ -46,7 +47,7 @@ export const app = {
     return this.services[number] || "(no service)";
   },
 
-  /** What the server finds for the words of the search, if the view still wants it; an error of them is shown. */
+  /** Returns the server's result for the search, or undefined if the search or the view has changed meanwhile. Shows errors. */
   async find(view, path) {
     const { query } = app;
     const [answer, error] = await ask(`${path}q=${encodeURIComponent(query)}`).then((found) => [found], (refused) => [undefined, refused]);
@@ -55,7 +56,7 @@ export const app = {
     return answer;
   },
 
-  /** An error of the search, below it. */
+  /** Shows an error of the search below the search field. */
   problem(text) {
     const element = byId("problem");
     element.hidden = !text;
@@ -92,7 +93,7 @@ async function refresh() {
   try {
     state = await ask("/api/state");
   } catch {
-    setText(byId("foot"), "standpipe does not answer: has it ended? This page goes on when it is back.");
+    setText(byId("foot"), "standpipe does not answer; it may have ended. This page continues when it is back.");
     document.body.classList.add("gone");
     return;
   }
@@ -120,7 +121,7 @@ async function refresh() {
 let isRefreshing = false;
 let isStale = false;
 
-/** One at a time, and once more if something came meanwhile. */
+/** Refreshes the view. Only one refresh runs at a time; a change during a refresh causes one more. */
 async function news() {
   isStale = true;
   if (isRefreshing) return;
@@ -138,7 +139,7 @@ async function news() {
 let stream;
 let timer;
 
-/** A stream of news while the page is seen; without one, it asks. */
+/** Opens the event stream while the page is visible. If the stream fails, the page polls. */
 function connect() {
   stream?.close();
   clearInterval(timer);
@@ -177,7 +178,7 @@ function setTheme(theme) {
 const KEYS = [
   ["j k ↑ ↓", "row"], ["Enter", "open, details"], ["→ ←", "open, close, parent"], ["/", "search"],
   ["n N", "next, previous match"], ["e E", "next, previous error"], ["c", "critical path"],
-  ["z", "zoom to the span"], ["0", "all of the trace"], ["[ ]", "collapse, expand all"],
+  ["z", "zoom to the span"], ["0", "zoom to the whole trace"], ["[ ]", "collapse, expand all"],
   ["y", "copy as text"], ["Y", "copy as JSON"], ["t l m s r", "traces, logs, metrics, services, requests"],
   ["p", "pause"], ["Esc", "back"], ["?", "this list"],
 ];
@@ -200,7 +201,7 @@ function onKey(event) {
     else if (field.id === "search" && event.key === "ArrowDown") byId("view").querySelector(".rows")?.focus();
     return;
   }
-  // what has the focus is pressed, not what is selected
+  // Enter and space activate the focused control, not the selected row.
   if ((event.key === "Enter" || event.key === " ") && event.target.closest("button, a, summary, [role=link]")) return;
   if (app.view?.key?.(event)) {
     event.preventDefault();
@@ -236,7 +237,7 @@ addEventListener("popstate", show);
 
 setTheme(localStorage.getItem("theme"));
 app.live = false;
-// the names of services first
+// The names of the services are needed before the first view.
 await news();
 show();
 setLive(true);

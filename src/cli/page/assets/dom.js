@@ -1,6 +1,6 @@
-// How do texts get into the page? As text, never as HTML: nothing that a sender wrote is ever parsed.
+// Creates elements, and formats values. All text is inserted as text nodes, never as HTML, so that text of senders is not parsed.
 
-/** An element with properties and children. `on…` are listeners, `vars` are custom properties of CSS. */
+/** Creates an element with properties and children. `on…` are listeners, `vars` are CSS custom properties. */
 export function h(tag, properties, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -20,7 +20,7 @@ export function svg(tag, attributes, ...children) {
   return element;
 }
 
-/** Replaces the text only if it is another, so that a selection survives. */
+/** Replaces the text if it differs. An unchanged text keeps the user's selection. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -31,7 +31,7 @@ const threeDigits = (number) => {
   return number < 99.95 ? number.toFixed(1) : number.toFixed(0);
 };
 
-/** Three digits and a unit, as the terminal has them: `1.24 s`, `31.2 ms`, `850 µs`. */
+/** Formats a duration with three digits and a unit, as in the terminal: `1.24 s`, `31.2 ms`, `850 µs`. */
 export function duration(nanos) {
   const minutes = Math.floor(nanos / 60e9);
   const two = (number) => String(number).padStart(2, "0");
@@ -46,7 +46,7 @@ export function duration(nanos) {
   return `${threeDigits(number)} s`;
 }
 
-/** The local time of day, to the millisecond; of another day the day as well. */
+/** Formats the local time of day in milliseconds, with the date if it is not today. */
 export function timeOfDay(millis) {
   const date = new Date(millis);
   if (Number.isNaN(date.getTime())) return "no time";
@@ -57,14 +57,14 @@ export function timeOfDay(millis) {
   return date.getFullYear() === new Date().getFullYear() ? `${day} ${time}` : `${date.getFullYear()}-${day}`;
 }
 
-/** A time after a start, or before it. */
+/** Formats a time relative to a start, with its sign. */
 export const offset = (nanos) => (nanos < 0 ? `−${duration(-nanos)}` : `+${duration(nanos)}`);
 
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
 export const count = (number, one) => `${grouped(number)} ${one}${number === 1 ? "" : "s"}`;
 
-/** A number in few digits: 12 300 as 12.3k. */
+/** Formats a number with few digits: 12 300 as 12.3k. */
 export function short(number) {
   const size = Math.abs(number);
   if (!Number.isFinite(number)) return String(number);
@@ -76,14 +76,14 @@ export function short(number) {
 
 export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760 ? 1 : 0)} MiB`;
 
-/** Of a list of any length, which `Math.max(...list)` is not for. */
+/** Returns the largest number of a list. `Math.max(...list)` fails for long lists. */
 export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
 export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
 
-/** The class of a service's colour. Its number is the server's, so that all tabs agree. */
+/** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
 export const hue = (service) => `hue${service % 12}`;
 
-/** Copies a text and shows that it did. */
+/** Copies a text, and shows the result on the button. */
 export async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
@@ -104,7 +104,7 @@ export function flash(button, text) {
   }, 1200);
 }
 
-/** What the server answers; throws its words if it refuses. */
+/** Returns the answer of the server. Throws its message if the request is refused. */
 export async function ask(path) {
   const response = await fetch(path);
   if (!response.ok) throw new Refused(response.status, await response.text());

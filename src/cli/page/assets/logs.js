@@ -1,10 +1,10 @@
-// What was logged? The latest first, with how many there were over time.
+// View of log records: the latest first, with a chart of their number over time.
 
 import { ask, grouped, h, hue, largest, setText, smallest, timeOfDay } from "./dom.js";
 import { Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
-/** The least severity numbers. */
+/** Minimum severity number for each choice. */
 const LEVELS = { "all levels": 0, debug: 5, info: 9, warn: 13, error: 17, fatal: 21 };
 
 export class LogsView {
@@ -22,7 +22,7 @@ export class LogsView {
       choose: (index) => this.show(this.listed[index].number),
     });
     this.panel = new SpanPanel(app, () => this.unselect());
-    this.levels = h("select", { "aria-label": "least severity", onchange: () => this.search() },
+    this.levels = h("select", { "aria-label": "minimum severity", onchange: () => this.search() },
       ...Object.keys(LEVELS).map((name) => h("option", { value: name }, name)));
     this.chart = h("canvas", { class: "minimap", title: "log records over time" });
     this.matches = h("p", { class: "matches" });
@@ -70,7 +70,7 @@ export class LogsView {
     else trace.removeAttribute("href");
   }
 
-  /** How many there were in each part of the time that is listed. */
+  /** Draws the number of listed log records over time, and the share of errors. */
   drawChart() {
     const canvas = this.chart;
     const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
@@ -90,9 +90,9 @@ export class LogsView {
     const context = canvas.getContext("2d");
     bars.forEach(({ all, bad }, index) => {
       const x = (index * width) / parts;
-      for (const [number, colour] of [[all, "--minimap"], [bad, "--bad"]]) {
+      for (const [number, color] of [[all, "--minimap"], [bad, "--bad"]]) {
         const tall = (number / most) * (height - 2);
-        context.fillStyle = style.getPropertyValue(colour);
+        context.fillStyle = style.getPropertyValue(color);
         context.fillRect(x, height - tall, width / parts - 1, tall);
       }
     });

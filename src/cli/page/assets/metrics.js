@@ -1,12 +1,12 @@
-// How do numbers go? Counters as rates, gauges as they are, histograms as heat maps with quantiles.
+// View of metrics: counters as rates, gauges as values, histograms as heat maps with quantiles.
 
 import { ask, grouped, h, hue, largest, short, smallest, timeOfDay } from "./dom.js";
 
 const QUANTILES = [0.5, 0.9, 0.99];
 const MARGIN = { left: 64, right: 12, top: 10, bottom: 24 };
-/** Lines in one chart; others are named below it. */
-const MOST_LINES = 12;
-/** The least height of a cell of a heat map. */
+/** Maximum number of lines in a chart. The legend lists the others. */
+const MAX_LINES = 12;
+/** Minimum height of a cell of a heat map, in pixels. */
 const CELL = 10;
 
 export class MetricsView {
@@ -55,7 +55,7 @@ export class MetricsView {
 
   drawList() {
     const shown = this.shownMetrics();
-    // points come all the time, names seldom
+    // The number of points changes with every push, so it is not part of the key that decides about drawing the list again.
     const key = JSON.stringify([shown.map(({ points, ...metric }) => metric), this.chosen]);
     if (key === this.drawnList) return;
     this.drawnList = key;
@@ -92,7 +92,7 @@ export class MetricsView {
     else this.drawLines(plot, metric);
   }
 
-  /** Replaces the legend only if it is another: it may be under the pointer. */
+  /** Replaces the legend if it differs, because it may be under the pointer. */
   setLegend(...children) {
     const drawn = h("div", {}, ...children);
     const text = (element) => [...element.children].map((child) => child.textContent + child.className).join("\n");
@@ -119,8 +119,8 @@ export class MetricsView {
       }
       const values = isRate ? rates(points, isDelta) : points.map((point) => [point.time, point.value]);
       return [{ ...line(this.label(series), values, series.id), last: points.at(-1)?.value }];
-    }).map((line, index) => ({ ...line, colour: index % MOST_LINES }));
-    const shown = lines.filter((line) => !this.hidden.has(line.id)).slice(0, MOST_LINES);
+    }).map((line, index) => ({ ...line, color: index % MAX_LINES }));
+    const shown = lines.filter((line) => !this.hidden.has(line.id)).slice(0, MAX_LINES);
     plot.lines(shown, isRate ? " per second" : "");
     this.setLegend(...lines.map((line) => h("button", {
       class: this.hidden.has(line.id) ? "off" : "",
@@ -128,10 +128,10 @@ export class MetricsView {
         if (!this.hidden.delete(line.id)) this.hidden.add(line.id);
         this.drawChart();
       },
-    }, h("i", { class: `dot ${hue(line.colour)}` }), line.label, h("em", {}, line.last === undefined ? "" : short(line.last)))));
+    }, h("i", { class: `dot ${hue(line.color)}` }), line.label, h("em", {}, line.last === undefined ? "" : short(line.last)))));
   }
 
-  /** One series at a time: the buckets of several do not add up to a picture. */
+  /** Draws the histogram of one series. Buckets of several series cannot be combined in one heat map. */
   drawHistogram(plot) {
     const histograms = this.series.filter((series) => series.points.some((point) => point.bounds));
     const chosen = histograms.find((series) => series.id === this.chosenSeries) ?? histograms[0];
@@ -177,7 +177,7 @@ export class MetricsView {
   }
 }
 
-/** What came in each second. A counter that begins anew is not a fall. */
+/** Returns the rates per second. A counter that was reset starts again from 0, so its rate is not negative. */
 function rates(points, isDelta) {
   const rates = [];
   for (let at = 1; at < points.length; at++) {
@@ -189,7 +189,7 @@ function rates(points, isDelta) {
   return rates;
 }
 
-/** What each point adds to the one before. How long the first has gathered is not known: it is left out if there are others. */
+/** Returns the increments between points. The first point covers an unknown time, and is left out if there are others. */
 function increments(points, isDelta) {
   const columns = points.map((point, at) => {
     const before = points[at - 1];
@@ -199,7 +199,8 @@ function increments(points, isDelta) {
   return isDelta || columns.length < 2 ? columns : columns.slice(1);
 }
 
-/** Exponential histograms widen: what was in a narrow bucket is in the wider one that holds its end. */
+/** Subtracts the counts of an earlier point. Exponential histograms may have merged buckets since: an old bucket is part of the
+ * new bucket that contains its upper bound. */
 function less(point, before) {
   const counts = [...point.counts];
   before.counts.forEach((count, at) => {
@@ -210,7 +211,7 @@ function less(point, before) {
   return counts.map((count) => Math.max(0, count));
 }
 
-/** Linear within the bucket, and within what is known of the least and the largest; NaN without values. */
+/** Estimates a quantile by linear interpolation within its bucket, limited by min and max; NaN without values. */
 function quantile({ bounds, counts, min, max }, q) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   let rest = q * total;
@@ -234,7 +235,7 @@ function decoded(name) {
   }
 }
 
-/** A chart over time on a canvas. */
+/** A chart over time, on a canvas. */
 class Plot {
   constructor(canvas, tip, unit) {
     this.canvas = canvas;
@@ -250,7 +251,7 @@ class Plot {
     this.context.font = `11px ${this.style.fontFamily}`;
   }
 
-  colour(name) {
+  color(name) {
     return this.style.getPropertyValue(name);
   }
 
@@ -268,8 +269,8 @@ class Plot {
 
   axes(suffix = "") {
     const { context } = this;
-    context.strokeStyle = this.colour("--line");
-    context.fillStyle = this.colour("--faint");
+    context.strokeStyle = this.color("--line");
+    context.fillStyle = this.color("--faint");
     context.lineWidth = 1;
     context.textAlign = "right";
     context.textBaseline = "middle";
@@ -324,7 +325,7 @@ class Plot {
     this.axes(suffix);
     for (const line of lines) {
       const { context } = this;
-      context.strokeStyle = context.fillStyle = this.colour(`--hue${line.colour}`);
+      context.strokeStyle = context.fillStyle = this.color(`--hue${line.color}`);
       context.lineWidth = 1.75;
       context.lineJoin = "round";
       context.beginPath();
@@ -341,7 +342,7 @@ class Plot {
     this.hover((time) => {
       const rows = lines.filter((line) => line.points.length).map((line) => {
         const [, value] = nearest(line.points, time, (point) => point[0]);
-        return h("p", {}, h("i", { class: `dot ${hue(line.colour)}` }), `${short(value)}  ${line.label}`);
+        return h("p", {}, h("i", { class: `dot ${hue(line.color)}` }), `${short(value)}  ${line.label}`);
       });
       return [h("p", {}, timeOfDay(time)), ...rows];
     });
@@ -359,11 +360,11 @@ class Plot {
     if (this.isLog) this.low = smallest(positive);
     if (this.low === this.high) this.high = this.low + 1;
     const wide = Math.max(3, (this.width - MARGIN.left - MARGIN.right) / Math.max(1, columns.length));
-    // the first column needs room as the others do
+    // A column is drawn to the left of its time, so the axis begins one interval before the first column.
     if (columns.length > 1) this.from -= (this.to - this.from) / (columns.length - 1);
     else this.from -= 1000;
     const { context } = this;
-    context.fillStyle = this.colour("--heat");
+    context.fillStyle = this.color("--heat");
     const cells = columns.map((column) => this.cells(column));
     const most = largest(cells.flatMap((column) => [...column.values()].map((cell) => cell.count)));
     columns.forEach(({ time }, index) => {
@@ -376,7 +377,7 @@ class Plot {
     context.globalAlpha = 1;
     this.axes();
     QUANTILES.forEach((q, index) => {
-      context.strokeStyle = this.colour(`--quantile${index}`);
+      context.strokeStyle = this.color(`--quantile${index}`);
       context.lineWidth = 1.5;
       context.beginPath();
       let isDown = false;
@@ -397,7 +398,7 @@ class Plot {
     });
   }
 
-  /** The buckets of a column where they are drawn. Those that are lower than a cell share one. */
+  /** Returns the positions of the buckets of a column. Buckets lower than a cell share one. */
   cells({ bounds, counts, min, max }) {
     const cells = new Map();
     counts.forEach((count, at) => {
@@ -415,7 +416,7 @@ class Plot {
   }
 
   nothing(text) {
-    this.context.fillStyle = this.colour("--faint");
+    this.context.fillStyle = this.color("--faint");
     this.context.textAlign = "center";
     this.context.fillText(text, this.width / 2, this.height / 2);
   }
@@ -438,7 +439,7 @@ class Plot {
       tip.hidden = true;
       canvas.pointer = undefined;
     };
-    // a chart that is drawn anew below the pointer
+    // The chart was redrawn under the pointer.
     if (canvas.pointer) show(canvas.pointer);
   }
 }

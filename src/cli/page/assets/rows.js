@@ -1,4 +1,4 @@
-// How are 100,000 rows shown? By as many elements as fit on the screen, which move while one scrolls.
+// Virtual list: shows 100,000 rows with only as many elements as fit on the screen. Scrolling reuses the elements.
 
 import { h } from "./dom.js";
 
@@ -6,8 +6,8 @@ export const ROW = 26;
 
 export class Rows {
   /**
-   * `make()` gives an empty row, `fill(row, index)` draws into it, `choose(index, how)` is called for a click ("click") or Enter
-   * ("enter").
+   * `make()` returns an empty row, and `fill(row, index)` draws into it. `choose(index, how)` is called when the user clicks a row
+   * ("click"), presses Enter ("enter") or moves the selection ("move").
    */
   constructor({ make, fill, choose, role = "grid", label }) {
     this.make = make;
@@ -38,8 +38,8 @@ export class Rows {
   }
 
   /**
-   * Shows another list. What is at the top stays there, unless that is the beginning, and what is selected stays selected.
-   * `keys` are those of the rows; gives how many are new above what is shown.
+   * Replaces the list. `keys` identify the rows. The selected row stays selected, and the row at the top of the screen stays there,
+   * unless it is the first row. Returns the number of new rows above the screen.
    */
   replace(keys) {
     const { scrollTop } = this.element;
@@ -95,7 +95,7 @@ export class Rows {
     else if (top + ROW > scrollTop + clientHeight) this.element.scrollTop = top + ROW - clientHeight;
   }
 
-  /** Moves the selection; true if the key was one for it. */
+  /** Moves the selection. Returns whether the key was handled. */
   key(event) {
     const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 1);
     const steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.count, End: this.count };

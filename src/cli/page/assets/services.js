@@ -1,4 +1,4 @@
-// Which service calls which, and which requests were refused?
+// Views of the service map and of the refused requests.
 
 import { ask, count, duration, grouped, h, hue, svg, timeOfDay } from "./dom.js";
 
@@ -70,7 +70,7 @@ export class ServicesView {
   }
 }
 
-/** Callers to the left of what they call, as far as there are no circles. */
+/** Assigns services to columns: callers are to the left of the services that they call, except in cycles. */
 function layers(size, edges) {
   const layer = new Array(size).fill(0);
   for (let round = 0; round < size; round++) {

@@ -1,13 +1,14 @@
-// What is known about a span, or a log record? All of it, at the side, so that no row moves.
+// Side panel with all details of a span or log record. It does not move the rows of the list.
 
 import { ask, copy, count, duration, h, hue, offset, timeOfDay } from "./dom.js";
 
-/** What every record has and few look at is folded. */
+/** Attributes that are folded, because every record has them and they rarely matter. */
 const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
 
-/** Items of a list, and characters of a text, that are shown at once. */
-const MOST_ITEMS = 100;
-const LONGEST = 5000;
+/** Maximum number of items of a list that are shown at first. */
+const MAX_ITEMS = 100;
+/** Maximum number of characters of a text that are shown at first. */
+const MAX_CHARACTERS = 5000;
 
 export class SpanPanel {
   constructor(app, onClose) {
@@ -30,7 +31,7 @@ export class SpanPanel {
       return;
     }
     if (this.wanted !== key) return;
-    // nothing moves below a reader if it is as it was
+    // An unchanged panel is not drawn again, so that nothing moves while the user reads.
     const content = JSON.stringify([key, span, self, this.app.services.length]);
     if (content === this.content && !this.element.hidden) return;
     this.content = content;
@@ -65,7 +66,7 @@ export class SpanPanel {
       h("p", { class: "facts" }, h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
         ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
       h("pre", { class: "body" }, long(log.body)),
-      log.trace && h("p", {}, h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "its span ↗")),
+      log.trace && h("p", {}, h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "show its span ↗")),
       ids([["trace", log.trace], ["span", log.span]]),
       attributes(this.app, "Attributes", log.attributes, { isOpen: true }),
       attributes(this.app, "Resource", log.resource, {}),
@@ -73,7 +74,7 @@ export class SpanPanel {
     );
   }
 
-  /** Of the same record, what is open stays open and where it was. */
+  /** Replaces the content. If the record is the same, sections stay open and the scroll position is kept. */
   place(key, ...children) {
     const titles = (element) => [...element.querySelectorAll("details")].map((one) => [one.firstChild.textContent.split(" ")[0], one]);
     const before = key === this.shown ? new Map(titles(this.element).map(([title, one]) => [title, one.open])) : new Map();
@@ -87,22 +88,22 @@ export class SpanPanel {
   }
 }
 
-/** The beginning of a list, and a button for the rest. */
+/** Draws the first items of a list, and a button for the rest. */
 function items(list, draw) {
-  const first = list.slice(0, MOST_ITEMS).map(draw);
-  if (list.length <= MOST_ITEMS) return first;
-  const more = h("button", { onclick: () => more.replaceWith(...list.slice(MOST_ITEMS).map(draw)) }, `show ${count(list.length - MOST_ITEMS, "more").replace("mores", "more")}`);
+  const first = list.slice(0, MAX_ITEMS).map(draw);
+  if (list.length <= MAX_ITEMS) return first;
+  const more = h("button", { onclick: () => more.replaceWith(...list.slice(MAX_ITEMS).map(draw)) }, `show ${count(list.length - MAX_ITEMS, "more").replace("mores", "more")}`);
   return [...first, more];
 }
 
-/** The beginning of a text, and a button for all of it. */
+/** Returns the beginning of a long text, with a button that shows the whole text. */
 function long(text) {
-  if (text.length <= LONGEST) return text;
-  const whole = h("span", {}, text.slice(0, LONGEST), "… ", h("button", { onclick: () => whole.replaceChildren(text) }, `show all ${count(text.length, "character")}`));
+  if (text.length <= MAX_CHARACTERS) return text;
+  const whole = h("span", {}, text.slice(0, MAX_CHARACTERS), "… ", h("button", { onclick: () => whole.replaceChildren(text) }, `show all ${count(text.length, "character")}`));
   return whole;
 }
 
-/** The class of a severity. */
+/** Returns the CSS class for a severity number. */
 export function level(number) {
   if (number >= 17) return "bad";
   if (number >= 13) return "warn";
@@ -120,7 +121,7 @@ function section(title, isOpen, children) {
 }
 
 function dropped(number) {
-  return number ? [h("p", { class: "warn" }, `${number} more were dropped by the sender's limits`)] : [];
+  return number ? [h("p", { class: "warn" }, `${number} more were dropped because of the sender's limits`)] : [];
 }
 
 function ids(pairs) {
@@ -145,13 +146,13 @@ function scope(app, { name, version, attributes: list }) {
   return section(`Scope ${name || "–"}${version ? ` ${version}` : ""}`, false, list.length ? [table(app, list)] : []);
 }
 
-/** Keys and values, each with a search for it and a copy. */
+/** Draws keys and values, each with a link that searches for the value and a button that copies it. */
 function table(app, list) {
   const rows = list.map(([key, kind, value]) => {
     const quoted = /[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
     const path = app.view?.isLogs ? "/logs" : "/";
     const button = h("button", { class: "copy", title: "copy the value", onclick: () => copy(value, button) }, "copy");
-    const search = value.length < 200 && h("a", { class: "copy", title: "all with this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
+    const search = value.length < 200 && h("a", { class: "copy", title: "search for this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
     return h("tr", {}, h("th", { title: kind }, key), h("td", { class: kind }, h("span", {}, long(value)), search, button));
   });
   return h("table", { class: "attributes" }, ...rows);

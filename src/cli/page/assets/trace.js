@@ -1,15 +1,15 @@
-// What happened in a trace? The tree of its spans, their bars over time, and at the side what is known about one of them.
+// View of one trace: the tree of its spans, their bars over time, and a side panel with the details of the selected span.
 
 import { Refused, ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows } from "./rows.js";
 import { SpanPanel } from "./span.js";
 
-/** As many like leaves below one parent are shown as one row. */
-const LIKE_LEAVES = 5;
-/** Marks of events and log records on one bar. */
-const MOST_MARKS = 24;
-/** Services in the legend. */
-const MOST_SERVICES = 8;
+/** Minimum number of identical childless siblings that are grouped in one row. */
+const MIN_LIKE_LEAVES = 5;
+/** Maximum number of marks for events and log records on one bar. */
+const MAX_MARKS = 24;
+/** Maximum number of services in the legend. */
+const MAX_SERVICES = 8;
 const KINDS = ["", "", "server", "client", "producer", "consumer"];
 
 export class TraceView {
@@ -36,7 +36,7 @@ export class TraceView {
       choose: (index, how, event) => this.choose(index, how, event),
     });
     this.summary = h("div", { class: "summary" });
-    this.minimap = h("canvas", { class: "minimap", title: "drag: zoom · double click: all" });
+    this.minimap = h("canvas", { class: "minimap", title: "drag to zoom · double-click for the whole trace" });
     this.axis = h("div", { class: "axis" }, h("span", {}, "span"), h("span", { class: "ticks" }));
     this.panel = new SpanPanel(app, () => this.select(-1));
     const left = h("section", { class: "waterfall" }, this.minimap, this.axis, this.rows.element);
@@ -64,7 +64,7 @@ export class TraceView {
     this.rows.draw();
   }
 
-  /** Shows the trace as it is now. Nothing moves that a person has put somewhere. */
+  /** Shows a new version of the trace. Keeps the selection, the zoom and the collapsed rows. */
   take(trace) {
     const isFirst = !this.trace;
     const selected = this.span();
@@ -89,7 +89,7 @@ export class TraceView {
     return -1;
   }
 
-  /** Children by their start; each span is in the tree once, also when parents go round in a circle. */
+  /** Builds the tree, with children ordered by their start. Each span is in the tree once, even if there are cycles of parents. */
   grow() {
     const { parent, start, duration: nanos, flags } = this.trace;
     this.trace.error = flags.map((flag) => flag & 1);
@@ -140,7 +140,7 @@ export class TraceView {
     this.trace.logs.forEach(([span, time, level]) => span >= 0 && mark(span, time, level >= 17 ? "log bad" : "log"));
   }
 
-  /** The rows that are shown: a span, or the like leaves of one parent as one. */
+  /** Computes the visible rows: a row is a span, or a group of identical childless siblings. */
   flatten() {
     const { children, order, up } = this.tree;
     const rows = [];
@@ -170,7 +170,7 @@ export class TraceView {
       else groups.set(key, [child]);
     }
     for (const spans of groups.values()) {
-      if (spans.length < LIKE_LEAVES || this.unfolded.has(spans[0])) continue;
+      if (spans.length < MIN_LIKE_LEAVES || this.unfolded.has(spans[0])) continue;
       spans.forEach((span) => (hidden[span] = 1));
       const nanos = spans.map((span) => this.trace.duration[span]);
       (this.folds ??= []).push({
@@ -183,7 +183,7 @@ export class TraceView {
     }
   }
 
-  /** Where a moment is within what is zoomed to, in percent. */
+  /** Returns the position of a time within the zoomed range, in percent. */
   place(time) {
     const [from, to] = this.range;
     return (100 * (time - from)) / Math.max(1, to - from);
@@ -234,7 +234,7 @@ export class TraceView {
   }
 
   fillMarks(element, marks) {
-    const shown = (marks ?? []).slice(0, MOST_MARKS).filter(([time]) => this.place(time) >= 0 && this.place(time) <= 100);
+    const shown = (marks ?? []).slice(0, MAX_MARKS).filter(([time]) => this.place(time) >= 0 && this.place(time) <= 100);
     while (element.children.length > shown.length) element.lastChild.remove();
     while (element.children.length < shown.length) element.append(h("i", {}));
     shown.forEach(([time, kind], index) => {
@@ -254,13 +254,13 @@ export class TraceView {
     this.show(span);
   }
 
-  /** Shows what is known about a span. */
+  /** Shows the details of a span. */
   async show(span) {
     this.note(this.trace.ids.slice(span * 16, span * 16 + 16));
     await this.panel.show(this.id, span, this.trace, this.selfTime(span));
   }
 
-  /** The address of what is shown. */
+  /** Updates the address, so that it leads to the selected span and the search. */
   note(span) {
     const parameters = new URLSearchParams();
     if (span) parameters.set("span", span);
@@ -268,7 +268,7 @@ export class TraceView {
     this.app.note(`/trace/${this.id}${parameters.size ? `?${parameters}` : ""}`);
   }
 
-  /** What no child covers. */
+  /** Returns the time of a span that none of its children covers. */
   selfTime(span) {
     const { start } = this.trace;
     let [covered, until] = [0, start[span]];
@@ -292,7 +292,7 @@ export class TraceView {
     }
   }
 
-  /** Selects a span, wherever it is: what hides it is opened. */
+  /** Selects a span. Expands its ancestors, and the group that contains it. */
   open(span) {
     for (let above = this.tree.up[span]; above >= 0; above = this.tree.up[above]) this.collapsed.delete(above);
     this.flatten();
@@ -316,7 +316,7 @@ export class TraceView {
     this.flatten();
   }
 
-  /** Finds names and services. */
+  /** Finds the spans whose name or service contains the search text. */
   find() {
     const text = this.app.query.toLowerCase();
     const { trace, tree } = this;
@@ -335,7 +335,7 @@ export class TraceView {
     if (this.hits.length) this.open(this.hits[0]);
   }
 
-  /** The next of these spans behind the selected one, in the order of the tree. */
+  /** Selects the next or previous of `spans` in the order of the tree. After the last one, continues with the first. */
   jump(spans, forward) {
     if (!spans.length) return;
     const at = this.tree.order.indexOf(this.span() ?? -1);
@@ -351,7 +351,7 @@ export class TraceView {
     this.rows.draw();
   }
 
-  /** From the end back to the start: the span that the trace was waiting for at each moment. */
+  /** Computes the critical path: goes back from the end to the start, and collects the spans that the trace waited for. */
   criticalPath() {
     const path = new Set();
     const { children, depth, end, order } = this.tree;
@@ -421,7 +421,7 @@ export class TraceView {
     return true;
   }
 
-  /** The selected span with all below it, or the whole trace. */
+  /** Returns the query for the selected span with its descendants, or an empty text for the whole trace. */
   part() {
     const row = this.shown[this.rows.selected];
     const span = row?.like ? this.tree.up[row.span] : row?.span;
@@ -444,7 +444,7 @@ export class TraceView {
     const missing = trace.parent.filter((parent) => parent === -2).length;
     const stray = trace.logs.filter(([span]) => span < 0).length;
     const hits = this.app.query && h("span", { class: "found" }, this.hits.length === 1 ? "1 match" : `${this.hits.length || "no"} matches`);
-    const rest = services.length - MOST_SERVICES;
+    const rest = services.length - MAX_SERVICES;
     this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
     this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
     this.summary.replaceChildren(
@@ -458,10 +458,10 @@ export class TraceView {
       h("a", { href: `/logs?q=${encodeURIComponent(`trace:${this.id}`)}` }, count(trace.logs.length, "log record")),
       missing ? h("span", { class: "warn" }, trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
       trace.left_out ? h("span", { class: "warn" }, `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
-      stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of its spans`) : "",
+      stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of these spans`) : "",
       ...this.oddities().map((text) => h("span", { class: "warn" }, text)),
       hits,
-      h("span", { class: "legend" }, ...services.slice(0, MOST_SERVICES).map((number) =>
+      h("span", { class: "legend" }, ...services.slice(0, MAX_SERVICES).map((number) =>
         h("span", {}, h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
       h("span", { class: "tools" },
         h("button", { class: this.critical ? "on" : "", title: "the spans that the trace waited for (c)", onclick: () => this.toggleCritical() }, "critical path"),
@@ -469,15 +469,15 @@ export class TraceView {
     this.drawTicks();
   }
 
-  /** What a sound sender does not do. */
+  /** Describes inconsistencies that only a faulty sender causes. */
   oddities() {
     const { flags, ids, parent } = this.trace;
     const circles = parent.filter((above, span) => above >= 0 && this.tree.depth[span] === 0).length;
     const different = new Set(parent.map((_, span) => ids.slice(span * 16, span * 16 + 16))).size;
     const early = flags.filter((flag) => flag & 2).length;
     return [
-      circles && `parents go round in ${count(circles, "circle")}`,
-      different < parent.length && `${count(parent.length - different, "id")} used again`,
+      circles && `${count(circles, "cycle")} of parents`,
+      different < parent.length && `${count(parent.length - different, "duplicate span id")}`,
       early && `${count(early, "span")} with an end before the start`,
     ].filter(Boolean);
   }
@@ -495,7 +495,7 @@ export class TraceView {
     ticks.replaceChildren(...marks);
   }
 
-  /** How many spans are open over time, and where one has zoomed to. */
+  /** Draws the number of open spans over time, and the zoomed range. */
   drawMinimap() {
     const { trace } = this;
     const canvas = this.minimap;
@@ -517,16 +517,16 @@ export class TraceView {
     for (let x = 1; x <= width; x++) most = Math.max(most, (open[x] += open[x - 1]));
     const style = getComputedStyle(canvas);
     const context = canvas.getContext("2d");
-    const colour = (name) => style.getPropertyValue(name);
-    context.fillStyle = colour("--minimap");
+    const color = (name) => style.getPropertyValue(name);
+    context.fillStyle = color("--minimap");
     for (let x = 0; x < width; x++) {
       const tall = (open[x] / most) * (height - 4);
       context.fillRect(x, height - tall, 1, tall);
     }
-    context.fillStyle = colour("--bad");
+    context.fillStyle = color("--bad");
     for (let x = 0; x < width; x++) if (bad[x]) context.fillRect(x, 0, 2, 4);
     const [left, right] = this.range.map((time) => (time / Math.max(1, trace.nanos)) * width);
-    context.fillStyle = colour("--shade");
+    context.fillStyle = color("--shade");
     context.fillRect(0, 0, left, height);
     context.fillRect(right, 0, width - right, height);
   }
@@ -560,7 +560,7 @@ export class TraceView {
   }
 }
 
-/** 1, 2 or 5 times a power of ten. */
+/** Rounds a step up to 1, 2 or 5 times a power of ten. */
 function niceStep(rough) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
   return power * ([1, 2, 5, 10].find((step) => step * power >= rough) ?? 10);

@@ -1,4 +1,5 @@
-// Which traces came? The latest first. Rows never jump below the pointer: new ones are announced, unless the top is shown.
+// View of all traces, the latest first. Rows do not move under the pointer: new traces are announced, unless the list is
+// scrolled to the top.
 
 import { copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows } from "./rows.js";
@@ -16,7 +17,7 @@ export class TracesView {
         h("span", { class: "lane" }, h("i", {})), h("span", { class: "number duration" }),
         h("span", { class: "number" }), h("span", { class: "number" }), h("span", { class: "number errors" })),
       fill: (row, index) => this.fill(row, index),
-      // a click is that on a link
+      // Rows are links, so the browser handles clicks.
       choose: (index, how) => how === "enter" && this.app.go(`/trace/${this.listed[index].id}`),
     });
     this.newer = h("button", { class: "newer", hidden: true, onclick: () => this.rows.element.scrollTo(0, 0) });
@@ -95,7 +96,7 @@ export class TracesView {
   }
 }
 
-/** What to do when nothing has come yet. */
+/** Draws the first steps, while there are no traces. */
 function welcome(app) {
   const { http = "", grpc = "" } = app.state ?? {};
   const env = `OTEL_EXPORTER_OTLP_ENDPOINT=${http}`;
@@ -109,14 +110,14 @@ function welcome(app) {
   ];
   const demo = h("button", { class: "primary", onclick: async () => {
     const response = await fetch("/api/demo", { method: "POST" });
-    flash(demo, response.ok ? "the shop is open …" : await response.text());
-  } }, "Send the traces of a pretend shop");
+    flash(demo, response.ok ? "the demo is running …" : await response.text());
+  } }, "Send demo traces");
   const row = ([name, line]) => {
     const button = h("button", { onclick: () => copy(line, button) }, "copy");
     return h("tr", {}, h("th", {}, name), h("td", {}, h("code", {}, line)), h("td", {}, button));
   };
   return h("div", { class: "welcome" },
-    h("h1", {}, "Nothing yet"),
+    h("h1", {}, "No telemetry received yet"),
     h("p", {}, "Listening on ", h("code", {}, http), " (HTTP) and ", h("code", {}, grpc), " (gRPC)."),
     h("p", {}, demo),
     h("table", {}, ...lines.map(row)));

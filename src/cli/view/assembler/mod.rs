@@ -1,7 +1,10 @@
-//! Collects the records of each trace until it is drawn: once all of it is there, or once the rest is not worth waiting for.
+//! Collects the records of each trace until the trace is complete or has waited long enough.
 //!
-//! Programs send the spans of one trace in several requests and in no order. Pure: records and the time go in, blocks to
-//! draw come out. The spans of drawn traces are remembered, to show where spans belong that come later.
+//! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without
+//! records, which is shorter if its root has arrived and no parent is missing. `due` is a priority queue of open traces
+//! by that time. The spans of drawn traces are remembered: they are the ancestors of spans that arrive late.
+//!
+//! Pure: records and times in, blocks to draw out.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem;
@@ -12,59 +15,61 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 use crate::cli::describe;
 
-/// How long a trace with a root and no missing parent is to be quiet: another service may send spans of it a little later.
+/// Time without records after which a trace with a root and without missing parents is drawn. Another service may send
+/// its spans a little later.
 const QUIET_IF_COMPLETE: Duration = Duration::from_secs(1);
-/// How long any other is: the batches of most SDKs are 5 s apart.
+/// Time without records after which any other trace is drawn. Most SDKs send a batch every 5 s.
 const QUIET_IF_INCOMPLETE: Duration = Duration::from_secs(6);
-/// A trace that never is quiet is drawn then.
+/// Maximum time that a trace is open.
 const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
-/// What a record takes beside its own bytes: its place here, and the ids.
+/// Estimated memory for a record in the collections of this module.
 const OVERHEAD: usize = 256;
-/// What a trace takes beside its records: its places here, and room for the first of them.
+/// Estimated memory for a trace without its records.
 const TRACE_OVERHEAD: usize = 1024;
 
-/// Memory of the traces that were drawn, as if no span shared its resource. The oldest are forgotten first.
+/// Maximum memory of drawn traces. Resources are counted for each span, even if spans share them. The oldest traces are
+/// forgotten first.
 const MAX_DRAWN_BYTES: usize = 32 * 1024 * 1024;
-/// Spans of one drawn trace that are remembered.
+/// Maximum number of spans that are remembered for one drawn trace.
 const MAX_DRAWN_SPANS: usize = 1000;
 
 type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
 
-/// Collects the records of each trace until it is to be drawn.
+/// Open traces, and the spans of drawn traces.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     pub(super) open: HashMap<TraceId, OpenTrace>,
-    /// By the time when they are to be drawn, and then in the order they came.
+    /// Open traces by the time at which they are due, then by their number.
     due: BTreeMap<(Instant, u64), TraceId>,
-    /// How many were ever opened.
+    /// Number of traces that were ever opened.
     opened: u64,
-    /// Spans of all open traces.
+    /// Number of spans in all open traces.
     pub(super) spans: usize,
     bytes: usize,
     max_bytes: usize,
     max_drawn_bytes: usize,
-    /// Traces that were drawn, and their ids in the order of their first drawing.
+    /// Drawn traces, and their ids in the order of their first drawing.
     drawn: HashMap<TraceId, DrawnTrace>,
     drawn_order: VecDeque<TraceId>,
     drawn_bytes: usize,
 }
 
-/// What is drawn at once.
+/// Records of a trace that are drawn together.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Empty if only log records of the trace came.
+    /// Empty if only log records of the trace arrived.
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
-    /// The spans above those that come late, which were drawn before.
+    /// Ancestors of late spans, which were drawn before.
     pub(crate) ancestors: Vec<ReceivedSpan>,
     pub(crate) state: State,
 }
 
-/// What is known of a trace when it is drawn.
+/// Completeness of a trace when it is drawn.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// It has a root, and no parent is missing.
+    /// The trace has a root, and no parent is missing.
     Complete,
     Partial {
         root: Root,
@@ -73,30 +78,30 @@ pub(crate) enum State {
     },
     /// The trace was drawn before.
     Late {
-        /// Or the filter kept it back.
+        /// False if the filter did not match the trace.
         was_shown: bool,
-        /// Whether spans above them may have been forgotten.
+        /// Whether ancestors may have been forgotten.
         is_cut: bool,
     },
 }
 
-/// What is known of the root of a trace.
+/// State of the root span of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
     Missing,
-    /// It came without an end: it is still under way.
+    /// The root arrived without an end time: it is still running.
     Open,
     Ended,
 }
 
-/// Why a trace is drawn now.
+/// Reason why a trace is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     Quiet,
     Age,
-    /// All traces together take too much memory.
+    /// All open traces together exceed the memory limit.
     Memory,
-    /// Nothing comes any more.
+    /// The end of the input.
     End,
 }
 
@@ -115,18 +120,19 @@ pub(super) struct OpenTrace {
 }
 
 impl Assembler {
-    /// Holds about `max_bytes` of records. Beyond that the traces that are due next are drawn early.
+    /// Returns an assembler for about `max_bytes` of records. Beyond this limit, the traces that are due next are drawn
+    /// early.
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, max_drawn_bytes: MAX_DRAWN_BYTES, ..Self::default() }
     }
 
-    /// Takes a span of `bytes`.
+    /// Adds a span of `bytes`.
     pub(crate) fn add_span(&mut self, received: &ReceivedSpan, bytes: usize, now: Instant) {
         self.spans += 1;
         self.update(&received.span.trace_id, bytes, now, |trace, drawn| trace.add_span(received, drawn));
     }
 
-    /// Takes a log record that has the id of a trace.
+    /// Adds a log record with a trace id.
     pub(crate) fn add_log(&mut self, received: &ReceivedLog, bytes: usize, now: Instant) {
         self.update(&received.log.trace_id, bytes, now, |trace, _| trace.logs.push(received.clone()));
     }
@@ -139,12 +145,14 @@ impl Assembler {
         add: impl FnOnce(&mut OpenTrace, Option<&DrawnTrace>),
     ) {
         let drawn = self.drawn.get(id);
+        // All collections share one allocation of the id.
         let id = self.open.get_key_value(id).map_or_else(|| TraceId::from(id), |(id, _)| id.clone());
         let trace = self.open.entry(id.clone()).or_insert_with(|| {
             self.opened += 1;
             self.bytes += TRACE_OVERHEAD;
             OpenTrace::new(self.opened, drawn.is_some(), now)
         });
+        // The key contains the due time, which is about to change.
         self.due.remove(&(trace.due, trace.number));
         add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
@@ -153,7 +161,7 @@ impl Assembler {
         self.due.insert((trace.due, trace.number), id);
     }
 
-    /// The next trace that is to be drawn now. Call it until there is none.
+    /// Returns the next trace that is due. Call it until it returns `None`.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Block> {
         let (&(due, number), id) = self.due.first_key_value()?;
         let opened_at = self.open.get(id)?.opened_at;
@@ -167,7 +175,7 @@ impl Assembler {
         self.close(&id, cause)
     }
 
-    /// All traces that are still open, by their first span.
+    /// Returns all open traces, ordered by the start of their first span.
     pub(crate) fn finish(&mut self) -> Vec<Block> {
         let ids: Vec<TraceId> = mem::take(&mut self.due).into_values().collect();
         let mut blocks: Vec<Block> = ids.iter().filter_map(|id| self.close(id, Cause::End)).collect();
@@ -175,12 +183,12 @@ impl Assembler {
         blocks
     }
 
-    /// When the next trace is to be drawn.
+    /// Returns when the next trace is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due.first_key_value().map(|(&(due, _), _)| due)
     }
 
-    /// Notes whether the filter let a trace through that was drawn.
+    /// Notes whether a drawn trace matched the filter.
     pub(crate) fn set_shown(&mut self, id: &[u8], is_shown: bool) {
         if let Some(drawn) = self.drawn.get_mut(id) {
             drawn.is_unshown = !is_shown;
@@ -250,7 +258,7 @@ impl OpenTrace {
                 _ => Root::Ended,
             };
         } else if !self.ids.contains(parent)
-            // A parent that was forgotten does not come again.
+            // If spans of the trace were forgotten, the parent may be one of them and will not arrive again.
             && !drawn.is_some_and(|drawn| drawn.spans.contains_key(parent) || drawn.is_cut)
         {
             self.missing.insert(parent.into());
@@ -267,19 +275,19 @@ impl OpenTrace {
     }
 }
 
-/// The spans of a trace that were drawn.
+/// Spans of a drawn trace.
 #[derive(Debug, Default)]
 struct DrawnTrace {
     spans: HashMap<SpanId, ReceivedSpan>,
     bytes: usize,
     /// Whether spans were forgotten.
     is_cut: bool,
-    /// Whether the filter kept it back.
+    /// Whether the trace did not match the filter.
     is_unshown: bool,
 }
 
 impl DrawnTrace {
-    /// Returns the spans from `parents` up to the root, each once. Those of `new` are drawn anyway.
+    /// Returns the spans from `parents` up to the root, each once. Spans in `new` are left out: they are drawn anyway.
     fn ancestors<'p>(
         &self,
         parents: impl Iterator<Item = &'p [u8]>,
@@ -289,7 +297,7 @@ impl DrawnTrace {
         for parent in parents {
             let mut next = self.spans.get_key_value(parent);
             while let Some((id, ancestor)) = next.filter(|(id, _)| !new.contains(*id)) {
-                // Parents may go round in a circle.
+                // Already visited: another path, or a cycle of parents.
                 if found.insert(id, ancestor.clone()).is_some() {
                     break;
                 }

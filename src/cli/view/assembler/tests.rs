@@ -49,7 +49,7 @@ impl Bench {
         self.assembler.take_due(self.at(millis))
     }
 
-    /// What is drawn at this time: how many spans, and what is known of the trace.
+    /// Returns the blocks that are drawn at this time: the number of spans and the state.
     fn drawn(&mut self, millis: u64) -> Vec<(usize, String)> {
         let mut drawn = Vec::new();
         while let Some(block) = self.take(millis) {
@@ -160,7 +160,7 @@ fn spans_that_come_late_are_drawn_below_their_ancestors() {
     bench.add(5000, &[span(1, 4, 2), span(1, 5, 4)]);
     assert_eq!(bench.drawn(5999), []);
     assert_eq!(bench.drawn(6000), one(2, "late under span 1, span 2"));
-    // those are known now, too
+    // The late spans are remembered, too.
     bench.add(7000, &[span(1, 6, 5)]);
     assert_eq!(bench.drawn(8000), one(1, "late under span 1, span 2, span 4, span 5"));
 }
@@ -186,7 +186,7 @@ fn a_log_record_waits_for_its_trace_and_comes_late_like_a_span() {
     let later = bench.at(2000);
     bench.assembler.add_log(&log(1, 2), 100, later);
     assert_eq!(bench.drawn(3000), one(0, "late under span 1, span 2"));
-    // without any span of its trace, it is shown alone
+    // Without any span of its trace, the log record is shown alone.
     bench.assembler.add_log(&log(9, 2), 100, later);
     assert_eq!(bench.drawn(8000), one(0, "complete"));
     bench.add(8000, &[span(9, 1, 0)]);
@@ -213,7 +213,7 @@ fn beyond_its_bytes_the_trace_that_is_due_next_is_drawn() {
     assert_eq!(bench.drawn(1), []);
     bench.add(2, &[span(4, 2, 1)]);
     assert_eq!(bench.drawn(2), one(1, "complete"));
-    // a trace that is too large alone is drawn as far as it is there
+    // A single trace above the limit is drawn incomplete.
     bench.add(3, &(3..=16).map(|id| span(4, id, 1)).collect::<Vec<_>>());
     let expected = [(1, "complete"), (1, "no root 1 Memory"), (15, "no root 1 Memory")];
     assert_eq!(bench.drawn(3), expected.map(|(spans, text)| (spans, text.to_owned())));
