@@ -380,7 +380,10 @@ mod tests {
         };
         assert_eq!(warning("127.0.0.1:4318", "[::1]:4317"), None);
         let line = warning("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
-        assert_eq!(line, "open to the network at 0.0.0.0:4318: all who can reach this machine can send");
+        assert_eq!(
+            line,
+            "open to the network at 0.0.0.0:4318: every machine that can reach this one can send"
+        );
         let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");
     }

@@ -173,6 +173,6 @@ mod tests {
         let opened = open(&path, Duration::from_millis(200));
         let error = opened.err().map(|error| error.to_string()).unwrap_or_default();
         fs::remove_file(&path).expect("it is there");
-        assert!(error.contains("is it a pipe that no process reads?"), "{error}");
+        assert!(error.contains("if it is a named pipe, start its reader first"), "{error}");
     }
 }
