@@ -237,20 +237,20 @@ fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
 fn a_collector_that_finds_metrics_too_large_is_sent_fewer_at_once() {
     const METRICS: usize = 8;
     const POINTS: usize = 50;
-    const MOST_BYTES: usize = 3000;
+    const MAX_BYTES: usize = 3000;
     let world = World::new(Temporality::Cumulative, LONG);
     for metric in 0..METRICS {
         let counter = world.meter.counter(&format!("orders.{metric}"));
         (0..POINTS).for_each(|customer| counter.add(1, &[("customer", customer)]));
     }
     let flushed = world.handle.start_flush();
-    assert!(world.gate.next().body.len() > MOST_BYTES, "all of them are too large together");
+    assert!(world.gate.next().body.len() > MAX_BYTES, "all of them are too large together");
     let mut arrived = 0;
     let deadline = Instant::now() + PATIENCE;
     while !flushed.is_over() {
         assert!(Instant::now() < deadline, "{}", world.counts());
         let Some(sent) = world.gate.next_within(Duration::from_millis(5)) else { continue };
-        let fits = sent.body.len() <= MOST_BYTES;
+        let fits = sent.body.len() <= MAX_BYTES;
         arrived += if fits { sums(&sent).len() } else { 0 };
         let too_large = Verdict::TooLarge { reason: "too large".to_owned() };
         world.gate.answer(if fits { Verdict::Accepted } else { too_large });
