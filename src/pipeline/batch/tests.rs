@@ -181,7 +181,7 @@ proptest! {
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
             let resource = scope.resource().unwrap_or(&world.resource);
-            let around = resource.len() + scope.field().len() + 2 * LONGEST_HEADER;
+            let around = resource.len() + scope.field().len() + 2 * MAX_HEADER_BYTES;
             settings.bytes >= around && *bytes <= settings.bytes - around
         };
         let (fitting, refused): (Vec<_>, Vec<_>) = world.expected.iter().cloned().partition(fits);
@@ -263,7 +263,7 @@ fn a_record_that_no_request_can_hold_is_reported_and_does_not_block_the_next() {
 fn a_request_that_fits_to_the_byte_is_one_request() {
     let mut world = World::new(&[vec![(0, 50), (0, 50)]]);
     let bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
-    let around = world.resource.len() + world.scopes[0].field().len() + 2 * LONGEST_HEADER;
+    let around = world.resource.len() + world.scopes[0].field().len() + 2 * MAX_HEADER_BYTES;
     let one_less = BatchSettings { records: 10, bytes: around + bytes - 1 };
     assert!(matches!(world.next(&one_less), Some(Next::Batch(batch)) if batch.records == 1));
     let mut world = World::new(&[vec![(0, 50), (0, 50)]]);
