@@ -21,14 +21,15 @@
 //!    caller of such code compares the generation afterwards. In the child it returns without touching its state.
 //!
 //! # Lock order
-//! A thread that holds a lock may only take locks further down in the same line. All other locks of the library are
-//! leaves: no other lock is taken while one of them is held.
+//! A thread that holds a lock may only take locks to the right of it in the same line. Locks that are not listed are
+//! leaves: while a thread holds one of them, it takes no other lock.
 //!
 //! ```text
 //! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
 //! outcomes (ledger/counters) ─► open chunk of a shard (queue/shard) ─► pool of slots (spool/recorder)
 //! waiters (queue/backpressure) ─► parker of a waiter
-//! current attempt (worker/attempt) ─► locks of the transport, to cut the attempt short
+//! current attempt (worker/attempt) ─► state of the dialer (transport/dial) connector (transport/http) ─► timeline,
+//! state of the dialer table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
 //! ```
 //!
 //! Two rules keep the program's own code out of this order:

@@ -1,4 +1,8 @@
-//! The series of one instrument: one for each set of attributes, found without a lock.
+//! The series of one instrument, one per set of attributes: a hash table that is read without a lock.
+//!
+//! The table only grows. Nodes are linked into chains and never change afterwards, so a lookup needs no lock; adding
+//! a series takes one. Delta series that are idle are removed with exclusive access to the whole table
+//! (`storage.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,29 +13,29 @@ use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// A chain is this long when the table is as full as it may be.
+/// Average length of a chain when the table is at its limit.
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
 /// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
 ///
-/// Nothing is allocated or freed while a lock is held: an allocator that measures would wait for itself.
+/// Nothing is allocated or freed while a lock is held, because an allocator that makes measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
     aggregation: AggregationKind,
-    /// The most series there may be, the one for all the rest included.
+    /// Maximum number of series, including the overflow series.
     limit: usize,
     /// Seed of the hashes of attributes.
     pub(super) seed: u64,
-    /// The series without attributes, which most instruments have alone.
+    /// The series without attributes, which is the only one of most instruments.
     bare: OnceLock<Arc<Series>>,
     /// Preallocated with the first series that has attributes.
     buckets: OnceLock<Buckets>,
-    /// Takes what comes beyond the limit.
+    /// The overflow series, for measurements beyond the limit.
     overflow: OnceLock<Arc<Series>>,
-    /// All series in the order they came. Locked while one is added.
+    /// All series in the order of their creation. Locked while one is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// The idle ones were forgotten since the last collection: there is no more room to be made.
+    /// True if idle series were forgotten since the last collection. A second attempt would find no more.
     is_cleared: AtomicBool,
 }
 
