@@ -17,8 +17,8 @@
 //!    does. `parking_lot` keeps a global table of waiting threads, which may stay locked forever in a child.
 //! 5. *Inherited records.* Records that were queued or open at the fork belong to the parent, which sends and counts
 //!    them. The child starts its own exporters at its first record.
-//! 6. *Fork inside a callback.* The problem hook and observable callbacks may fork on an exporter's thread. Each
-//!    caller of such code compares the generation afterwards. In the child it returns without touching its state.
+//! 6. *Fork inside a callback.* The problem hook and observable callbacks may fork on an exporter's thread. The
+//!    worker compares the generation around its steps: in the child it makes no further step, and leaks its state.
 //!
 //! # Lock order
 //! A thread that holds a lock may only take locks to the right of it in the same line. Locks that are not listed are
@@ -28,13 +28,15 @@
 //! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
 //! outcomes (ledger/counters) ─► open chunk of a shard (queue/shard) ─► pool of slots (spool/recorder)
 //! waiters (queue/backpressure) ─► parker of a waiter
-//! current attempt (worker/attempt) ─► state of the dialer (transport/dial) connector (transport/http) ─► timeline,
-//! state of the dialer table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
+//! current attempt (worker/attempt) ─► state of the dialer (transport/dial)
+//! connector (transport/http) ─► timeline, state of the dialer
+//! table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
 //! ```
 //!
 //! Two rules keep the program's own code out of this order:
 //!
-//! - The hook, callbacks and loggers of the program are called without any lock.
+//! - The problem hook and the callbacks of the program are called without any lock. Foreign libraries, which may call
+//!   the program's loggers, are called without the fork lock and without locks of the queue.
 //! - The program's allocator may emit a record. So a caller that emits a record never allocates or frees while it
 //!   holds a lock of the queue. [`with_fork_lock`] may be entered again by the same thread for the same reason.
 

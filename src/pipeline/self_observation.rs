@@ -31,7 +31,7 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
             exporter,
         };
         watch.exported(meter.build(&format!("otel.sdk.exporter.{record}.exported")).unit(unit));
-        // Data points are collected when they are sent, so there is no queue of them to observe.
+        // Data points are collected when they are sent, so they have no queue to observe.
         if signal != Signal::Metrics {
             watch.processed(meter.build(&format!("otel.sdk.processor.{record}.processed")).unit(unit));
             let queue = format!("otel.sdk.processor.{record}.queue");

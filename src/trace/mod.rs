@@ -84,11 +84,12 @@ struct TracerShared {
 /// How a new span gets its context and its sampling decision, and whether a fast path applies.
 struct SamplingPolicy {
     sampler: Sampler,
-    /// True if there is no exporter of any signal.
+    /// True if no exporter is configured, for any signal.
     is_idle: bool,
-    /// The sampler keeps everything below a sampled span, there is an exporter for it, and no baggage to look at.
+    /// True if every child of a sampled span is recorded: the sampler samples it, an exporter exports spans, and no
+    /// baggage must be copied to attributes.
     keeps_below_sampled: bool,
-    /// The sampler keeps nothing below an unsampled span, and there is an exporter for other spans.
+    /// True if no child of an unsampled span is recorded, and an exporter is configured.
     drops_below_unsampled: bool,
     has_baggage_attributes: bool,
 }
@@ -160,8 +161,8 @@ impl fmt::Debug for Tracer {
 }
 
 impl SamplingPolicy {
-    /// The context of a new span below this parent. Without an exporter the span adds nothing to the trace: it has its
-    /// parent's context, so that its own children do not miss a span.
+    /// Returns the context of a new child of this parent. Without an exporter the child is never sent, so it has its
+    /// parent's context: otherwise its children would refer to a missing span.
     fn context(&self, parent: Option<&SpanContext>) -> SpanContext {
         match parent {
             Some(parent) if self.is_idle => parent.clone(),

@@ -1,9 +1,9 @@
 //! One attempt: chooses the next part of a batch, sends it once, and applies the verdict.
 //!
-//! [`Worker::try_once`] is the whole of it. The transport makes a single request and returns a [`Verdict`]; the pure
-//! function [`retry::next_step`] turns the verdict into a [`NextStep`], and [`Worker::apply_verdict`] carries that
-//! out. A stop changes three things: the deadline is the signal's fair share of the remaining time, pauses are short,
-//! and a batch is given up only when half of the time has passed and one more attempt has failed.
+//! [`Worker::try_once`] does all three. The transport makes a single request and returns a [`Verdict`]. The pure
+//! function [`retry::next_step`] maps the verdict to a [`NextStep`], which [`Worker::apply_verdict`] carries out. A
+//! stop changes three things: an attempt gets the signal's fair share of the remaining time, pauses are short, and a
+//! batch is given up only after a last attempt in the second half of the remaining time.
 
 use std::array;
 use std::sync::Mutex;
@@ -307,8 +307,8 @@ impl Worker {
 }
 
 /// Returns the next step in a stop, where only the budget limits the attempts. A batch that is not delivered is sent
-/// again after a pause. A pause ends at the latest when half of the time `left` has passed; the attempt after such a
-/// pause is the last.
+/// again after a pause. A pause that would exceed half of the time `left` is cut to that half, and the attempt after
+/// it is the last.
 pub(super) fn next_step_at_stop(next_step: NextStep, was_last: bool, left: Duration) -> NextStep {
     match next_step {
         NextStep::TryAgain(pause) | NextStep::GiveUp(pause) if !was_last && !left.is_zero() => {
