@@ -33,10 +33,15 @@
 //! table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
 //! ```
 //!
+//! One lock is an exception: a worker holds the export state of an observable instrument (`metrics/observable`) while
+//! it passes the points on, and may make attempts meanwhile. Only this worker ever takes that lock, so no other
+//! thread can wait for it.
+//!
 //! Two rules keep the program's own code out of this order:
 //!
-//! - The problem hook and the callbacks of the program are called without any lock. Foreign libraries, which may call
-//!   the program's loggers, are called without the fork lock and without locks of the queue.
+//! - The problem hook and the callbacks of the program are called without any lock for which another thread may wait.
+//!   Foreign libraries, which may call the program's loggers, are called without the fork lock and without locks of
+//!   the queue.
 //! - The program's allocator may emit a record. So a caller that emits a record never allocates or frees while it
 //!   holds a lock of the queue. [`with_fork_lock`] may be entered again by the same thread for the same reason.
 
