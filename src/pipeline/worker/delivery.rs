@@ -1,7 +1,8 @@
 //! The delivery of one signal: its queue, the records that have left the queue, and the time of the next attempt.
 //!
 //! Records that have left the queue still count toward its bound: their room is released when their outcome is
-//! counted or the spool has them. So `queue-records` and `queue-bytes` bound the memory of the whole delivery.
+//! counted or the spool has them. So `queue-records` and `queue-bytes` bound the memory of the whole delivery, except
+//! for a request that was loaded from the spool.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
