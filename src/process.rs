@@ -1,9 +1,49 @@
-//! Forks: the state of one process and the lock that keeps forks away. Also locks that ignore poisoning, the start of threads, the
-//! containment of panics, and the atomics that a machine may lack.
+//! Process-wide services: fork safety, mutexes that ignore poisoning, thread creation, panic containment, and 64-bit
+//! atomics for machines without them.
 //!
-//! Only the forking thread lives on in a child. Its copies of locks and channels may be held or
-//! half-changed by threads that no longer exist, so the child must not touch them: everything that
-//! owns a thread or a socket remembers the generation it was made in and is made anew in a later one.
+//! # Rules for forks
+//! Only the forking thread continues in a child. Other threads may have held locks or half-changed shared data at the
+//! moment of the fork, and they will never finish. The library therefore follows these rules:
+//!
+//! 1. *Generation.* `pthread_atfork` handlers count the forks since the first process ([`generation`]). Everything
+//!    that owns a thread, a socket or a file lock notes the generation in which it was made. In a later generation it
+//!    is neither used nor dropped: it is replaced ([`PerProcess`]), or leaked (the worker).
+//! 2. *Fork lock.* Shared state that a child needs is changed only inside [`with_fork_lock`]. A fork waits for this
+//!    lock, so a child never sees such state half changed. Code under the lock must not fork, wait for another
+//!    thread, or call code of the program other than its allocator.
+//! 3. *First use.* A foreign library may initialize a static while it is called. A fork waits until that is over: see
+//!    [`first_use`].
+//! 4. *Only std's locks.* A lock that a child may touch must keep its whole state in itself, as `std::sync::Mutex`
+//!    does. `parking_lot` keeps a global table of waiting threads, which may stay locked forever in a child.
+//! 5. *Inherited records.* Records that were queued or open at the fork belong to the parent, which sends and counts
+//!    them. The child starts its own exporters at its first record.
+//! 6. *Fork inside a callback.* The problem hook and observable callbacks may fork on an exporter's thread. The
+//!    worker compares the generation around its steps: in the child it makes no further step, and leaks its state.
+//!
+//! # Lock order
+//! A thread that holds a lock may only take locks to the right of it in the same line. Locks that are not listed are
+//! leaves: while a thread holds one of them, it takes no other lock.
+//!
+//! ```text
+//! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
+//! outcomes (ledger/counters) ─► open chunk of a shard (queue/shard) ─► pool of slots (spool/recorder)
+//! waiters (queue/backpressure) ─► parker of a waiter
+//! current attempt (worker/attempt) ─► state of the dialer (transport/dial)
+//! connector (transport/http) ─► timeline, state of the dialer
+//! table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
+//! ```
+//!
+//! One lock is an exception: a worker holds the export state of an observable instrument (`metrics/observable`) while
+//! it passes the points on, and may make attempts meanwhile. Only this worker ever takes that lock, so no other
+//! thread can wait for it.
+//!
+//! Two rules keep the program's own code out of this order:
+//!
+//! - The problem hook and the callbacks of the program are called without any lock for which another thread may wait.
+//!   Foreign libraries, which may call the program's loggers, are called without the fork lock and without locks of
+//!   the queue.
+//! - The program's allocator may emit a record. So a caller that emits a record never allocates or frees while it
+//!   holds a lock of the queue. [`with_fork_lock`] may be entered again by the same thread for the same reason.
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process forks there"))]
 pub(crate) mod first_use;
@@ -21,7 +61,8 @@ use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 pub use spawn::spawn;
 pub(crate) use spawn::{Driver, spawn_scoped};
 
-/// Atomic numbers of 64 bits on every machine: std's, or, where the machine has none, `portable-atomic`'s, which take a lock.
+/// 64-bit atomics on every machine: those of std or, if the machine has none, those of `portable-atomic`, which use a
+/// lock.
 pub(crate) mod atomic {
     #[cfg(not(target_has_atomic = "64"))]
     pub(crate) use portable_atomic::{AtomicI64, AtomicU64};
@@ -30,37 +71,37 @@ pub(crate) mod atomic {
 }
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-/// Held across every fork, so that no child is born while a pipeline is half started. Like all locks that a
-/// child may touch it is std's, which keep their state in themselves: a table of waiting threads, as
-/// `parking_lot` has it, may be locked for ever in a child.
+/// The fork lock. The forking thread holds it during every fork, so that no child is created while an exporter is
+/// half started.
 static STARTING: Mutex<()> = Mutex::new(());
 static WATCH: Once = Once::new();
 
 thread_local! {
-    /// What the forking thread holds during the fork.
+    /// The fork lock, held by the forking thread during the fork.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
-    /// Whether this thread keeps forks away.
+    /// True while this thread holds the fork lock. Allows [`with_fork_lock`] to be entered again.
     static HOLDS_FORK_LOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The id of this process, or zero where there are none: std's function panics there.
+/// Returns the id of this process, or zero on targets without processes, where std's function panics.
 pub(crate) fn id() -> u32 {
     if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
 }
 
-/// How many forks lie between the first process and this one.
+/// Returns the number of forks between the first process and this one.
 #[inline]
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Starts to notice forks; forks before the first call need no notice, as there is nothing to renew.
+/// Registers the fork handlers. Forks before the first call need no handling, because nothing exists that a child
+/// must replace.
 pub(crate) fn watch() {
     WATCH.call_once(register);
 }
 
-/// Runs `work` while no fork can happen. It must not fork. It may call this again: the program's
-/// allocator may make a record of what it allocates.
+/// Runs `work` while no other thread can fork. `work` must not fork. It may call this function again, because the
+/// program's allocator may emit records.
 pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     if HOLDS_FORK_LOCK.get() {
         return work();
@@ -71,9 +112,9 @@ pub(crate) fn with_fork_lock<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Changes what a lock protects while no fork can happen. All users of the lock come this way, so that nothing else holds
-/// it. `None` if this thread holds the lock already: `work` must neither come back here, nor allocate or free, as the
-/// program's allocator may come back here.
+/// Runs `work` on the value of a mutex while no fork can happen. All users of the mutex must use this function, so
+/// that only the thread with the fork lock can hold it. Returns `None` if this thread already holds the mutex, which
+/// happens if the program's allocator emits a record: `work` should neither allocate nor free.
 pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T) -> Option<T> {
     with_fork_lock(|| match lock.try_lock() {
         Ok(mut locked) => Some(work(&mut locked)),
@@ -82,7 +123,7 @@ pub(crate) fn with_locked<L, T>(lock: &Mutex<L>, work: impl FnOnce(&mut L) -> T)
     })
 }
 
-/// Lasts as long as this thread keeps forks away.
+/// Guard: resets [`HOLDS_FORK_LOCK`] when it is dropped.
 struct ForkLockHeld;
 
 impl Drop for ForkLockHeld {
@@ -91,11 +132,11 @@ impl Drop for ForkLockHeld {
     }
 }
 
-/// Something that every process makes for itself: a child starts with a fresh one, also if its parent's was in the
-/// middle of.
+/// A value that every process makes for itself. A child makes a new one, even if another thread of the parent was
+/// changing the parent's value during the fork.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
-    /// Not dropped in a forked child, where its locks and channels belong to threads that do not exist.
+    /// Not dropped in a forked child: its locks and channels may be held by threads that do not exist there.
     value: ManuallyDrop<T>,
     generation: u32,
     child_instance: OnceLock<Box<PerProcess<T>>>,
@@ -106,14 +147,14 @@ impl<T> PerProcess<T> {
         Self { value: ManuallyDrop::new(value), generation: generation(), child_instance: OnceLock::new() }
     }
 
-    /// This process's own, if it has one already.
+    /// Returns the value of this process, if it exists already.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         self.original().or_else(|| self.get_in_child())
     }
 
-    /// What it was made with, in the process that made it. Callers on the fast path take everything else from a function of its
-    /// own, and so need no second test.
+    /// Returns the first value, in the process that made it. Fast paths call this function, and handle `None` (a
+    /// child) in a separate cold function, so that they need only one comparison.
     #[inline]
     pub(crate) fn original(&self) -> Option<&T> {
         if self.generation == generation() { Some(&self.value) } else { None }
@@ -124,8 +165,8 @@ impl<T> PerProcess<T> {
         self.child_instance.get()?.get()
     }
 
-    /// This process's own, made by `fresh` if need be. No lock is held meanwhile: of several threads that make one, the
-    /// first to return installs its own.
+    /// Returns the value of this process, made by `fresh` if it does not exist. No lock is held while `fresh` runs:
+    /// if several threads make a value, the first to finish installs its own.
     #[inline]
     pub(crate) fn get_or_renew(&self, fresh: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -134,8 +175,8 @@ impl<T> PerProcess<T> {
         }
     }
 
-    /// This process's own, made by `start` if need be: once, and while no fork can happen. What needs no lock is done by
-    /// `prepare` before.
+    /// Returns the value of this process, made by `start` if it does not exist. `start` runs once, under the fork
+    /// lock. `prepare` runs before it without the lock, possibly on several threads.
     #[inline]
     pub(crate) fn get_or_start<P>(&self, prepare: impl FnOnce() -> P, start: impl FnOnce(P) -> T) -> &T {
         match self.get() {
@@ -149,7 +190,7 @@ impl<T> PerProcess<T> {
         if let Some(child_instance) = self.child_instance.get() {
             return child_instance.install(prepare, finish);
         }
-        // if another thread is faster, it is dropped without the lock
+        // If another thread is faster, the prepared value is dropped at the end of this function, without the lock.
         let mut prepared = Some(prepare());
         let mut take = || prepared.take().unwrap_or_else(|| unreachable!("it is taken once"));
         &with_fork_lock(|| self.child_instance.get_or_init(|| finish(take()))).value
@@ -182,7 +223,7 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
-    // a thread that forks while its locals are being destroyed goes on unprotected
+    // A thread that forks while its thread-locals are being destroyed does not hold the lock during the fork.
     extern "C" fn before() {
         let _ = HELD.try_with(|held| held.replace(Some(first_use::lock_for_fork())));
     }
@@ -204,7 +245,7 @@ fn register() {
 #[cfg(not(unix))]
 fn register() {}
 
-/// After this many panics, each in the drop of what the one before it carried, no end is to be expected.
+/// Number of nested payloads that [`discard`] drops. Each panic may carry a payload whose drop panics again.
 const MAX_IN_A_ROW: usize = 8;
 
 /// The message of a panic.
@@ -219,10 +260,10 @@ impl fmt::Display for Panic {
 
 impl Error for Panic {}
 
-/// Makes a call that may panic. The payload of a panic is dropped.
+/// Makes a call that may panic, and contains the panic. The payload of the panic is dropped.
 ///
 /// # Errors
-/// When the call panics.
+/// Returns the message of the panic if the call panics.
 pub(crate) fn contain_panic<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call)).map_err(message)
 }
@@ -235,7 +276,8 @@ fn message(payload: Box<dyn Any + Send>) -> Panic {
     Panic(message)
 }
 
-/// The drop may panic as well, and what that panic carries may go on so: the last is leaked.
+/// Drops the payload of a panic. The drop may panic with another payload, whose drop may panic as well; after
+/// [`MAX_IN_A_ROW`] of them the last payload is leaked.
 fn discard(mut payload: Box<dyn Any + Send>) {
     for _ in 0..MAX_IN_A_ROW {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {

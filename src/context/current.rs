@@ -1,4 +1,4 @@
-//! The spans that a thread is in: a thread-local stack of spans and their clocks, with the current span on top.
+//! The thread-local stack of entered spans and their clocks, with the current span on top.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
 }
 
-/// The spans that a thread is in, innermost last.
+/// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
     /// The first `depth` are in use. Those behind were left and are used again, which is cheaper than to move frames in
     /// and out.
@@ -31,8 +31,8 @@ pub(crate) struct Frame {
     pub(crate) clock: Option<Clock>,
 }
 
-/// Stands on a stack where a thread is in no span, whatever is below. It is sampled and without a clock: neither fast path
-/// of a new span takes it for a parent, so that only the others look for it.
+/// Entry of the stack that means "no span", whatever is below. It is sampled and has no clock, so that neither fast
+/// path of a new span takes it for a parent, and only the slow paths must check for it.
 const NO_SPAN: SpanContext = SpanContext {
     trace_id: TraceId([0; 16]),
     span_id: SpanId([0; 8]),
@@ -103,8 +103,8 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
     with_stack(|stack| stack.map(|stack| stack.push(context.clone(), clock)))
 }
 
-/// Calls `work` with the thread's stack. That is `None` while the thread ends, or if the stack is in use: the program's
-/// allocator, which is called for storage, may make records of its own. They belong to no span.
+/// Calls `work` with the thread's stack. The stack is `None` while the thread ends, or if it is in use: the program's
+/// allocator, which is called for storage, may emit records. Such records belong to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -181,7 +181,7 @@ impl Stack {
     }
 }
 
-/// Keeps a context this thread's current one until it is dropped. From [`Context::enter`](crate::Context::enter),
+/// Guard: keeps a context current on this thread until it is dropped. From [`Context::enter`](crate::Context::enter),
 /// [`SpanContext::enter`], [`Baggage::enter`] and [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be
 /// dropped in any order.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl Stack {
 pub struct ContextGuard {
     entered: Option<Entered>,
     baggage: Option<baggage::Entered>,
-    /// It is on this thread's stack of spans.
+    /// Not `Send`: the entry is on this thread's stack.
     not_send: PhantomData<*const ()>,
 }
 
@@ -199,7 +199,7 @@ impl ContextGuard {
         Self { entered: enter(context, clock), baggage: None, not_send: PhantomData }
     }
 
-    /// One that keeps the thread out of all spans that it is in.
+    /// Makes a guard under which the thread has no current span.
     pub(crate) fn enter_no_span() -> Self {
         match current() {
             Some(_) => Self::enter(&NO_SPAN, None),
@@ -207,25 +207,26 @@ impl ContextGuard {
         }
     }
 
-    /// The same that keeps a baggage current as well.
+    /// Makes the guard also keep a baggage current.
     pub(super) fn and_baggage(mut self, baggage: &Baggage) -> Self {
         self.baggage = baggage::enter(baggage);
         self
     }
 
-    /// One that keeps nothing.
+    /// Makes a guard that does nothing.
     pub(crate) fn none() -> Self {
         Self { entered: None, baggage: None, not_send: PhantomData }
     }
 
-    /// What it keeps, by numbers that this thread knows: it goes on until [`from_numbers`](Self::from_numbers) takes it back.
+    /// Converts the guard to numbers, for the C interface. The context stays current until
+    /// [`from_numbers`](Self::from_numbers) restores the guard.
     #[cfg(feature = "ffi")]
     pub(crate) fn into_numbers(mut self) -> [u64; 2] {
         let entered = self.entered.take().map_or(0, |Entered(id)| id.get());
         [entered, self.baggage.take().map_or(0, baggage::Entered::into_number)]
     }
 
-    /// The guard of these numbers, on the thread that they are of.
+    /// Restores a guard from its numbers. Must be called on the same thread.
     #[cfg(feature = "ffi")]
     pub(crate) fn from_numbers([entered, baggage]: [u64; 2]) -> Self {
         let entered = NonZeroU64::new(entered).map(Entered);
@@ -246,7 +247,7 @@ impl Drop for ContextGuard {
 }
 
 impl SpanContext {
-    /// The context of this thread's current span, if it is in one: to be carried to another thread or process.
+    /// Returns the context of this thread's current span, if there is one, to carry it to another thread or process.
     ///
     /// ```
     /// # use standpipe::SpanContext;

@@ -2,8 +2,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `mod.rs` | [`SpanContext`]: what identifies a span; [`Context`]: what a thread, a channel or a request carries |
-//! | `current.rs` | the stack of spans that a thread is in; [`ContextGuard`] |
+//! | `mod.rs` | [`SpanContext`], the identity of a span; [`Context`], the span and baggage of a thread or a request |
+//! | `current.rs` | the thread-local stack of entered spans; [`ContextGuard`] |
 //! | `w3c.rs` | `traceparent` and `tracestate` |
 //! | `baggage.rs` | [`Baggage`]: keys and values that travel along |
 //! | `clock.rs` | the time, monotonic within a trace |
@@ -42,7 +42,7 @@ const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (level 2).
 const RANDOM: u8 = 0x02;
 
-/// What identifies a span to others: carried to another thread, another process, a link.
+/// The identity of a span, as carried to another thread, to another process, or in a link.
 ///
 /// Got from [`Span::context`](crate::Span::context) or read from a `traceparent` header:
 ///
@@ -64,8 +64,8 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
-    /// A context whose parts another program or another library has sent by other means than a `traceparent` header. Of
-    /// the flags those are kept that W3C trace context knows: `0x01` (sampled) and `0x02` (random).
+    /// Makes a remote context from its parts, for propagation by other means than a `traceparent` header. Of the
+    /// flags, only those of W3C trace context are kept: `0x01` (sampled) and `0x02` (random).
     ///
     /// ```
     /// use standpipe::{SpanContext, SpanId, TraceId};
@@ -79,63 +79,63 @@ impl SpanContext {
         Self { trace_id, span_id, flags: flags & (SAMPLED | RANDOM), is_remote: true, state: None }
     }
 
-    /// The context of a new root: the first span of a trace with a random id.
+    /// Returns the context of a new root: the first span of a trace whose id is random.
     pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
         Self::of(SpanRef::root(trace_id, sampled), None)
     }
 
-    /// A new span of the same trace, which may be recorded where its parent is not, and the other way round.
+    /// Returns the context of a new span of the same trace, with its own sampling decision.
     pub(crate) fn child(&self, sampled: bool) -> Self {
         Self::of(self.child_ref(sampled), self.state.clone())
     }
 
-    /// The ids and flags of a new span of the same trace.
+    /// Returns the ids and flags of a new span of the same trace.
     #[inline]
     pub(crate) fn child_ref(&self, sampled: bool) -> SpanRef {
         let trace_flags = with_sampled(self.flags, sampled);
         SpanRef { trace_id: self.trace_id, span_id: SpanId::random(), trace_flags }
     }
 
-    /// The context of a span of this process.
+    /// Returns the context of a span of this process.
     #[inline]
     pub(crate) fn of(span: SpanRef, state: Option<Arc<str>>) -> Self {
         let SpanRef { trace_id, span_id, trace_flags: flags } = span;
         Self { trace_id, span_id, flags, is_remote: false, state }
     }
 
-    /// What a log record of this span carries.
+    /// Returns the reference to this span that its log records carry.
     #[inline]
     pub(crate) fn span_ref(&self) -> SpanRef {
         SpanRef { trace_id: self.trace_id, span_id: self.span_id, trace_flags: self.flags }
     }
 
-    /// The trace this span belongs to.
+    /// Returns the id of the trace to which the span belongs.
     pub fn trace_id(&self) -> TraceId {
         self.trace_id
     }
 
-    /// The span within its trace.
+    /// Returns the id of the span within its trace.
     pub fn span_id(&self) -> SpanId {
         self.span_id
     }
 
-    /// Whether the span is recorded where the context comes from.
+    /// Returns whether the span is recorded in the process from which the context comes.
     #[inline]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Whether it came from another process.
+    /// Returns whether the context came from another process.
     pub fn is_remote(&self) -> bool {
         self.is_remote
     }
 
-    /// The trace flags, as the `traceparent` header has them.
+    /// Returns the trace flags, as in the `traceparent` header.
     pub fn flags(&self) -> u8 {
         self.flags
     }
 
-    /// The vendors' part, as the `tracestate` header has it; empty if there is none.
+    /// Returns the vendor-specific part, as in the `tracestate` header. Empty if absent.
     #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
@@ -143,7 +143,7 @@ impl SpanContext {
 }
 
 impl SpanRef {
-    /// The first span of a trace with a random id.
+    /// Makes the reference to the first span of a trace whose id is random.
     #[inline]
     pub(crate) fn root(trace_id: TraceId, sampled: bool) -> Self {
         Self { trace_id, span_id: SpanId::random(), trace_flags: with_sampled(RANDOM, sampled) }
@@ -165,8 +165,8 @@ impl fmt::Debug for SpanContext {
     }
 }
 
-/// The context of a thread: the span it is in, and the [`Baggage`] it has. It is what work takes along to another thread,
-/// through a channel, or in the headers of a request. A clone is cheap.
+/// The context of a thread: its current span and its [`Baggage`]. A context is carried to another thread, through a
+/// channel, or in the headers of a request. Cloning is cheap.
 ///
 /// ```
 /// use std::thread;
@@ -182,27 +182,27 @@ impl fmt::Debug for SpanContext {
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     span: Option<SpanContext>,
-    /// The span's, where it is of this process: times on all threads agree.
+    /// The clock of the span, if it is a span of this process. Times on all threads of a trace then agree.
     clock: Option<Clock>,
     baggage: Baggage,
 }
 
 impl Context {
-    /// One of no span and no baggage.
+    /// Makes a context without a span and without baggage.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This thread's context.
+    /// Returns the context of this thread.
     pub fn current() -> Self {
         let (span, clock) = current::current().unzip();
         Self { span, clock: clock.flatten(), baggage: Baggage::current() }
     }
 
-    /// The caller's context, from the headers of a request; what is not there or cannot be used is left out.
+    /// Reads the caller's context from the headers of a request. Headers that are absent or invalid are ignored.
     ///
-    /// `header` gives the value of a header by its name, which is in lower case. A header that is there several times is
-    /// one list in several parts: join them with commas.
+    /// `header` returns the value of a header by its name, which is in lower case. If a header occurs several times,
+    /// join its values with commas.
     ///
     /// ```
     /// use std::collections::HashMap;
@@ -220,29 +220,30 @@ impl Context {
         Self { span, clock: None, baggage }
     }
 
-    /// The context that this process was started in, from the environment: `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`.
+    /// Reads the context in which this process was started from the environment variables `TRACEPARENT`, `TRACESTATE`
+    /// and `BAGGAGE`.
     pub fn from_env() -> Self {
         Self::from_headers(w3c::variable)
     }
 
-    /// The span, if there is one.
+    /// Returns the context of the span, if there is one.
     pub fn span(&self) -> Option<&SpanContext> {
         self.span.as_ref()
     }
 
-    /// The baggage, which may be empty.
+    /// Returns the baggage, which may be empty.
     pub fn baggage(&self) -> &Baggage {
         &self.baggage
     }
 
-    /// The same with this baggage instead of its own.
+    /// Returns this context with another baggage.
     #[must_use]
     pub fn with_baggage(self, baggage: Baggage) -> Self {
         Self { baggage, ..self }
     }
 
-    /// Gives `set` the headers that carry the context to another process: `traceparent`, `tracestate` and `baggage`, as far
-    /// as there is something to carry. The names are in lower case, and the values need no escaping.
+    /// Calls `set` with each header that carries the context to another process: `traceparent`, `tracestate` and
+    /// `baggage`. Headers without a value are left out. The names are in lower case, and the values need no escaping.
     ///
     /// ```
     /// use std::process::Command;
@@ -262,7 +263,7 @@ impl Context {
         }
     }
 
-    /// What [`inject`](Self::inject) gives, as a list: for builders that each step consumes.
+    /// Returns the headers of [`inject`](Self::inject) as a list, for builders whose methods consume them.
     ///
     /// ```no_run
     /// use standpipe::Context;
@@ -280,9 +281,9 @@ impl Context {
         headers
     }
 
-    /// Makes this the thread's context until the guard is dropped: spans that are started here become children of its span,
-    /// and its baggage is current. It replaces all that the thread is in: where it has no span, the next one begins a
-    /// trace, and where it has no baggage, there is none.
+    /// Makes this the thread's context until the guard is dropped. New spans become children of its span, and its
+    /// baggage is current. Entering a context replaces the thread's current span and baggage: if the context has no
+    /// span, the next span begins a new trace, and if it has no baggage, the thread has none.
     pub fn enter(&self) -> ContextGuard {
         let entered = match &self.span {
             Some(span) => ContextGuard::enter(span, self.clock),
@@ -292,7 +293,7 @@ impl Context {
         if has_baggage { entered.and_baggage(&self.baggage) } else { entered }
     }
 
-    /// Does `work` in this context. A thread pool such as rayon's gets it by reference:
+    /// Runs `work` in this context. A thread pool such as rayon's uses the context by reference:
     ///
     /// ```
     /// # use standpipe::Context;
@@ -308,7 +309,7 @@ impl Context {
         work()
     }
 
-    /// The same work in this context, wherever it is done: for [`std::thread::spawn`], or a queue of closures.
+    /// Wraps `work` so that it runs in this context on any thread, for [`std::thread::spawn`] or a queue of closures.
     pub fn wrap<T>(self, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
         move || self.run(work)
     }

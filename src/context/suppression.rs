@@ -1,4 +1,6 @@
-//! Suppression of instrumentation: an exporter's threads record nothing about their own sending.
+//! Suppression of instrumentation: an exporter's threads record nothing about the export itself.
+//!
+//! Without it, a record about sending would be sent as well, and so cause another record, forever.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -7,15 +9,16 @@ use std::sync::atomic::Ordering;
 use crate::process::atomic::AtomicU64;
 
 thread_local! {
-    /// Something here is not recorded. Every record reads it, so it is a flag of its own.
+    /// True if some records of this thread may be suppressed. Every record reads this flag, so it is separate from
+    /// the details.
     static MAY_BE_SUPPRESSED: Cell<bool> = const { Cell::new(false) };
-    /// The telemetry that this thread exports for.
+    /// The telemetry for which this thread exports.
     static EXPORTS_FOR: Cell<Option<Owner>> = const { Cell::new(None) };
-    /// The program's own code runs on an exporter's thread: a hook or a callback.
+    /// True while code of the program (a hook or a callback) runs on an exporter's thread.
     static IN_PROGRAM: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Identifies a [`Telemetry`](crate::Telemetry); a forked child's is that of its parent.
+/// Identifies a [`Telemetry`](crate::Telemetry). A forked child keeps the identity of its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(NonZeroU64);
 
@@ -26,67 +29,66 @@ impl Owner {
     }
 }
 
-/// Makes this thread one that exports for a telemetry.
+/// Marks this thread as one that exports for a telemetry.
 pub(crate) fn export_for(owner: Owner) {
     EXPORTS_FOR.set(Some(owner));
 }
 
-/// Makes this thread one that exports for a telemetry, with its instrumentation suppressed, for as long as `work` takes.
+/// Runs `work` on this thread as an exporter of a telemetry, with instrumentation suppressed.
 pub(crate) fn while_exporting_for<T>(owner: Option<Owner>, work: impl FnOnce() -> T) -> T {
     let _before = Before::put(owner, true, false);
     let _suppressed = sdk::suppress();
     work()
 }
 
-/// Whether this thread exports for the telemetry: it must not wait for its own work.
+/// Returns whether this thread exports for the telemetry. Such a thread must not wait for its own work.
 pub(crate) fn exports_for(owner: Owner) -> bool {
     EXPORTS_FOR.get() == Some(owner)
 }
 
-/// Suppresses instrumentation on this thread from now on: what the worker and the libraries
-/// it calls would record about sending would be sent in turn, for ever.
+/// Suppresses instrumentation on this thread until its end.
 pub(crate) fn suppress_for_ever() {
     MAY_BE_SUPPRESSED.set(true);
     sdk::suppress_for_ever();
 }
 
-/// As [`suppress_for_ever`], for as long as `work` takes: for what a caller's own thread does to an exporter.
+/// Runs `work` with instrumentation suppressed, for work on an exporter that is done on a caller's thread.
 pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
     while_exporting_for(EXPORTS_FOR.get(), work)
 }
 
-/// Runs the program's own code on an exporter's thread. What it records for the same telemetry is not enqueued and
-/// counted; it may record for any other. The OpenTelemetry SDK stays suppressed: it may send what it is given from a
-/// thread of its own, where nothing shows where it came from.
+/// Runs code of the program on an exporter's thread. Its records for the same telemetry are counted and not enqueued;
+/// it may record for any other telemetry. The OpenTelemetry SDK stays suppressed, because it may export records from
+/// another thread, where their origin is unknown.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
     let _before = Before::put(EXPORTS_FOR.get(), may_be_suppressed(), true);
     work()
 }
 
-/// Whether something is not recorded on this thread; [`suppression`] says what.
+/// Returns whether some records of this thread may be suppressed; [`suppression`] decides which.
 #[inline]
 pub(crate) fn may_be_suppressed() -> bool {
     MAY_BE_SUPPRESSED.get()
 }
 
-/// Whether nothing at all is recorded on this thread.
+/// Returns whether nothing is recorded on this thread, because it runs code of an exporter.
 #[inline]
 pub(crate) fn runs_exporter_code() -> bool {
     may_be_suppressed() && !IN_PROGRAM.get()
 }
 
-/// What becomes of a record that this thread makes.
+/// The treatment of a record that this thread emits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suppression {
-    /// It is recorded.
+    /// The record is emitted normally.
     None,
-    /// It is not enqueued and counted: the program has made it on a thread of the exporters that would send it.
+    /// The record is counted and not enqueued: the program emitted it on a thread of the exporter that would send it.
     Counted,
-    /// It has never been: an exporter has made it, not the program.
+    /// The record is ignored and not counted: an exporter emitted it, not the program.
     Uncounted,
 }
 
-/// What becomes of a record that this thread makes for a telemetry.
+/// Returns how to treat a record that this thread emits for a telemetry.
 pub(crate) fn suppression(owner: Owner) -> Suppression {
     match () {
         () if !may_be_suppressed() => Suppression::None,
@@ -121,7 +123,7 @@ impl Drop for Before {
     }
 }
 
-/// Keeps a thread of the exporters out of the OpenTelemetry SDK, too: what is made there may be sent from another
+/// Suppresses the OpenTelemetry SDK on an exporter's thread as well, since it may export its records from another
 /// thread.
 #[cfg(feature = "opentelemetry")]
 mod sdk {
@@ -129,20 +131,20 @@ mod sdk {
 
     use opentelemetry::{Context, ContextGuard};
 
-    /// For the rest of the thread.
+    /// Suppresses the SDK until the end of the thread.
     pub(super) fn suppress_for_ever() {
-        // it must not end with the thread either, when the context that it would restore may be gone
+        // Leaked: when the thread ends, the context that the guard would restore may already be destroyed.
         std::mem::forget(suppress());
     }
 
-    /// Until the guard is dropped. Nothing is done while the thread ends, or while code of the program looks at its
-    /// context there: there is no way to find that out, and the call would panic.
+    /// Suppresses the SDK until the guard is dropped. Does nothing while the thread ends, or while code of the
+    /// program borrows the SDK's context: the call would panic then, and there is no way to ask beforehand.
     pub(super) fn suppress() -> Option<ContextGuard> {
         catch_unwind(Context::enter_telemetry_suppressed_scope).ok()
     }
 }
 
-/// A build without the OpenTelemetry SDK has nothing more to suppress.
+/// Without the OpenTelemetry SDK, there is nothing more to suppress.
 #[cfg(not(feature = "opentelemetry"))]
 mod sdk {
     pub(super) fn suppress_for_ever() {}

@@ -1,4 +1,7 @@
-//! The state of one series between two collections, updated by many threads.
+//! The aggregated state of one series between two collections, updated by many threads.
+//!
+//! Integer sums and gauges are one atomic operation. Histograms are *striped*: the state has up to eight parts, each
+//! behind a lock, and a caller that finds one part locked uses another. A collection merges the parts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
@@ -19,8 +22,8 @@ pub(super) enum AggregationKind {
     Exponential,
 }
 
-/// The state of one series. Integers are one atomic step; the rest is behind locks that callers share only under
-/// contention, see [`Striped`].
+/// The state of one series. Integers take one atomic operation. The rest is behind locks that rarely contend: see
+/// [`Striped`].
 #[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),
@@ -30,11 +33,11 @@ pub(super) enum Aggregator {
     Exponential(Striped<ExponentialHistogram>),
 }
 
-/// What an aggregator held when it was read.
+/// The value of an aggregator when it was read.
 #[derive(Debug)]
 pub(super) enum PointValue {
     Number(Number),
-    /// With the bits that rounding would drop: what is put back is as exact as it was.
+    /// The sum with the bits that rounding would drop, so that a value that is put back is as exact as before.
     FloatSum(NeumaierSum),
     Explicit(ExplicitHistogram),
     Exponential(ExponentialHistogram),
@@ -72,7 +75,7 @@ impl Aggregator {
         }
     }
 
-    /// Whether there is nothing that [`take`](Self::take) would give.
+    /// Returns whether [`take`](Self::take) would return nothing.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
@@ -83,13 +86,13 @@ impl Aggregator {
         }
     }
 
-    /// Whether an update may allocate.
+    /// Returns whether an update may allocate.
     #[inline]
     pub(super) fn may_allocate(&self) -> bool {
         matches!(self, Self::FloatSum(_) | Self::Explicit(_) | Self::Exponential(_))
     }
 
-    /// What was measured; `None` if nothing was.
+    /// Returns the aggregated value; `None` if nothing was measured.
     pub(super) fn read(&self) -> Option<PointValue> {
         match self {
             Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
@@ -114,7 +117,7 @@ impl Aggregator {
         }
     }
 
-    /// Undoes a [`take`](Self::take), beside what was measured since.
+    /// Reverses a [`take`](Self::take), and keeps later measurements.
     pub(super) fn put_back(&self, taken: &PointValue) {
         match (self, taken) {
             (Self::IntSum(sum), PointValue::Number(Number::Int(value))) => add(sum, *value),
@@ -128,10 +131,10 @@ impl Aggregator {
     }
 }
 
-/// What only the instruments of the `metrics` crate do to a series.
+/// Operations that only the instruments of the `metrics` crate need.
 #[cfg(feature = "metrics")]
 impl Aggregator {
-    /// Moves a gauge of floats away from where it is, which is zero at first.
+    /// Adds to a gauge of floats, which starts at zero.
     pub(super) fn shift(&self, by: f64) {
         if let Self::Gauge(latest, NumberKind::Float) = self {
             latest.shift(by);
@@ -202,8 +205,9 @@ impl LastValue {
     }
 }
 
-/// A caller that finds the first part taken goes to another one, so that callers hardly ever wait for each other. None
-/// of them waits for a certain part: its own thread may hold it, if the allocator measures.
+/// A caller that finds the first part locked uses another one, so that callers hardly ever wait for each other. No
+/// caller waits for a particular part, because its own thread may hold the lock: the allocator may make a
+/// measurement.
 #[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
     parameters: T::Parameters,
@@ -241,7 +245,7 @@ impl<T: Mergeable> Striped<T> {
         }
     }
 
-    /// A part that is there, or is made now.
+    /// Returns a part, and makes it if it does not exist.
     fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
         if part.get().is_none() {
             // allocated first: the allocator may come by here itself
@@ -269,7 +273,7 @@ impl<T: Mergeable> Striped<T> {
         lock(&self.first).merge(taken);
     }
 
-    /// All parts, each as `get` gives it.
+    /// Merges all parts, each as returned by `get`.
     fn sum_up(&self, get: impl Fn(&mut T) -> T) -> T {
         let mut sum = get(&mut lock(&self.first));
         for part in self.others.iter().filter_map(OnceLock::get) {

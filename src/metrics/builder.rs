@@ -1,4 +1,4 @@
-//! How an instrument is configured and created: unit, description, buckets, limits, callback.
+//! [`InstrumentBuilder`]: configures an instrument (unit, description, buckets, limits, callback) and creates it.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
 use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS, check_bounds};
 
-/// Series of an instrument, unless set.
+/// Default maximum number of series of an instrument.
 const CARDINALITY: usize = 2000;
-/// The longest name that the specification allows.
+/// Maximum length of a name, as in the specification.
 const MAX_NAME_LEN: usize = 255;
 
-/// An instrument before it is made. From [`Meter::build`].
+/// A builder for an instrument. From [`Meter::build`].
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -46,7 +46,7 @@ impl<'a> InstrumentBuilder<'a> {
         Self { meter, name, unit: "", description: "", buckets, limit, late_metadata }
     }
 
-    /// What it is measured in, by the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
+    /// Sets the unit, in the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
     /// [default bounds](Self::histogram).
     pub fn unit(self, unit: &'a str) -> Self {
         Self { unit, ..self }
@@ -59,7 +59,7 @@ impl<'a> InstrumentBuilder<'a> {
         Self { late_metadata: Some(late), ..self }
     }
 
-    /// What it means, for people.
+    /// Sets the description.
     pub fn description(self, description: &'a str) -> Self {
         Self { description, ..self }
     }
@@ -83,8 +83,8 @@ impl<'a> InstrumentBuilder<'a> {
         self
     }
 
-    /// The most sets of attributes it may have, 2000 unless set. What comes beyond is put together under
-    /// `otel.metric.overflow`.
+    /// Sets the maximum number of attribute sets. The default is 2000. Measurements beyond the limit are aggregated
+    /// under the attribute `otel.metric.overflow`.
     pub fn cardinality_limit(self, most: usize) -> Self {
         Self { limit: most, ..self }
     }

@@ -20,31 +20,31 @@ use crate::record::{
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     registry: Arc<Registry>,
-    /// Which of the registry's exporters it is.
+    /// Index among the registry's exporters.
     exporter: usize,
 }
 
-/// What a collection gives, piece by piece.
+/// One result of a collection.
 #[derive(Debug)]
 pub(crate) enum Collected<'a> {
     /// A metric, or a part of one.
     Frame { scope: &'a Arc<Scope>, bytes: &'a [u8], points: u64 },
-    /// Data points that no request can hold.
+    /// Data points that are too large for any request.
     TooLarge { points: u64 },
-    /// Reported whenever it happens.
+    /// A problem, reported with the usual rate limit.
     Problem(ProblemKind, String),
-    /// An instrument is used wrongly; reported once.
+    /// A wrong use of an instrument, reported once.
     Misuse(String),
 }
 
-/// What the receiver of a collection did with a piece of it.
+/// The answer of the sink to one result of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SinkStatus {
-    /// It took the piece.
+    /// The sink accepted the result.
     Accepted,
-    /// It took the piece and wants no more.
+    /// The sink accepted the result and wants no more.
     AcceptedLast,
-    /// It had no room: what was read for the piece is put back, and the next collection has it.
+    /// The sink had no room. The values are put back, and the next collection exports them.
     Full,
 }
 
@@ -55,24 +55,24 @@ impl Reader {
         Self { registry, exporter }
     }
 
-    /// Whether each collection covers the ones before: then an older snapshot that could not be delivered is worth nothing
-    /// any more.
+    /// Returns whether each collection includes the previous ones. An older snapshot that could not be delivered is
+    /// then redundant.
     pub(crate) fn is_cumulative(&self) -> bool {
         self.temporality() == Temporality::Cumulative
     }
 
-    /// Whether there is anything to collect.
+    /// Returns whether there are instruments to collect.
     pub(crate) fn has_instruments(&self) -> bool {
         !self.registry.entries().is_empty()
     }
 
-    /// The temporality that the exporter prefers.
+    /// Returns the temporality that the exporter prefers.
     pub(crate) fn temporality(&self) -> Temporality {
         self.settings().temporality
     }
 
-    /// Reads every instrument and gives its metrics to `sink`, while that accepts them. Once it `is_over`, callbacks are not
-    /// called any more: what they read may be gone.
+    /// Reads every instrument and passes its metrics to `sink`, until the sink stops. Once `is_over` returns true,
+    /// callbacks are no longer called, because the data that they read may be gone.
     pub(crate) fn collect(&self, limits: FrameLimits, is_over: &dyn Fn() -> bool, sink: &mut Sink<'_>) {
         let mut pass = Pass { reader: self, limits, is_over, record: MetricRecord::default(), sink };
         for entry in self.registry.entries() {
@@ -100,15 +100,15 @@ pub(super) struct Pass<'a> {
     sink: &'a mut Sink<'a>,
 }
 
-/// One instrument, as a collection sees it: a trait object, so that a program without instruments links none of what they
-/// are made of.
+/// One instrument, as used by a collection. A trait object, so that a program without instruments does not link their
+/// code.
 pub(super) trait Collect: Send + Sync {
     fn descriptor(&self) -> &Descriptor;
 
     /// The instrument, if the program measures with it.
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>>;
 
-    /// Gives the metric of the instrument to the sink of the pass.
+    /// Passes the metric of the instrument to the sink.
     fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus;
 }
 
@@ -193,7 +193,7 @@ fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
     Collected::Problem(ProblemKind::CardinalityLimit, what)
 }
 
-/// How far the parts of one metric have come.
+/// Progress of framing one metric in parts.
 struct Progress {
     status: Cell<SinkStatus>,
     /// Points in accepted parts, until [`newly_accepted`](Self::newly_accepted) takes them.
@@ -216,7 +216,7 @@ impl Progress {
         }
     }
 
-    /// The points that were accepted since the last call.
+    /// Returns the number of points that were accepted since the last call.
     fn newly_accepted(&self) -> usize {
         self.accepted.take() as usize
     }

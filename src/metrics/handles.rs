@@ -1,4 +1,4 @@
-//! The instruments as programs use them: counters, gauges and histograms, with attributes per call or bound, and the
+//! The instruments of the public API: counters, gauges and histograms, with attributes per call or bound, and the
 //! numbers and attributes that they accept.
 
 use std::fmt;
@@ -30,32 +30,33 @@ pub struct Counter<N = u64>(Handle<N>);
 #[must_use = "an instrument measures nothing by itself"]
 pub struct UpDownCounter<N = i64>(Handle<N>);
 
-/// A current value: a temperature, a setting. The last one counts. From [`Meter::gauge`](crate::Meter::gauge).
+/// A current value, such as a temperature or a setting. The last recorded value counts. From
+/// [`Meter::gauge`](crate::Meter::gauge).
 #[derive(Debug)]
 #[must_use = "an instrument measures nothing by itself"]
 pub struct Gauge<N = f64>(Handle<N>);
 
-/// Values of which the distribution matters: durations, sizes. From [`Meter::histogram`](crate::Meter::histogram).
+/// The distribution of values, such as durations or sizes. From [`Meter::histogram`](crate::Meter::histogram).
 #[derive(Debug)]
 #[must_use = "an instrument measures nothing by itself"]
 pub struct Histogram<N = f64>(Handle<N>);
 
-/// A [`Counter`] with its attributes set once and for all, for hot code.
+/// A [`Counter`] with fixed attributes, for hot code.
 #[derive(Debug)]
 #[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundCounter<N = u64>(Bound<N>);
 
-/// An [`UpDownCounter`] with its attributes set once and for all.
+/// An [`UpDownCounter`] with fixed attributes, for hot code.
 #[derive(Debug)]
 #[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundUpDownCounter<N = i64>(Bound<N>);
 
-/// A [`Gauge`] with its attributes set once and for all.
+/// A [`Gauge`] with fixed attributes, for hot code.
 #[derive(Debug)]
 #[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundGauge<N = f64>(Bound<N>);
 
-/// A [`Histogram`] with its attributes set once and for all.
+/// A [`Histogram`] with fixed attributes, for hot code.
 #[derive(Debug)]
 #[must_use = "a bound instrument measures nothing by itself"]
 pub struct BoundHistogram<N = f64>(Bound<N>);
@@ -76,7 +77,7 @@ macro_rules! handles {
                     }
                 }
 
-                /// The same instrument with these attributes, which need not be looked up any more.
+                /// Returns the instrument with fixed attributes, so that measurements need no lookup.
                 pub fn with(&self, attributes: impl Attributes) -> $bound<N> {
                     $bound(self.0.bind(attributes))
                 }
@@ -118,8 +119,8 @@ struct Handle<N> {
 }
 
 impl<N: Measure> Handle<N> {
-    /// The bits of a value as the aggregators of the instrument know it, which measures in one type only; `None` for what
-    /// is no measurement.
+    /// Converts a value to the bits that the aggregators of the instrument use. Returns `None` if the value is not a
+    /// valid measurement.
     #[inline]
     fn any(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
@@ -128,7 +129,7 @@ impl<N: Measure> Handle<N> {
         })
     }
 
-    /// The same for a sum that only rises.
+    /// Like [`any`](Self::any), for a sum that only rises.
     #[inline]
     fn rising(&self, value: N) -> Option<u64> {
         if is_negative(self.number(value)?) {
@@ -138,7 +139,7 @@ impl<N: Measure> Handle<N> {
         self.any(value)
     }
 
-    /// The same for histograms, which count floats.
+    /// Like [`any`](Self::any), for histograms, which count floats.
     #[inline]
     fn recordable(&self, value: N) -> Option<u64> {
         self.number(value).map(|number| match number {
@@ -188,7 +189,7 @@ impl<N> fmt::Debug for Handle<N> {
 
 struct Bound<N> {
     series: PerProcess<BoundSeries>,
-    /// One of the series of the process that bound them: a forked child binds its own by the same attributes.
+    /// Returns one of the bound series. A forked child binds its own series with the same attributes.
     first: Option<Arc<Series>>,
     handle: Handle<N>,
 }
@@ -217,16 +218,16 @@ impl<N> fmt::Debug for Bound<N> {
     }
 }
 
-/// A type that instruments measure in: `u64`, `i64` or `f64`.
+/// The type of a measurement: `u64`, `i64` or `f64`.
 pub trait Measure: ToNumber {}
 
 impl<T: ToNumber> Measure for T {}
 
 /// The attributes of a measurement: a borrowed array of pairs, or `()` for none.
 ///
-/// A slice of `(&str, Value)` does as well, for attributes that are put together at run time. All values of an array have
-/// one type; for a mix of types spell out [`Value`]s. The order of the pairs does not
-/// matter, and of a key that is given twice the last value counts.
+/// A slice of `(&str, Value)` is accepted as well, for attributes that are assembled at run time. All values of an
+/// array have one type; for mixed types, use [`Value`]s. The order of the pairs does not matter. If a key is given
+/// twice, the last value counts.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -264,7 +265,8 @@ pub(super) mod sealed {
     }
 
     pub trait ToNumber: Copy + Send + Sync + 'static {
-        /// As OTLP has it; `None` for NaN and the infinities, which are no measurements.
+        /// Returns the number in OTLP's representation; `None` for NaN and infinities, which are not valid
+        /// measurements.
         fn number(self) -> Option<Number>;
     }
 }
@@ -322,7 +324,7 @@ pub(super) fn is_negative(number: Number) -> bool {
     }
 }
 
-/// Two numbers of one instrument, which are of one type.
+/// Two numbers of the same instrument, and so of the same type.
 pub(super) fn sum(one: Number, other: Number) -> Number {
     match (one, other) {
         (Number::Int(one), Number::Int(other)) => Number::Int(one.saturating_add(other)),
@@ -331,7 +333,7 @@ pub(super) fn sum(one: Number, other: Number) -> Number {
     }
 }
 
-/// How far a counter went; one that went back was started anew.
+/// Returns the increase of a counter. A counter that decreased was restarted from zero.
 pub(super) fn difference(now: Number, before: Option<Number>) -> Number {
     match (now, before) {
         (Number::Int(now), Some(Number::Int(before))) if now >= before => {
@@ -344,10 +346,10 @@ pub(super) fn difference(now: Number, before: Option<Number>) -> Number {
     }
 }
 
-/// Measurements that only the `metrics` crate makes.
+/// Operations that only the bridge of the `metrics` crate uses.
 #[cfg(feature = "metrics")]
 impl BoundGauge<f64> {
-    /// Moves the value, which is zero at first; exact, however many threads do it.
+    /// Adds to the value, which starts at zero. Exact with any number of threads.
     pub(crate) fn shift(&self, by: f64) {
         if self.0.handle.any(by).is_some() {
             self.0.on_aggregators(|aggregator| aggregator.shift(by));

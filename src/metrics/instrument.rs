@@ -1,4 +1,4 @@
-//! An instrument behind its handles: its descriptor, and the storages its measurements go to.
+//! The implementation of an instrument behind its handles: its descriptor, and one storage per exporter.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::context::unix_now;
 use crate::process::PerProcess;
 use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Number, PointKind, Scope};
 
-/// What an instrument is.
+/// The kind of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InstrumentKind {
     Counter,
@@ -22,7 +22,7 @@ pub(super) enum InstrumentKind {
     Histogram,
 }
 
-/// Whether an instrument measures in whole numbers.
+/// The type of an instrument's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberKind {
     Int,
@@ -39,15 +39,15 @@ impl NumberKind {
     }
 }
 
-/// The unit of an instrument and its description; empty if not given.
+/// The unit and the description of an instrument. Empty if not set.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) unit: String,
     pub(crate) description: String,
 }
 
-/// Metadata that the program may give after it has created the instrument. Set while no fork can happen, because a child goes
-/// on using it.
+/// Metadata that the program may set after it has created the instrument. Set under the fork lock, because a child
+/// continues to use it.
 pub(crate) type LateMetadata = Arc<OnceLock<Metadata>>;
 
 /// Everything that identifies and describes an instrument when it is created.
@@ -60,14 +60,14 @@ pub(super) struct Descriptor {
     pub(super) number_kind: NumberKind,
     /// Buckets that the program has chosen for a histogram.
     pub(super) buckets: Option<AggregationKind>,
-    /// Bounds of an explicit histogram that has none of its own.
+    /// Bounds of an explicit histogram for which the program has not chosen any.
     pub(super) default_bounds: &'static [f64],
-    /// The most series it may have.
+    /// Maximum number of series.
     pub(super) limit: usize,
 }
 
 impl Descriptor {
-    /// The temporality of what an exporter with this preference is sent.
+    /// Returns the temporality of the instrument for an exporter with this preference.
     pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
         match (self.kind, preference) {
             (_, Temporality::Cumulative) | (InstrumentKind::UpDownCounter, _) => {
@@ -90,12 +90,12 @@ impl Descriptor {
         }
     }
 
-    /// The report of a value that is left out.
+    /// Returns the message about a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
         format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
     }
 
-    /// The kind as messages name it.
+    /// Returns the name of the kind in messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match (self.kind, self.number_kind) {
             (InstrumentKind::Counter, NumberKind::Int) => "a counter",
@@ -140,9 +140,9 @@ impl Descriptor {
 pub(super) struct Instrument {
     pub(super) descriptor: Descriptor,
     pub(super) shared: Arc<MeterShared>,
-    /// Whether a value was left out: that is reported once.
+    /// True once a value was left out, which is reported once.
     pub(super) has_refused: AtomicBool,
-    /// One for each exporter of metrics. What was measured before a fork is the parent's to send.
+    /// One storage per exporter of metrics. Measurements from before a fork are sent by the parent.
     storages: PerProcess<Box<[MetricStorage]>>,
 }
 

@@ -1,8 +1,8 @@
-//! Instruments: what a program measures, aggregated in place and sent once per interval.
+//! Instruments, whose measurements are aggregated in place and sent once per interval.
 //!
-//! A [`Meter`] makes them: a [`Counter`] adds up, an [`UpDownCounter`] goes both ways, a [`Gauge`] has a last value, and a
-//! [`Histogram`] counts values in buckets. [`Meter::build`] sets unit, description, buckets and limits, and makes
-//! observable instruments, whose callback every collection calls.
+//! A [`Meter`] makes instruments: a [`Counter`] adds up, an [`UpDownCounter`] rises and falls, a [`Gauge`] has a last
+//! value, and a [`Histogram`] counts values in buckets. [`Meter::build`] sets unit, description, buckets and limits,
+//! and makes observable instruments, whose callback is called by every collection.
 //!
 //! ```
 //! # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -65,9 +65,10 @@ pub(crate) use registry::Registry;
 
 use crate::record::Scope;
 
-/// Makes the instruments of one scope. Got from [`Telemetry::meter`](crate::Telemetry::meter); cheap to clone and to share.
+/// Makes the instruments of one scope. From [`Telemetry::meter`](crate::Telemetry::meter). Cheap to clone and to
+/// share.
 ///
-/// The same name gives the same instrument. Create it once and keep it where it is hot.
+/// The same name returns the same instrument. In hot code, create an instrument once and keep it.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -92,33 +93,33 @@ impl Meter {
         Self { registry, scope }
     }
 
-    /// A sum that only rises.
+    /// Makes a counter: a sum that only rises.
     pub fn counter(&self, name: &str) -> Counter<u64> {
         self.build(name).counter()
     }
 
-    /// A sum that rises and falls.
+    /// Makes an up-down counter: a sum that rises and falls.
     pub fn up_down_counter(&self, name: &str) -> UpDownCounter<i64> {
         self.build(name).up_down_counter()
     }
 
-    /// A current value; the last one counts.
+    /// Makes a gauge: the last recorded value counts.
     pub fn gauge(&self, name: &str) -> Gauge<f64> {
         self.build(name).gauge()
     }
 
-    /// Values of which the distribution matters.
+    /// Makes a histogram: the distribution of the recorded values.
     pub fn histogram(&self, name: &str) -> Histogram<f64> {
         self.build(name).histogram()
     }
 
-    /// Whether any exporter takes what is measured.
+    /// Returns whether any exporter exports metrics.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_of_use(&self) -> bool {
         !self.registry.shared.readers.is_empty()
     }
 
-    /// An instrument step by step: with a unit, a description, bounds, or a callback.
+    /// Returns a builder for an instrument with a unit, a description, bounds, or a callback.
     pub fn build<'a>(&'a self, name: &'a str) -> InstrumentBuilder<'a> {
         InstrumentBuilder::new(self, name)
     }
@@ -130,8 +131,8 @@ impl fmt::Debug for Meter {
     }
 }
 
-/// A callback that every collection calls, until [`stop`](Self::stop) or the end of the telemetry. Dropping
-/// this changes nothing.
+/// A registered callback. Every collection calls it, until [`stop`](Self::stop) or the end of the telemetry. Dropping
+/// this value does not unregister the callback.
 #[derive(Debug)]
 pub struct Observation {
     observable: Arc<Observable>,
@@ -139,7 +140,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Ends the calls of the callback; one that is running comes to its end.
+    /// Unregisters the callback. A call that is under way completes.
     pub fn stop(self) {
         self.registry.forget(&self.observable);
     }

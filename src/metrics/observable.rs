@@ -13,7 +13,8 @@ use crate::context::{self, unix_now};
 use crate::process::{Panic, PerProcess, contain_panic, lock};
 use crate::record::{AggregationTemporality, AttributeSet, Number, Period};
 
-/// Takes what a callback observes. Given to the callbacks of [`InstrumentBuilder::observe_gauge`] and its like.
+/// Receives the values that a callback observes. Passed to the callbacks of [`InstrumentBuilder::observe_gauge`] and
+/// similar methods.
 ///
 /// [`InstrumentBuilder::observe_gauge`]: crate::metrics::InstrumentBuilder::observe_gauge
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Reports a value; of two with the same attributes the last one counts. NaN, infinities and a counter below zero are
-    /// left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
+    /// Reports a value. If two values have the same attributes, the last one counts. NaN, infinities and negative
+    /// values of a counter are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
             None => self.observations.refused = Some("NaN or infinite"),

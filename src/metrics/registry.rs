@@ -1,4 +1,4 @@
-//! All instruments of a provider by name, and what they share.
+//! The registry: all instruments of a provider by name, and the state that they share.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::config::PeriodicReaderSettings;
 use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
-/// Names of more instruments than this are made up at run time; those instruments measure nothing.
+/// Maximum number of instruments. A program with more makes up names at run time; its further instruments do nothing.
 const MAX_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
@@ -23,13 +23,13 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct Instruments {
-    /// In the order they were made.
+    /// All instruments, in the order of their creation.
     entries: Vec<Arc<dyn Collect>>,
-    /// Usually one; more if they contradict each other.
+    /// Indices of the instruments of each name: usually one, several if their descriptors contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
 }
 
-/// Names are the same in any case.
+/// Names are compared without regard to case.
 type Identity = (Arc<Scope>, String);
 
 impl Instruments {
@@ -53,7 +53,7 @@ impl Registry {
         let _ = self.shared.start_in_child.set(Box::new(start));
     }
 
-    /// The instrument of this descriptor: the existing one, or a new one.
+    /// Returns the instrument with this descriptor, and makes it if it does not exist.
     pub(super) fn instrument(&self, descriptor: Descriptor) -> Arc<Instrument> {
         let fresh = || Arc::new(Instrument::new(descriptor.clone(), Arc::clone(&self.shared)));
         if self.shared.readers.is_empty() {
@@ -154,14 +154,14 @@ fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
     format!("metric {name:?} is there twice, as {known} and as {new}: both are sent; rename one")
 }
 
-/// Different misuses that are reported; a program with more of them makes them up at run time.
+/// Maximum number of different misuses that are reported.
 const MAX_MISUSES: usize = 200;
 
 /// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
 pub(super) struct MeterShared {
     /// The settings of each exporter of metrics: an instrument has a storage for each.
     pub(super) readers: Vec<PeriodicReaderSettings>,
-    /// Of the hashes of attributes, so that they cannot be made to collide on purpose.
+    /// Random seed of the hashes of attributes, so that nobody can cause collisions on purpose.
     pub(super) seed: u64,
     // locked only while no fork can happen, as a child goes on using it
     misuses: Mutex<Misuses>,
@@ -169,7 +169,7 @@ pub(super) struct MeterShared {
     pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// How the program misuses instruments: reported with the next collection, each once.
+/// Wrong uses of instruments. The next collection reports each of them once.
 #[derive(Default)]
 struct Misuses {
     waiting: Vec<String>,

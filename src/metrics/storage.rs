@@ -1,4 +1,7 @@
-//! What one exporter has still to send of one instrument: its series, by temporality.
+//! The series of one instrument for one exporter, by temporality.
+//!
+//! Cumulative series are read and kept. Delta series are taken, put back unless their export is confirmed, and
+//! forgotten when they are idle.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -12,22 +15,23 @@ use crate::record::{AggregationTemporality, AttributeSet, Period};
 #[derive(Debug)]
 pub(super) struct MetricStorage {
     series: SeriesTable,
-    /// Of the hashes of attributes.
+    /// Seed of the hashes of attributes.
     seed: u64,
-    /// Where the next period begins: at the start of the instrument, or at the last collection.
+    /// Start of the next period: the creation of the instrument, or the last collection.
     since: Mutex<u64>,
 }
 
 #[derive(Debug)]
 enum SeriesTable {
-    /// Exported with every collection, from the start; found without a lock.
+    /// Series that every collection exports, with the sum since the start. Found without a lock.
     Cumulative(Table),
-    /// Exported once. Idle series are forgotten, which needs a moment without callers.
+    /// Series whose measurements are exported once. Idle series are forgotten, which needs exclusive access to the
+    /// table.
     Delta(RwLock<Table>),
 }
 
-/// What a collection has read of a series. Of a series that is exported once it was taken, and is put back unless it is
-/// [confirmed](Self::confirm).
+/// A value that a collection has read from a series. The value of a delta series was taken, and is put back unless it
+/// is [confirmed](Self::confirm).
 #[derive(Debug)]
 pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
@@ -37,7 +41,7 @@ pub(super) struct PendingPoint {
 }
 
 impl PendingPoint {
-    /// Takes what is in a series, which is not forgotten meanwhile; `None` if there is nothing.
+    /// Takes the value of a series, and keeps the series from being forgotten. Returns `None` if there is no value.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
         // while the table is held, or the series could be forgotten between the two
         let held = read(table);
@@ -54,7 +58,7 @@ impl PendingPoint {
         }
     }
 
-    /// Notes that what was read was accepted for export: it is exported exactly once.
+    /// Notes that the value was accepted for export, so that it is not put back.
     pub(super) fn confirm(mut self) {
         self.release();
     }

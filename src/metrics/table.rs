@@ -1,4 +1,8 @@
-//! The series of one instrument: one for each set of attributes, found without a lock.
+//! The series of one instrument, one per set of attributes: a hash table that is read without a lock.
+//!
+//! The table only grows. Nodes are linked into chains and never change afterwards, so a lookup needs no lock; adding
+//! a series takes one. Delta series that are idle are removed with exclusive access to the whole table
+//! (`storage.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,35 +13,35 @@ use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// A chain is this long when the table is as full as it may be.
+/// Average length of a chain when the table is at its limit.
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
 /// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
 ///
-/// Nothing is allocated or freed while a lock is held: an allocator that measures would wait for itself.
+/// Nothing is allocated or freed while a lock is held, because an allocator that makes measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
     aggregation: AggregationKind,
-    /// The most series there may be, the one for all the rest included.
+    /// Maximum number of series, including the overflow series.
     limit: usize,
     /// Seed of the hashes of attributes.
     pub(super) seed: u64,
-    /// The series without attributes, which most instruments have alone.
+    /// The series without attributes, which is the only one of most instruments.
     bare: OnceLock<Arc<Series>>,
     /// Preallocated with the first series that has attributes.
     buckets: OnceLock<Buckets>,
-    /// Takes what comes beyond the limit.
+    /// The overflow series, for measurements beyond the limit.
     overflow: OnceLock<Arc<Series>>,
-    /// All series in the order they came. Locked while one is added.
+    /// All series in the order of their creation. Locked while one is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// The idle ones were forgotten since the last collection: there is no more room to be made.
+    /// True if idle series were forgotten since the last collection. A second attempt would find no more.
     is_cleared: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Buckets {
-    /// The keys of the first series, which most others have, too.
+    /// The keys of the first series. Most other series have the same keys.
     pattern: Arc<Pattern>,
     /// A power of two.
     slots: Box<[Slot]>,
@@ -55,7 +59,7 @@ impl Buckets {
         &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
     }
 
-    /// Puts a series where it will be found. No other may be put there meanwhile.
+    /// Links a series into its chain. The caller must hold the lock of `all`.
     fn place(&self, node: Box<Node>) -> &Arc<Series> {
         let mut slot = self.slot(node.series.hash);
         while let Some(node) = slot.get() {
@@ -64,7 +68,7 @@ impl Buckets {
         &slot.get_or_init(|| node).series
     }
 
-    /// The series with this hash.
+    /// Iterates over the series with this hash.
     fn chain(&self, hash: u64) -> impl Iterator<Item = &Arc<Series>> {
         let nodes = std::iter::successors(self.slot(hash).get(), |node| node.next.get());
         nodes.map(|node| &node.series).filter(move |series| series.hash == hash)
@@ -83,7 +87,7 @@ impl Buckets {
         self.find_unlike(pairs)
     }
 
-    /// The same for other keys, or for the same in another order.
+    /// Finds a series that does not follow the pattern: it has other keys, or the same keys in another order.
     #[inline(never)]
     fn find_unlike(&self, pairs: &[Pair<'_>]) -> Option<&Arc<Series>> {
         let hash = self.pattern.hash_of_any(pairs);
@@ -113,7 +117,8 @@ impl Table {
         }
     }
 
-    /// Takes the series out that nothing was measured under and no handle is bound to. To be dropped when no lock is held.
+    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped
+    /// without a lock.
     #[must_use]
     pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -140,17 +145,17 @@ impl Table {
         lock(&self.all).len() > self.limit / 2
     }
 
-    /// Whether a new series would find no place, but idle ones may stand in its way.
+    /// Returns whether the table is full, but may contain idle series that can be removed.
     pub(super) fn is_crowded(&self) -> bool {
         !self.is_cleared.load(Ordering::Relaxed) && self.is_full(&lock(&self.all))
     }
 
-    /// Notes whether there may be idle series again.
+    /// Sets whether the idle series were already removed.
     pub(super) fn set_cleared(&self, is_cleared: bool) {
         self.is_cleared.store(is_cleared, Ordering::Relaxed);
     }
 
-    /// The series of these attributes.
+    /// Returns the series with these attributes, and makes it if it does not exist.
     #[inline(always)]
     pub(super) fn series(&self, pairs: &[Pair<'_>]) -> &Arc<Series> {
         self.find(pairs).unwrap_or_else(|| self.new_series(pairs))
@@ -161,7 +166,8 @@ impl Table {
         self.series_of(AttributeSet::new(pairs.iter().copied()))
     }
 
-    /// The slow way, once for each set: without duplicate keys and in order.
+    /// Returns the series of an attribute set, which is sorted and without duplicate keys. The slow path, usually
+    /// taken once per set.
     pub(super) fn series_of(&self, attributes: AttributeSet) -> &Arc<Series> {
         let mut request = SeriesRequest::new(attributes, self.seed);
         loop {
@@ -180,10 +186,10 @@ impl Table {
         }
     }
 
-    /// The requested series; a new one is made of what was preallocated for it.
+    /// Returns the requested series. A new series uses the preallocated memory of the request.
     ///
     /// # Errors
-    /// What must be allocated first, while no lock is held.
+    /// Returns what must be allocated first, without a lock.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
         let attributes = &request.attributes;
         // the series without attributes needs none
@@ -251,7 +257,7 @@ impl Table {
     /// Copies all series, in the order they came, into an empty list.
     ///
     /// # Errors
-    /// How many there are, if the list has no room for them.
+    /// Returns the number of series if the list has too little capacity.
     pub(super) fn copy_into(&self, list: &mut Vec<Arc<Series>>) -> Result<(), usize> {
         let all = lock(&self.all);
         if list.capacity() < all.len() {
@@ -261,13 +267,13 @@ impl Table {
         Ok(())
     }
 
-    /// Whether measurements had to be put together because there were too many sets of attributes.
+    /// Returns whether the overflow series is in use, because there were too many attribute sets.
     pub(super) fn is_overflowing(&self) -> bool {
         self.overflow.get().is_some()
     }
 }
 
-/// Series that were taken out of their table.
+/// Series that were removed from their table.
 #[derive(Debug, Default)]
 pub(super) struct RemovedSeries {
     bare: Option<Arc<Series>>,
@@ -361,7 +367,7 @@ impl SeriesRequest {
     }
 }
 
-/// One set of attributes and what was measured under it.
+/// One attribute set and its aggregated measurements.
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) attributes: AttributeSet,
@@ -369,12 +375,12 @@ pub(super) struct Series {
     pub(super) hash: u64,
     /// Whether its attributes were given by the table's pattern.
     pub(super) is_patterned: bool,
-    /// Handles that are bound to it: as long as there are any it is not forgotten.
+    /// Number of handles that are bound to the series. A bound series is not removed.
     bound: AtomicU32,
     /// Whether its table has forgotten it. Used only by the thread that renews the table.
     pub(super) is_forgotten: AtomicBool,
-    /// Where the period of what is in it begins if that is not where the last collection was; else 0. Used by the
-    /// worker alone.
+    /// Start of the period of the series, if it is earlier than the last collection; otherwise 0. Only the worker
+    /// uses it.
     pending_since: AtomicU64,
 }
 
@@ -400,7 +406,7 @@ impl Series {
         self.bound.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether nothing was measured under it and no handle is bound to it.
+    /// Returns whether nothing was measured and no handle is bound to the series.
     pub(super) fn is_idle(&self) -> bool {
         self.bound.load(Ordering::Acquire) == 0 && self.aggregator.is_empty()
     }
@@ -420,7 +426,8 @@ impl Series {
     }
 }
 
-/// Series that a handle is bound to, one for each exporter. Their tables do not forget them before this is dropped.
+/// The series to which a handle is bound, one per exporter. Their tables do not remove them before this value is
+/// dropped.
 #[derive(Debug, Default)]
 pub(super) struct BoundSeries(pub(super) Box<[Arc<Series>]>);
 
@@ -430,7 +437,7 @@ impl Drop for BoundSeries {
     }
 }
 
-/// The attributes of everything beyond the limit.
+/// Returns the attributes of the overflow series.
 pub(super) fn overflow() -> AttributeSet {
     AttributeSet::new([("otel.metric.overflow", true.into())])
 }

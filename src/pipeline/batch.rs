@@ -1,4 +1,13 @@
-//! Pure: which records make the next request, and its bytes.
+//! Batching: chooses the records of the next request, and frames them as OTLP. Pure: no I/O, no clock.
+//!
+//! A request is a sequence of byte slices: framing (resource, scope, message headers) that is written here, and
+//! records that stay in the chunks in which they came through the queue. Only a chunk that is split between two
+//! requests is copied, once. Records are grouped by resource and scope; within a scope they keep their order.
+//!
+//! ```text
+//! body():  [resource header, resource, scope header, scope] [records] [records] [scope header, scope] [records] …
+//!           framing                                          chunk 0   chunk 1   framing               chunk 1
+//! ```
 
 mod limit;
 
@@ -15,39 +24,41 @@ use crate::record::{
 };
 pub(crate) use limit::RequestLimit;
 
-/// A tag and the longest length that a body below 4 GiB can have.
-const LONGEST_HEADER: usize = 6;
+/// Largest header of a message below 4 GiB: one byte for the tag, five for the length.
+const MAX_HEADER_BYTES: usize = 6;
 
 /// Records of one signal that left the queue and wait for a request.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     chunks: VecDeque<Box<Chunk>>,
-    /// Kept apart, as newer ones may take its place: the metrics that the worker has collected itself.
+    /// Metrics that the worker has collected itself. Kept apart, because a newer snapshot may supersede them.
     snapshot: VecDeque<Box<Chunk>>,
 }
 
-/// What the backlog gives next.
+/// The next element of the backlog.
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
-    /// Records that are in no batch: one record, or a metric with its points, that no request can hold (`TooLarge`), or the
-    /// records of a chunk that was lost with the file of the flight recorder (`Damaged`).
+    /// Records that cannot be sent, with the outcome, their number and their bytes. `TooLarge`: one record, or one
+    /// metric with its points, that does not fit into any request. `Damaged`: a chunk that was lost because the
+    /// flight recorder's file was truncated.
     Dropped(Outcome, u64, usize),
 }
 
-/// One request and what is in it. Its records stay in the chunks that came through the queue.
+/// One request. Its records stay in the chunks in which they came through the queue.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) signal: Signal,
     pub(crate) records: u64,
     pub(crate) origin: Origin,
-    /// What the records took of the queue.
+    /// Bytes that the records occupy in the queue.
     pub(crate) queued_bytes: usize,
     groups: Vec<Group>,
     /// The framing of the records: resources, scopes, and the headers of messages.
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
-    /// Of a half: the chunks that its records were copied from, which the flight recorder keeps until both are settled.
+    /// For a half of a divided batch, the chunks from which its records were copied. The flight recorder keeps them
+    /// until all parts are settled, which the reference count shows.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 
@@ -55,11 +66,11 @@ pub(crate) struct Batch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Queue,
-    /// The worker has collected them itself.
+    /// The worker collected the metrics itself.
     Collection,
-    /// An entry of the spool, which keeps it until it is settled.
+    /// An entry of the spool. The entry stays on disk until its records are settled.
     Spool {
-        /// Whether this process has accepted them.
+        /// True if this process accepted the records, false if it recovered them from an earlier process.
         is_own: bool,
     },
 }
@@ -68,7 +79,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 struct Group {
     scope: Arc<Scope>,
-    /// The framing in front of them, in the batch's `framing`.
+    /// The framing in front of the records: a range of the batch's `framing`.
     framing: Range<usize>,
     pieces: Vec<Piece>,
     bytes: usize,
@@ -104,23 +115,23 @@ impl Backlog {
         self.chunks.is_empty() && self.snapshot.is_empty()
     }
 
-    /// How many records are in the flight recorder.
+    /// Returns how many records are in the flight recorder.
     pub(crate) fn recorded(&self) -> u64 {
         self.chunks.iter().filter(|chunk| chunk.is_recorded()).map(|chunk| contents(chunk).0).sum()
     }
 
-    /// Forgets everything; returns what that was, in records and bytes.
+    /// Removes all chunks. Returns the records and bytes of each.
     pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// The same for what the worker has collected itself.
+    /// Removes the chunks that the worker has collected itself. Returns the records and bytes of each.
     pub(crate) fn write_off_snapshot(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Takes as many records as one request may hold, up to `usual_bytes` of records and `most_bytes` of the request,
-    /// unless a single one is larger.
+    /// Takes as many records as one request may hold: at most `usual_bytes` of records, and a request of at most
+    /// `most_bytes`. A single record may exceed both, up to the configured size of a request.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
@@ -128,7 +139,7 @@ impl Backlog {
         most_bytes: usize,
         resource: &[u8],
     ) -> Option<Next> {
-        // what is queued while metrics are collected comes after them, as it is newer
+        // Records that were queued while metrics were collected are newer, so the snapshot is first.
         let is_snapshot = !self.snapshot.is_empty();
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
@@ -160,7 +171,7 @@ impl Backlog {
     }
 }
 
-/// What a chunk still holds: records and bytes.
+/// Returns the records and bytes that are left in a chunk.
 fn contents(chunk: &Chunk) -> (u64, usize) {
     let add = |(records, bytes), run: &Run| (records + run.records as u64, bytes + run.end - run.start);
     chunk.runs().iter().fold((0, 0), add)
@@ -171,18 +182,19 @@ impl Group {
         self.scope.resource() == scope.resource()
     }
 
-    /// Bytes of the `ScopeSpans` message itself.
+    /// Returns the bytes of the `ScopeSpans`, `ScopeLogs` or `ScopeMetrics` message, without its header.
     fn len(&self) -> usize {
         self.scope.field().len() + self.bytes
     }
 }
 
 impl Batch {
-    /// Writes the framing of the records.
+    /// Writes the framing of the records. Protobuf prefixes each message with its length, so all records must be
+    /// chosen.
     fn assemble(signal: Signal, origin: Origin, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
-        // The groups of one resource stand together; usually there is one resource.
+        // The groups of one resource are adjacent. Usually there is one resource.
         for groups in groups.chunk_by_mut(|group, next| group.has_resource_of(&next.scope)) {
             let mut start = framing.len();
             let resource = groups.first().and_then(|group| group.scope.resource()).unwrap_or(resource);
@@ -200,7 +212,7 @@ impl Batch {
         Self { signal, records, origin, queued_bytes, groups, framing, chunks, copied_from: None }
     }
 
-    /// A request of all records of a chunk.
+    /// Makes a request of all records of a chunk.
     fn of_chunk(origin: Origin, mut chunk: Box<Chunk>, resource: &[u8]) -> Self {
         let no_limits = BatchSettings { records: usize::MAX, bytes: usize::MAX };
         let mut plan = Plan::new(&no_limits, usize::MAX, usize::MAX, resource);
@@ -208,23 +220,23 @@ impl Batch {
         Self::assemble(chunk.signal(), origin, plan, VecDeque::from([chunk]))
     }
 
-    /// The request that an entry of the spool holds; `None` if it cannot be read.
+    /// Decodes the request in an entry of the spool. Returns `None` if it is malformed.
     pub(crate) fn of_spool(signal: Signal, origin: Origin, request: &[u8]) -> Option<Self> {
         let chunk = Chunk::of_request(signal, request)?;
         Some(Self::of_chunk(origin, Box::new(chunk), &[]))
     }
 
-    /// Returns whether some of its records were lost with the file of the flight recorder.
+    /// Returns whether some records were lost because the flight recorder's file was truncated.
     pub(crate) fn is_lost(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.is_lost())
     }
 
-    /// Whether it is a part of a request that was divided.
+    /// Returns whether this is a part of a divided request.
     pub(crate) fn is_half(&self) -> bool {
         self.copied_from.is_some()
     }
 
-    /// How many of its records are in the flight recorder.
+    /// Returns how many of its records are in the flight recorder.
     pub(crate) fn recorded(&self) -> u64 {
         let pieces = self.groups.iter().flat_map(|group| &group.pieces);
         let recorded = pieces.filter(|piece| self.chunks[piece.chunk].is_recorded());
@@ -233,19 +245,20 @@ impl Batch {
         frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
-    /// Notes in the flight recorder where an entry of the spool is about to be written that has its records: a process that dies
-    /// just then leaves them in both, and the next one must send them once.
+    /// Notes in the flight recorder where the entry of the spool with these records is about to be written. If the
+    /// process dies during the write, both places may have the records, and the next process uses the note to send
+    /// them once.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         self.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
     }
 
-    /// Its records are not to be sent again from the flight recorder: the spool has them.
+    /// Marks the records as settled in the flight recorder, because the spool has them.
     pub(crate) fn settle_recorded(&self) {
         self.recorded_chunks().for_each(|chunk| chunk.settle());
     }
 
-    /// The chunks that the flight recorder need not keep any more once this batch is settled: of a half those that it was copied
-    /// from, if all other parts are settled or in the spool.
+    /// Returns the chunks that the flight recorder can drop once this batch is settled. For a half, they include the
+    /// chunks from which it was copied, if this is the last part that is not settled.
     fn recorded_chunks(&self) -> impl Iterator<Item = &Chunk> {
         let is_last = |chunks: &&Arc<VecDeque<_>>| Arc::strong_count(chunks) == 1;
         let copied_from = self.copied_from.iter().filter(is_last).flat_map(|chunks| chunks.iter());
@@ -256,41 +269,41 @@ impl Batch {
         matches!(self.origin, Origin::Spool { .. })
     }
 
-    /// Whether the worker has collected its records itself.
+    /// Returns whether the worker collected its metrics itself.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.origin == Origin::Collection
     }
 
-    /// A whole `Export…ServiceRequest`, piece by piece.
+    /// Returns the whole `Export…ServiceRequest` message as a list of slices.
     pub(crate) fn body<'a>(&'a self) -> Vec<&'a [u8]> {
         let pieces =
             |group: &'a Group| iter::once(&self.framing[group.framing.clone()]).chain(self.records_of(group));
         self.groups.iter().flat_map(pieces).collect()
     }
 
-    /// Bytes of the whole request.
+    /// Returns the bytes of the whole request.
     pub(crate) fn len(&self) -> usize {
         self.framing.len() + self.queued_bytes
     }
 
-    /// Bytes of the smallest frame in it.
+    /// Returns the bytes of the smallest frame. A frame is one span, one log record or one metric with its points.
     pub(crate) fn smallest_frame(&self) -> usize {
         let frames = self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames);
         frames.map(<[u8]>::len).min().unwrap_or(0)
     }
 
-    /// The chunks that its records are in, to be used again.
+    /// Returns the chunks of the records, for reuse.
     pub(crate) fn into_chunks(self) -> VecDeque<Box<Chunk>> {
         self.chunks
     }
 
-    /// Whether there is more than one frame in it.
+    /// Returns whether the request has more than one frame.
     pub(crate) fn is_divisible(&self) -> bool {
         self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames).nth(1).is_some()
     }
 
-    /// Two requests with about half of the records each, for a collector that finds this one too large. One that [is
-    /// lost](Self::is_lost) stays whole.
+    /// Divides the request into two with about half of the records each, for a collector that rejects this one as too
+    /// large. Returns the request itself if it [is lost](Self::is_lost).
     pub(crate) fn halve(self, resource: &[u8]) -> Vec<Batch> {
         let mut halves = [0, 1].map(|_| (0, Box::new(Chunk::with_capacity(self.signal, 0))));
         let mut bytes_left = self.queued_bytes;
@@ -298,7 +311,8 @@ impl Batch {
             for frame in self.records_of(group).flat_map(frames) {
                 let more = records_in(self.signal, frame);
                 bytes_left -= frame.len();
-                // the first frame goes into the first half however large it is, the last into the second
+                // Neither half may be empty: the first frame goes into the first half whatever its size, the last
+                // into the second.
                 let is_second = halves[1].0 > 0
                     || halves[0].0 > 0 && (bytes_left == 0 || (halves[0].0 + more) as u64 > self.records / 2);
                 let (records, chunk) = &mut halves[usize::from(is_second)];
@@ -306,6 +320,7 @@ impl Batch {
                 chunk.append(&group.scope, frame, more);
             }
         }
+        // Checked after the copy: the file may have been truncated while its bytes were read.
         if self.is_lost() {
             return vec![self];
         }
@@ -324,29 +339,29 @@ impl Batch {
 
 /// A request while its records are being chosen.
 struct Plan<'a> {
-    /// Those of one resource stand together.
+    /// Groups of the same resource are adjacent.
     groups: Vec<Group>,
-    /// Of every scope that has none of its own.
+    /// The exporter's resource, for scopes without their own.
     resource: &'a [u8],
     records: usize,
     most_records: usize,
-    /// The bytes that the body may still grow by.
+    /// Bytes by which the body may still grow.
     room: usize,
-    /// What it may grow by for its first record.
+    /// Bytes that the first record may use. Larger than `room`, so that a large record is sent alone and not dropped.
     first_room: usize,
 }
 
 impl<'a> Plan<'a> {
     fn new(settings: &BatchSettings, usual_bytes: usize, most_bytes: usize, resource: &'a [u8]) -> Self {
         let first_room = settings.bytes;
-        // what is usual is said of scopes and records
-        let usual_bytes = usual_bytes.saturating_add(LONGEST_HEADER + resource.len());
+        // `usual_bytes` does not include the resource.
+        let usual_bytes = usual_bytes.saturating_add(MAX_HEADER_BYTES + resource.len());
         let room = first_room.min(usual_bytes).min(most_bytes);
         let most_records = settings.records;
         Self { groups: Vec::new(), resource, records: 0, most_records, room, first_room }
     }
 
-    /// Takes what fits; true if that was all of the chunk.
+    /// Takes the records of a chunk that fit. Returns true if that was the whole chunk.
     fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
         while let Some(run) = chunk.runs().first() {
             let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
@@ -376,7 +391,7 @@ impl<'a> Plan<'a> {
         true
     }
 
-    /// Copies what was taken of a chunk that is not empty yet: the rest of it is for the next request.
+    /// Copies the records that were taken from a chunk, if any. The chunk itself stays in the backlog with the rest.
     fn copy_part(&mut self, number: usize, chunk: &Chunk) -> Option<Box<Chunk>> {
         let pieces = self.groups.iter_mut().flat_map(|group| &mut group.pieces);
         let mut pieces: Vec<_> = pieces.filter(|piece| piece.chunk == number).collect();
@@ -389,16 +404,16 @@ impl<'a> Plan<'a> {
         Some(Box::new(chunk.copy_bytes(start, end)))
     }
 
-    /// What a new scope takes beside its records: itself, and its resource if that is new as well.
+    /// Returns the framing bytes of a new scope, including its resource if that is new to the request.
     fn overhead(&self, scope: &Scope) -> usize {
-        let of_scope = LONGEST_HEADER + scope.field().len();
+        let of_scope = MAX_HEADER_BYTES + scope.field().len();
         match self.groups.iter().any(|group| group.has_resource_of(scope)) {
             true => of_scope,
-            false => of_scope + LONGEST_HEADER + scope.resource().unwrap_or(self.resource).len(),
+            false => of_scope + MAX_HEADER_BYTES + scope.resource().unwrap_or(self.resource).len(),
         }
     }
 
-    /// Gives the new group's place.
+    /// Inserts an empty group behind the others of its resource. Returns its index.
     fn begin_group(&mut self, scope: &Arc<Scope>) -> usize {
         let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
         let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);

@@ -1,8 +1,8 @@
-//! The clock that an exporter waits by: the system's, or in tests the time that a simulation lets pass.
+//! The clock of an exporter: the system's monotonic clock, or in tests the time of a simulation.
 
 use std::time::Instant;
 
-/// This moment.
+/// Returns the current time.
 #[inline]
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
@@ -12,8 +12,9 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Comes before every wait of a thread that a simulation can play: there, the time passes until then, or until the wait `is_over`,
-/// and so the wait that follows ends at once. With the system's clock it does nothing.
+/// Must be called before every wait of a thread that a simulation can play. In a simulation, lets time pass until
+/// `until` or until `is_over` returns true, so that the wait itself ends at once. With the system's clock, does
+/// nothing.
 #[inline]
 pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
     #[cfg(test)]
@@ -22,7 +23,7 @@ pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
     let _ = (until, is_over);
 }
 
-/// Time that passes when a simulation lets it, on the thread that simulates.
+/// The time of a simulation, for the thread on which the simulation runs.
 #[cfg(test)]
 pub(crate) mod simulated {
     use std::cell::{Cell, RefCell};
@@ -34,13 +35,13 @@ pub(crate) mod simulated {
         static WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
     }
 
-    /// What goes on while something waits.
+    /// The simulated world, which continues while a thread waits.
     pub(crate) trait World {
-        /// Lets time pass until then, or until the wait `is_over`; if neither ever comes, it panics.
+        /// Lets time pass until `until`, or until `is_over` returns true. Panics if neither can ever happen.
         fn pass(&self, until: Option<Instant>, is_over: &dyn Fn() -> bool);
     }
 
-    /// Simulated time on this thread, for as long as it lives.
+    /// Guard: time on this thread is simulated until it is dropped.
     pub(crate) struct Simulated;
 
     impl Simulated {
@@ -58,12 +59,12 @@ pub(crate) mod simulated {
         }
     }
 
-    /// Sets the time, which must be simulated.
+    /// Sets the simulated time.
     pub(crate) fn set(now: Instant) {
         NOW.set(Some(now));
     }
 
-    /// The simulated time; `None` if no simulation plays this thread.
+    /// Returns the simulated time; `None` outside of a simulation.
     pub(crate) fn now() -> Option<Instant> {
         NOW.get()
     }

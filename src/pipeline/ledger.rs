@@ -1,31 +1,34 @@
 //! The ledger: counts every record, by outcome and reason.
 //!
-//! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight; records that were
-//! not enqueued are counted apart. `Telemetry::ledger` reads the counts, and `Config::on_problem` reports losses that the collector
-//! or the bounds of a queue cause. To find why a record was lost, look up the count that is not zero, paths below `src/`:
+//! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. Records
+//! that were not enqueued are counted separately. `Telemetry::ledger` reads the counts, and `Config::on_problem`
+//! reports losses that are caused by the collector or by the bounds of a queue. [`worker`](crate::pipeline::worker)
+//! argues why each record is counted exactly once.
 //!
-//! | count | counted in | what the user can do |
+//! To find out why records were lost, look up the counts that are not zero. Paths are below `src/`:
+//!
+//! | count | counted in | remedy for the user |
 //! |---|---|---|
-//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout; see that the collector keeps up. A panicking thread and a forked child without a running worker never wait |
-//! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger `batch-bytes`, and `queue-bytes` if that is smaller |
-//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record; a longer budget |
-//! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log`; `bridge/opentelemetry` | make no records in the problem hook |
+//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout, a faster collector. A panicking thread and a forked child without a running worker never wait |
+//! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger `batch-bytes`, and a larger `queue-bytes` if that is the smaller of the two |
+//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record, a longer budget |
+//! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log`; `bridge/opentelemetry` | emit no records in the problem hook |
 //! | `not_enqueued.no_worker` | `pipeline/exporter_set`: `ExporterSet::handles_of_child` | let the forked child start threads |
-//! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | mend the `Debug` or `Display` that panics |
+//! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | correct the `Debug` or `Display` implementation that panics |
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
-//! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | mend endpoint or credentials: the collector refused the request for good |
-//! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | reach the collector; a longer time to give up |
-//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | raise the collector's limit, or smaller records |
+//! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | correct the endpoint or the credentials: the collector refused the request with a status that must not be retried |
+//! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | make the collector reachable, a longer `give-up-after` |
+//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
-//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | reach the collector; a larger `spool-bytes` or `spool-age` |
-//! | `dropped.damaged` | `pipeline/worker/spooling`: what `Spool::take_damaged` gives | look at the disk; the file is kept as `*.damaged` |
+//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | make the collector reachable, a larger `spool-bytes` or `spool-age` |
+//! | `dropped.damaged` | `pipeline/worker/spooling`: `Worker::count_damaged` | check the disk. The damaged file is kept as `*.damaged` |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
-//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, as `logs` and the bridges ask | a lower `level` of the exporter, if the log records are wanted |
+//! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, called by `logs` and the bridges | a lower `level` of the exporter, if the log records are wanted |
 //!
-//! Superseded data points are no loss. Spans that have not ended are in `open_spans`, as `trace/open` finds them.
-//! Records that are outside of the ledger by design are listed at [`Ledger`]; a span that the sampler leaves out is decided in
-//! `trace/builder.rs`, `is_recorded`. A process that ends without a shutdown loses what is in flight, and no ledger with it: see
-//! the guide's chapter on exits.
+//! Superseded data points are not lost: newer points of the same series contain them. `trace/open` counts the spans
+//! that have not ended (`open_spans`). [`Ledger`] lists the records that are not counted by design; `is_recorded` in
+//! `trace/builder.rs` decides which spans are sampled. A process that ends without a shutdown loses the records in
+//! flight, and nobody reads their counts: see the guide's chapter on exits.
 
 mod counters;
 
@@ -37,30 +40,31 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use crate::record::Signal;
 pub(crate) use counters::{Counters, NotEnqueuedReason, Outcome};
 
-/// What became of all records, exporter by exporter.
+/// The outcome of all records, by exporter.
 ///
 /// Returned by [`Telemetry::shutdown`](crate::Telemetry::shutdown) and, at any time, by
 /// [`Telemetry::ledger`](crate::Telemetry::ledger). A record that goes to two exporters is counted by both.
 ///
-/// These are outside of it by design, as they are no records of an exporter:
+/// These are not counted, because they never become records of an exporter:
 ///
-/// - spans that the [sampler](crate::Sampler) left out;
-/// - what a filter of `tracing` or `log`, or the level of a bridge, kept out before an exporter's level was asked;
-/// - records of a signal that no exporter takes;
-/// - spans and log records that were open across a fork, in the child: the parent counts them;
-/// - what an exporter's thread and the libraries that it calls would log about the sending, and what the OpenTelemetry SDK
-///   suppresses there.
+/// - spans that the [sampler](crate::Sampler) did not sample;
+/// - events and log records that a filter of `tracing` or `log`, or the level of a bridge, discards before the level
+///   of an exporter applies;
+/// - records of a signal that no exporter exports;
+/// - in a forked child, spans and log records that were open at the fork: the parent counts them;
+/// - records that an exporter's thread, or a library that it calls, would emit about the export itself, and records
+///   that the OpenTelemetry SDK suppresses there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {
-    /// One entry for each exporter, in the order of the configuration; those of the application's provider come last.
+    /// One entry per exporter, in the order of the configuration. Exporters of the application's provider are last.
     pub exporters: Vec<ExporterLedger>,
-    /// Spans that have not ended: no exporter has them yet. One that ends after the shutdown is not enqueued.
+    /// Spans that have not ended, so no exporter has them yet. A span that ends after the shutdown is not enqueued.
     pub open_spans: OpenSpans,
 }
 
 impl Ledger {
-    /// All exporters and signals added up.
+    /// Returns the sum over all exporters and signals.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         for exporter in &self.exporters {
@@ -69,7 +73,7 @@ impl Ledger {
         total
     }
 
-    /// Records that will never arrive: rejected, dropped or not enqueued.
+    /// Returns the number of records that will never arrive: rejected, dropped or not enqueued.
     pub fn lost(&self) -> u64 {
         self.total().lost()
     }
@@ -83,7 +87,7 @@ impl fmt::Display for Ledger {
         let mut line_break = "";
         for exporter in &self.exporters {
             for (signal, counts) in exporter.by_signal() {
-                // what was never used is not worth a line, unless there would be none
+                // Signals without records are not shown. An exporter without any record gets one line, for traces.
                 if counts != Counts::default() || (signal == Signal::Traces && exporter.is_unused()) {
                     write!(f, "{line_break}{} {}: {counts}", exporter.name, signal.name())?;
                     line_break = "\n";
@@ -97,21 +101,22 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Spans that have started and not ended, of all providers: those that the sampler leaves out are not among them, but a
-/// [`DetachedSpan`](crate::DetachedSpan) about which it is undecided is.
+/// Spans of all providers that have started and not ended. Spans that the sampler did not sample are not included; a
+/// [`DetachedSpan`](crate::DetachedSpan) for which the decision is still open is.
 ///
-/// At the end of a program they are spans that were held by another thread, kept in a `static`, or leaked.
+/// At the end of a program, these are spans that another thread holds, that are kept in a `static`, or that were
+/// leaked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OpenSpans {
-    /// How many there are.
+    /// Number of open spans.
     pub count: u64,
-    /// Their names and how many spans have each, the most frequent first: up to 16 names, each with its first 32 bytes.
+    /// The 16 most frequent names, each with its number of spans, most frequent first. Names are cut to 32 bytes.
     pub names: Vec<(String, u64)>,
 }
 
 impl OpenSpans {
-    const MOST_NAMES: usize = 16;
+    const MAX_NAMES: usize = 16;
 
     pub(crate) fn new(names: impl IntoIterator<Item = (String, u64)>) -> Self {
         let mut open = Self::default();
@@ -119,7 +124,7 @@ impl OpenSpans {
             open.count += count;
             let is_before = |known: &(String, u64)| (count, &known.0) < (known.1, &name);
             open.names.insert(open.names.partition_point(is_before), (name, count));
-            open.names.truncate(Self::MOST_NAMES);
+            open.names.truncate(Self::MAX_NAMES);
         }
         open
     }
@@ -148,26 +153,26 @@ impl fmt::Display for OpenSpans {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ExporterLedger {
-    /// The exporter's name, as problems and metrics have it, too: what the configuration calls it, `application/…` on the
-    /// application's provider.
+    /// The exporter's name, as in the configuration, in problems and in metrics. Names of the application's provider
+    /// begin with `application/`.
     pub name: String,
-    /// Its spans.
+    /// Counts of spans.
     pub traces: Counts,
-    /// Its log records.
+    /// Counts of log records.
     pub logs: Counts,
-    /// Its data points of metrics.
+    /// Counts of metric data points.
     pub metrics: Counts,
-    /// Requests that were attempted, retries included.
+    /// Number of requests that were attempted, including retries.
     pub attempts: u64,
 }
 
 impl ExporterLedger {
-    /// The counts of each signal.
+    /// Returns the counts of each signal.
     pub fn by_signal(&self) -> [(Signal, Counts); 3] {
         Signal::ALL.map(|signal| (signal, self.of(signal)))
     }
 
-    /// The counts of one signal.
+    /// Returns the counts of one signal.
     pub fn of(&self, signal: Signal) -> Counts {
         match signal {
             Signal::Traces => self.traces,
@@ -181,54 +186,55 @@ impl ExporterLedger {
     }
 }
 
-/// Counts of records: accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight, exactly and
-/// at every moment. Without a [spool](crate::Exporter::spool) nothing is recovered or spooled.
+/// Counts of records. At every moment, accepted + recovered = delivered + rejected + dropped + superseded + spooled +
+/// in flight. Without a [spool](crate::Exporter::spool), recovered and spooled are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Enqueued.
+    /// Records that were enqueued.
     pub accepted: u64,
-    /// Taken over from an earlier process that had left them on disk.
+    /// Records that an earlier process left on disk, and that this process has taken over.
     pub recovered: u64,
-    /// Confirmed by the collector.
+    /// Records that the collector has confirmed.
     pub delivered: u64,
-    /// Rejected one by one by a collector that took the rest of their batch.
+    /// Records that the collector rejected, while it accepted the rest of their batch (partial success).
     pub rejected: u64,
-    /// Accepted, but lost afterwards.
+    /// Records that were accepted, but lost afterwards.
     pub dropped: Dropped,
-    /// Data points that were not delivered before newer ones of the same series replaced them;
-    /// only cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and nothing is lost by it.
+    /// Data points that were replaced by newer ones of the same series before they could be delivered. Only
+    /// cumulative metrics of [`Meter`](crate::Meter)s can be superseded, and no measurement is lost.
     pub superseded: u64,
-    /// Kept on disk: delivered later, by this process or the next one.
+    /// Records that are kept on disk, to be delivered later by this process or the next one.
     pub spooled: u64,
-    /// Queued or being sent.
+    /// Records that are queued or being sent.
     pub in_flight: u64,
-    /// Never accepted.
+    /// Records that were never accepted.
     pub not_enqueued: NotEnqueued,
-    /// Log records below the exporter's [level](crate::Exporter::level), which are no loss. What is filtered before that is
-    /// not counted: the bridges of [`log`](crate::bridge::log#filters) and [`tracing`](crate::bridge::tracing#filters) say where
-    /// that happens.
+    /// Log records below the exporter's [level](crate::Exporter::level), which do not count as lost. Records that are
+    /// filtered earlier are not counted: the bridges of [`log`](crate::bridge::log#filters) and
+    /// [`tracing`](crate::bridge::tracing#filters) document where that happens.
     pub filtered: u64,
 }
 
 impl Counts {
-    /// Records that will never arrive: rejected, dropped or not enqueued.
+    /// Returns the number of records that will never arrive: rejected, dropped or not enqueued.
     pub fn lost(&self) -> u64 {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
-    /// Records whose outcome is final: unlike those that are spooled or in flight, they never become fewer.
+    /// Returns the number of records whose outcome is final. It never decreases, unlike the number of spooled records
+    /// and of records in flight.
     pub(crate) fn finished(&self) -> u64 {
         self.delivered + self.rejected + self.dropped.total() + self.superseded
     }
 
-    /// Records that are accounted for.
+    /// Returns the number of records that have an outcome, final or spooled.
     fn settled(&self) -> u64 {
         self.finished() + self.spooled
     }
 }
 
-/// A count as it is shown, and where it is.
+/// The name under which a count is shown, and its field.
 type NamedCount = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// Every count, in the order in which they are shown. The first two are shown even if they are 0.
@@ -280,19 +286,19 @@ impl fmt::Display for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Dropped {
-    /// The collector refused their batch for good.
+    /// The collector refused the batch with a status that must not be retried.
     pub refused: u64,
-    /// Their batch could not be delivered in its time.
+    /// The batch could not be delivered within [`give_up_after`](crate::Exporter::give_up_after).
     pub gave_up: u64,
-    /// Even alone in a request they were too large for the collector.
+    /// Too large for the collector, even alone in a request.
     pub too_large: u64,
-    /// Still there when the budget of the shutdown was used up.
+    /// Not delivered when the budget of the shutdown was used up.
     pub shutdown: u64,
-    /// Being sent by the worker when it panicked.
+    /// Lost because the worker panicked while it handled them.
     pub worker_panicked: u64,
     /// Kept on disk for longer than [`spool_age`](crate::Exporter::spool_age).
     pub expired: u64,
-    /// Kept on disk, and no longer readable there.
+    /// Kept on disk, and found damaged there.
     pub damaged: u64,
 }
 
@@ -308,18 +314,19 @@ impl Dropped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct NotEnqueued {
-    /// The queue was full, and the caller did not wait, or waited until the block timeout.
+    /// The queue was full, and the caller did not wait, or waited until the block timeout without getting room.
     pub queue_full: u64,
-    /// Larger than a request or the queue may be.
+    /// Larger than the maximum size of a request or of the queue.
     pub too_large: u64,
-    /// Emitted after the shutdown, or collected too late for it; exported by the OpenTelemetry SDK after the end of the
-    /// bridge's exporter.
+    /// Emitted after the shutdown, collected too late for it, or exported by the OpenTelemetry SDK after the bridge's
+    /// exporter was shut down.
     pub after_shutdown: u64,
-    /// Made on the thread of an exporter of the same telemetry, as in a [hook](crate::Config::on_problem).
+    /// Emitted on the thread of an exporter of the same telemetry, for example in a
+    /// [hook](crate::Config::on_problem).
     pub suppressed: u64,
     /// Emitted in a forked child that could not start the exporter's thread.
     pub no_worker: u64,
-    /// Never finished, as a value of the program panicked while a bridge read it.
+    /// Never finished, because a value of the program panicked while a bridge formatted it.
     pub panicked: u64,
 }
 
@@ -331,7 +338,7 @@ impl NotEnqueued {
     }
 }
 
-/// Serializes structs by their fields, all of them.
+/// Serializes structs with all their fields. The destructuring does not compile if a field is missing from the list.
 macro_rules! serialize {
     ($($name:ident { $($field:ident),* })*) => {
         $(

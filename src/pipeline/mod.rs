@@ -6,14 +6,16 @@
 //!                                 │     ▲ schedule    retry ◄─┘  └─► problems
 //! ```
 //!
-//! - [`exporter_set`] gives each record to every exporter that takes it.
-//! - [`exporter_handle`] is the caller's side of one exporter: its queues, its thread, its flush and its stop.
-//! - [`queue`] bounds what waits, in records and bytes, and decides whether a caller waits for room.
-//! - [`worker`] is the thread: it drains the queue, makes batches, sends them and judges what follows.
-//! - [`batch`], [`schedule`] and [`retry`] are pure: what to send, when to send it, and what a verdict leads to.
-//! - [`clock`] is the time that all of them go by, which tests may simulate.
-//! - [`worker::manual`] lets callers drive the worker where it may have no thread.
-//! - [`ledger`] counts every record by what became of it. To find why a record was lost, start there.
+//! - [`exporter_set`] gives each record to every exporter of its signal and level.
+//! - [`exporter_handle`] is the caller's side of one exporter: starts it, enqueues records, flushes and stops it.
+//! - [`queue`] bounds the queued records and bytes, and decides whether a caller waits for room.
+//! - [`worker`] drains the queues, makes batches, sends them, and counts the outcomes. Start reading there.
+//! - [`batch`], [`schedule`] and [`retry`] are pure functions and state machines: which records to send, when to send
+//!   them, and what follows from a verdict.
+//! - [`clock`] is the time for all of them. Tests can simulate it.
+//! - [`worker::manual`] lets callers drive the worker in programs that must not have other threads.
+//! - [`ledger`] counts every record by its outcome. To find out why a record was lost, start there.
+//! - [`problems`] reports problems to the program's hook, and [`self_observation`] exports the ledger as metrics.
 
 pub(crate) mod batch;
 pub(crate) mod clock;

@@ -1,4 +1,5 @@
-//! Reports problems at run time: the program's hook is called once per kind, signal and period. The library never prints.
+//! Reports problems at run time by calling the program's hook, rate-limited per kind and signal. The library never
+//! prints.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,12 @@ use crate::problem::{Note, Problem, ProblemHook, ProblemKind};
 use crate::process::{Driver, contain_panic, lock, spawn};
 use crate::record::Signal;
 
-/// Each kind of problem is reported once per period.
+/// Each kind of problem of a signal is reported at most once per period.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of problems that are held back.
 const MAX_HELD: usize = 1000;
 
-/// Lets each kind of problem of a signal through once per period, and counts the occurrences in between.
+/// Rate limiter: lets each kind of problem of a signal pass once per period, and counts the occurrences in between.
 #[derive(Debug, Default)]
 struct Gate([[Held; ProblemKind::COUNT]; Signal::COUNT]);
 
@@ -28,7 +29,7 @@ struct Held {
 }
 
 impl Gate {
-    /// Counts an occurrence. Returns the number of occurrences when it is time to report.
+    /// Counts an occurrence. If it is to be reported, returns the number of occurrences since the last report.
     fn pass(&mut self, signal: Signal, kind: ProblemKind, now: Instant) -> Option<u64> {
         let held = &mut self.0[signal as usize][kind as usize];
         held.since += 1;
@@ -40,18 +41,20 @@ impl Gate {
     }
 }
 
-/// Reports to the program's hook what it should know, on a thread of the exporter, or where a caller gives it time.
+/// Calls the program's hook, on a thread of the exporter or, without such a thread, when the program drives the
+/// exporter.
 pub(crate) struct ProblemReporter {
     exporter: String,
     hook: Option<ProblemHook>,
-    /// Of the telemetry; `None` in tests.
+    /// The telemetry whose records are suppressed while the hook runs; `None` in tests.
     owner: Option<Owner>,
     gate: Mutex<Gate>,
     driver: Driver,
-    /// What is reported when the program gives the exporter time, and whether everything waits for that.
+    /// Problems that are reported later, by [`report_held`](Self::report_held).
     held: Mutex<Vec<Problem>>,
+    /// True while all problems are held back.
     holds_back: AtomicBool,
-    /// Signals that the collector does not take, which was reported.
+    /// Signals for which it was reported that the collector does not accept them.
     not_taken: [AtomicBool; Signal::COUNT],
 }
 
@@ -69,18 +72,18 @@ impl ProblemReporter {
         }
     }
 
-    /// Sets which threads it reports on.
+    /// Sets which threads call the hook.
     pub(crate) fn driven_by(mut self, driver: Driver) -> Self {
         self.driver = driver;
         self
     }
 
-    /// Holds all problems back from now on, or no more.
+    /// Starts or stops holding back problems.
     pub(crate) fn hold_back(&self, holds_back: bool) {
         self.holds_back.store(holds_back, Ordering::Relaxed);
     }
 
-    /// Reports what was held back, unless that is still so.
+    /// Reports the problems that were held back, unless they still are.
     pub(crate) fn report_held(&self) {
         if !self.holds_back.load(Ordering::Relaxed) {
             let held = std::mem::take(&mut *lock(&self.held));
@@ -88,15 +91,15 @@ impl ProblemReporter {
         }
     }
 
-    /// The message is only made when it is reported.
+    /// Reports a problem, at most once per period. `message` is called only if the problem is reported.
     pub(crate) fn report(&self, signal: Signal, kind: ProblemKind, message: impl FnOnce() -> String) {
         if let Some(occurrences) = self.pass(signal, kind) {
             self.pass_on(self.problem(Some(signal), kind, &message(), occurrences));
         }
     }
 
-    /// As [`report`](Self::report), for a thread of the program. It may hold a lock that the hook needs, so the hook is
-    /// called on a thread of its own, or once the program gives the exporter time.
+    /// Like [`report`](Self::report), for a thread of the program. This thread may hold a lock that the hook needs,
+    /// so the hook is called on a new thread, or when the program drives the exporter.
     pub(crate) fn report_from_caller(
         self: &Arc<Self>,
         signal: Signal,
@@ -109,7 +112,7 @@ impl ProblemReporter {
             return self.hold(problem);
         }
         let reporter = Arc::clone(self);
-        // if there is no thread for it, it stays unreported: emitting never fails
+        // If no thread can be started, the problem is not reported: emitting a record never fails.
         let _ = spawn(format!("standpipe-{}", self.exporter), move || {
             reporter.owner.into_iter().for_each(context::export_for);
             context::suppress_for_ever();
@@ -117,13 +120,13 @@ impl ProblemReporter {
         });
     }
 
-    /// The occurrences to be reported, if it is time to.
+    /// Counts an occurrence. Returns the number of occurrences to report, if there is a hook and the period is over.
     fn pass(&self, signal: Signal, kind: ProblemKind) -> Option<u64> {
         self.hook.as_ref()?;
         lock(&self.gate).pass(signal, kind, clock::now())
     }
 
-    /// Reports what happens once, even if others of its kind were reported within the period.
+    /// Reports a problem without the rate limit, for problems that occur once.
     pub(crate) fn report_once(&self, signal: impl Into<Option<Signal>>, kind: ProblemKind, message: String) {
         self.pass_on(self.problem(signal.into(), kind, &message, 1));
     }
@@ -135,8 +138,8 @@ impl ProblemReporter {
         self.pass_on(Problem { is_unaccounted, ..problem });
     }
 
-    /// Reports that the collector does not take a signal, once: it is a matter of configuration, and will not change by
-    /// itself.
+    /// Reports that the collector does not accept a signal. Reported once, since it is a matter of configuration and
+    /// lasts.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
         if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {
             let name = signal.name();
@@ -146,7 +149,7 @@ impl ProblemReporter {
         }
     }
 
-    /// The collector takes the signal: if that ends, it is news again.
+    /// Notes that the collector accepts the signal. If it stops to accept the signal, that is reported again.
     pub(crate) fn note_taken(&self, signal: Signal) {
         self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }
@@ -169,7 +172,7 @@ impl ProblemReporter {
 
     fn call_hook(&self, problem: &Problem) {
         let Some(hook) = &self.hook else { return };
-        // a hook that panics must not cost a batch
+        // A panic of the hook must not lose a batch.
         let _ = contain_panic(|| context::in_program(|| hook(problem)));
     }
 }

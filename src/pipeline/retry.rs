@@ -1,66 +1,72 @@
-//! Pure: what follows from a verdict: done, try again, divide, drop, or give up.
+//! The retry policy: maps a verdict to the next step (done, try again, divide, drop, or give up). Pure: no I/O, no
+//! clock.
 //!
-//! Which answers of a collector may be retried is not decided here: the transport makes each one a
-//! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, that of gRPC statuses
-//! `RETRYABLE` in `transport/grpc/status.rs`.
+//! Delays follow exponential back-off with full jitter, unless the server names a delay (`Retry-After`, `RetryInfo`).
+//!
+//! This module does not decide which answers of a collector may be retried: the transport turns each answer into a
+//! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, and that of gRPC
+//! statuses is `RETRYABLE` in `transport/grpc/status.rs`.
 
 use std::time::{Duration, Instant};
 
 use crate::config::RetrySettings;
 use crate::transport::Verdict;
 
-/// Pause of an exporter after the first refusal by its proxy. Each further refusal in a row doubles the pause,
+/// Pause of an exporter after its proxy refused it (407). Each consecutive refusal doubles the pause, up to
+/// [`MAX_PROXY_PAUSE`].
 const FIRST_PROXY_PAUSE: Duration = Duration::from_secs(60);
-/// up to this one.
+/// Longest pause after a refusal by the proxy.
 pub(super) const MAX_PROXY_PAUSE: Duration = Duration::from_secs(600);
 
-/// What the worker does next with a batch.
+/// The worker's next step with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// The collector has it; `rejected` records of it were rejected.
+    /// The collector has the batch, but rejected this number of its records.
     Done { rejected: u64 },
-    /// Send the same batch again, after a pause.
+    /// Send the same batch again after a pause.
     TryAgain(Pause),
-    /// The same records in two smaller requests.
+    /// Send the same records in two smaller requests.
     Divide,
-    /// A single record that is too large for the collector.
+    /// Drop a single record that is too large for the collector.
     DropTooLarge,
-    /// Refused for good.
+    /// Drop the batch: the collector refused it with a status that must not be retried.
     DropRefused,
-    /// Its time is up. The pause holds for what comes after it.
+    /// Drop the batch, because its time is up. The pause delays the next batch.
     GiveUp(Pause),
 }
 
-/// How long nothing of a signal is sent.
+/// A pause in the sending of one signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) time: Duration,
-    /// The server asked for it, or the proxy refused the exporter: a flush does not cut it short.
+    /// True if the server asked for the pause, or the proxy refused the exporter. A flush does not shorten such a
+    /// pause.
     pub(crate) by_server: bool,
-    /// The batch's time is up when it ends: one last attempt follows.
+    /// True if the batch's time is up when the pause ends. One last attempt follows.
     pub(crate) is_last: bool,
 }
 
-/// One batch under way.
+/// The attempt on which [`next_step`] decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// Attempts of this signal since the last one that led to an answer other than "later", this one included.
+    /// Number of consecutive attempts of this signal without an answer other than "try again later", including this
+    /// one.
     pub(crate) number: u32,
     pub(crate) records: u64,
-    /// Whether it could be sent in smaller requests.
+    /// Whether the batch can be divided into smaller requests.
     pub(crate) is_divisible: bool,
-    /// When the batch's time is up.
+    /// Time at which the batch is given up.
     pub(crate) deadline: Instant,
-    /// Whether it was made at the end of its time.
+    /// Whether this was the last attempt, made at the end of the batch's time.
     pub(crate) is_last: bool,
-    /// Even bits for the jitter.
+    /// Uniformly distributed random bits for the jitter.
     pub(crate) random: u64,
-    /// Rest of the exporter's [`ProxyPause`].
+    /// Remaining time of the exporter's [`ProxyPause`].
     pub(crate) proxy_pause: Duration,
 }
 
-/// The pause of a whole exporter whose proxy refuses it. No signal sends anything before its end, since each attempt would repeat
-/// the password.
+/// The pause of a whole exporter after its proxy refused it. No signal is sent before the end of the pause, since
+/// each attempt would repeat the refused password.
 #[derive(Debug, Default)]
 pub(crate) struct ProxyPause {
     until: Option<Instant>,
@@ -76,17 +82,19 @@ impl ProxyPause {
                 self.length = (self.length * 2).clamp(FIRST_PROXY_PAUSE, MAX_PROXY_PAUSE);
                 self.until = Some(now + self.length);
             }
+            // These do not show that the proxy lets the exporter through.
             Verdict::TryLater { .. } | Verdict::Unreachable { .. } => {}
             _ => self.length = Duration::ZERO,
         }
     }
 
-    /// Returns the rest of the pause; zero without a pause.
+    /// Returns the remaining time of the pause, or zero.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 }
 
+/// Decides what to do with a batch after an attempt that ended with `verdict`.
 pub(crate) fn next_step(
     settings: &RetrySettings,
     attempt: &Attempt,
@@ -96,6 +104,7 @@ pub(crate) fn next_step(
     let requested = match verdict {
         Verdict::Accepted => return NextStep::Done { rejected: 0 },
         Verdict::AcceptedPartly { rejected, .. } => {
+            // A server may claim to have rejected more records than it was sent.
             return NextStep::Done { rejected: (*rejected).min(attempt.records) };
         }
         Verdict::Refused { .. } | Verdict::NotTaken { .. } => return NextStep::DropRefused,
@@ -114,14 +123,16 @@ pub(crate) fn next_step(
     }
     match pause.time < left {
         true => NextStep::TryAgain(pause),
-        // giving up at once would put the next batch in its place, and the server would be asked without a pause
+        // The server's pause outlasts the batch. Giving up now would let the next batch be sent at once, against the
+        // server's wish, so the batch waits for its remaining time.
         false if pause.by_server => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
         false => NextStep::GiveUp(pause),
     }
 }
 
-/// What the server asked for, or the back-off. A request for no pause at all is honoured once: a server that repeats it
-/// would be asked thousands of times a second.
+/// Returns the pause that the server asked for, or the back-off if that is longer. After the first attempt the
+/// server's wish always holds, even if it is zero. If a server asks for a zero pause again, the back-off applies:
+/// otherwise it would get thousands of requests per second.
 fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration>) -> Pause {
     let requested = requested.map(|requested| requested.min(settings.max_retry_after));
     let back_off = back_off(settings, attempt);
@@ -133,11 +144,12 @@ fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration
     }
 }
 
-/// Full jitter: anything between nothing and the exponential step, so that a thousand programs that lost
-/// the same collector do not come back together.
+/// Returns an exponential back-off with full jitter: a random time between zero and the exponential step. So a
+/// thousand programs that lost the same collector do not return at the same moment.
 fn back_off(settings: &RetrySettings, attempt: &Attempt) -> Duration {
     let doublings = attempt.number.saturating_sub(1).min(31);
     let step = settings.first_delay.saturating_mul(1 << doublings).min(settings.max_delay);
+    // The upper 53 bits are as many as an `f64` represents exactly: a number in 0..1.
     let share = (attempt.random >> 11) as f64 / (1u64 << 53) as f64;
     step.mul_f64(share)
 }

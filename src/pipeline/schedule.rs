@@ -1,45 +1,47 @@
-//! Pure: when the next round of a signal may start, and which signal is next when several have something to send.
+//! Scheduling: when the next round of a signal starts, and which signal is sent next. Pure: time is an argument.
 //!
-//! [`FairShare`] shares time, as schedulers of threads do: a signal whose collector answers slowly, or with more to send than
-//! others, gets its share and no more. Attempts are not counted, as one may take as long as a thousand others.
+//! [`Throttle`] spaces the rounds of one signal. [`FairShare`] is a fair scheduler over signals, like the virtual run
+//! time of a thread scheduler: the signal that has used the least time is next. It shares time and not attempts,
+//! because one slow attempt may take as long as a thousand others.
 
 use std::time::{Duration, Instant};
 
 use crate::config::PaceSettings;
 use crate::record::Signal;
 
-/// The worker rests at least this long between two rounds, unless the queue presses: waking for every
-/// record would cost the callers more than the records themselves.
+/// Shortest time between two rounds, unless the queue is about to fill up. Without it, the worker would wake for
+/// every record, and each wake-up costs the caller more than the record itself.
 const MIN_REST: Duration = Duration::from_millis(1);
-/// Longest wait. A longer one could overflow the clock.
+/// Longest wait, one year. Adding a longer one to an `Instant` could overflow.
 const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 const COUNT: usize = Signal::COUNT;
 
-/// Keeps the pace: throttle between rounds, linger for incomplete batches.
+/// Decides when a round starts: applies the throttle between rounds, and the linger time to incomplete batches.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     settings: PaceSettings,
     last_round: Option<Instant>,
 }
 
-/// What is waiting to be sent.
+/// The queued records, as far as they matter for the next round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// When the first of it was noticed.
+    /// Time at which the worker first saw them.
     pub(crate) since: Instant,
-    /// Enough for a whole request.
+    /// True if there are enough records for a whole request.
     pub(crate) full_batch: bool,
-    /// The queue is three quarters full, or a large record would find no room: a wait now would end in a stall or a loss.
+    /// True if the queue is three quarters full, or would have no room for a large record. Waiting longer would then
+    /// block a caller or lose a record.
     pub(crate) pressing: bool,
 }
 
-/// When the next round starts.
+/// The start of the next round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextRound {
     Now,
-    /// Then, or earlier if the queue presses.
+    /// At this time, or earlier if the queue is about to fill up.
     ThrottledUntil(Instant),
-    /// Then, or earlier if a batch is full.
+    /// At this time, or earlier if there are enough records for a whole request.
     LingersUntil(Instant),
 }
 
@@ -68,17 +70,18 @@ impl Throttle {
     }
 }
 
-/// What the signals have had of the worker's time.
+/// The worker's time that each signal has used.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
     spent: [Duration; COUNT],
     was_due: [bool; COUNT],
-    /// What those that are due have had at least. One that was not due for a while begins here: it has saved up nothing.
+    /// Least time that any due signal has used. A signal that was not due for a while starts with this value, so that
+    /// it cannot claim the time that it did not use.
     least: Duration,
 }
 
 impl FairShare {
-    /// Of those that are due, the one that has had the least.
+    /// Returns the due signal that has used the least time.
     pub(crate) fn pick(&mut self, due: [bool; COUNT]) -> Option<usize> {
         for ((spent, is_due), was_due) in self.spent.iter_mut().zip(due).zip(self.was_due) {
             if is_due && !was_due {
@@ -89,8 +92,9 @@ impl FairShare {
         (0..COUNT).filter(|index| due[*index]).min_by_key(|index| self.spent[*index])
     }
 
-    /// Returns how long an attempt may take of the time that a stop has `left`: until this signal has had as much as the
-    /// average of the signals with records left, and no less than an equal part, as the others may wait in a back-off.
+    /// Returns how long an attempt may take in a stop with the time `left`: until this signal has used as much time
+    /// as the average of all signals that have records. The result is at least an equal part of `left`, because the
+    /// other signals may be in a back-off and not use theirs.
     pub(crate) fn share(&self, index: usize, has_records: [bool; COUNT], left: Duration) -> Duration {
         let sharers = || (0..COUNT).filter(|other| *other == index || has_records[*other]);
         let count = sharers().count() as u32;
@@ -98,7 +102,7 @@ impl FairShare {
         average.saturating_sub(self.spent[index]).clamp(left / count, left)
     }
 
-    /// Adds what a turn took.
+    /// Adds the time of an attempt or a collection.
     pub(crate) fn charge(&mut self, index: usize, time: Duration) {
         self.spent[index] += time;
         let of_due = self.spent.iter().zip(self.was_due).filter(|(_, is_due)| *is_due);

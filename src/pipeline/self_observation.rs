@@ -1,4 +1,5 @@
-//! The ledger as metrics, by the names that OpenTelemetry has for an SDK's own health.
+//! Exports the ledger as metrics, with the names of OpenTelemetry's semantic conventions for SDK metrics
+//! (`otel.sdk.*`).
 
 use std::sync::{Arc, Weak};
 
@@ -8,10 +9,10 @@ use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::Counts;
 use crate::record::Signal;
 
-/// Scope of the metrics.
+/// Instrumentation scope of the metrics.
 pub(crate) const SCOPE: &str = "standpipe";
 
-/// Observes the exporters of these sets for as long as the sets live.
+/// Registers the metrics of the exporters of these sets. They are observed for as long as the sets live.
 pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, exporters: &[Exporter]) {
     let (exporter_sets, exporters): (Arc<[_]>, Arc<[_]>) = (exporter_sets.into(), exporters.into());
     for signal in Signal::ALL {
@@ -30,7 +31,7 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
             exporter,
         };
         watch.exported(meter.build(&format!("otel.sdk.exporter.{record}.exported")).unit(unit));
-        // Data points are collected when they are sent: no caller waits for room, and none of their chunks is queued.
+        // Data points are collected when they are sent, so they have no queue to observe.
         if signal != Signal::Metrics {
             watch.processed(meter.build(&format!("otel.sdk.processor.{record}.processed")).unit(unit));
             let queue = format!("otel.sdk.processor.{record}.queue");
@@ -44,22 +45,23 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
     }
 }
 
-/// Successes, and failures by their reason.
+/// Number of successes, and of failures by reason.
 type Outcomes = (u64, Vec<(&'static str, u64)>);
 
-/// One signal of all exporters that send it.
+/// One signal of all exporters that export it.
 #[derive(Clone)]
 struct Watch {
     exporter_sets: Arc<[Weak<ExporterSet>]>,
     exporters: Arc<[Exporter]>,
     signal: Signal,
-    /// `otel.component.type` of the queue, and the part of an exporter's that follows the protocol.
+    /// `otel.component.type` of the queue.
     processor: &'static str,
+    /// Suffix of the `otel.component.type` of an exporter, behind the protocol.
     exporter: &'static str,
 }
 
 impl Watch {
-    /// Counts the records that arrived, and those that did not.
+    /// Observes the records that were exported, and those that failed.
     fn exported(&self, builder: InstrumentBuilder<'_>) {
         let builder = builder.description("records that the collector has, or that are lost");
         self.observe_outcomes(builder, Self::exporter_type, |counts| {
@@ -78,8 +80,8 @@ impl Watch {
         });
     }
 
-    /// Counts the records whose outcome is final, and those that were not enqueued. A spooled record may yet be sent, and
-    /// spooled again.
+    /// Observes the records whose outcome is final, and those that were not enqueued. Spooled records are not
+    /// included: they may be sent later, and a counter must not decrease.
     fn processed(&self, builder: InstrumentBuilder<'_>) {
         let builder = builder.description("records whose export is over, or that were not enqueued");
         self.observe_outcomes(
@@ -100,7 +102,7 @@ impl Watch {
         );
     }
 
-    /// Makes a counter of successes, and of failures by their reason as far as there are any.
+    /// Makes a counter of successes, and of failures by reason. Reasons without failures have no series.
     fn observe_outcomes(
         &self,
         builder: InstrumentBuilder<'_>,

@@ -1,9 +1,10 @@
-//! The first use of foreign code that initialises a static of it.
+//! Delays forks while a foreign library initializes one of its statics at its first use.
 //!
-//! A child forked in that moment would find the static half made and wait for it for ever, so a fork waits for the moment
-//! to pass. No lock is held meanwhile: the foreign code may call the program's logger, which may do anything, and may
-//! itself wait for the thread that forks. Hence the fork's wait has a bound, and a use that lasts longer than this stands
-//! in the logger and has not begun with the static.
+//! A child that is forked during the initialization would find the static half made, and would wait forever for the
+//! thread that makes it. So a fork waits until the first use is over. No lock is held during the use: the foreign
+//! code may call the program's logger, which may do anything, even wait for the thread that forks. For the same
+//! reason the wait of a fork is bounded. A use that lasts longer than the bound is assumed to be inside the logger,
+//! before the initialization.
 
 use std::cell::Cell;
 use std::sync::MutexGuard;
@@ -13,34 +14,34 @@ use std::time::{Duration, Instant};
 
 use super::{STARTING, generation, lock, with_fork_lock};
 
-/// How long a fork waits: longer than a busy machine keeps a thread from running. Only the first request of a process can
-/// cost a fork as much.
+/// Longest wait of a fork: longer than a busy machine keeps a thread from running. Only forks during the first
+/// request of a process can take this long.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How often a fork looks whether it may go on.
+/// Time between two checks while a fork waits.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Whether the static is initialised, in this process or in one that it was forked from.
+/// True once the static is initialized, in this process or in an ancestor.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Threads that are in the moment.
+/// Number of threads in a use that may be the first.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Whether this thread is one of them.
+    /// True if this thread is one of them.
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lasts as long as the use.
+/// Guard: exists for as long as the use lasts.
 #[derive(Debug)]
 pub(crate) struct FirstUse {
     generation: u32,
 }
 
-/// Announces a use; `None` if it cannot be the first.
+/// Announces a use. Returns `None` if the static is already initialized.
 pub(crate) fn begin() -> Option<FirstUse> {
     if IS_OVER.load(Ordering::Acquire) {
         return None;
     }
-    // a fork that is under way has seen that there was none
+    // Under the fork lock: a fork that is under way has already seen that no use is.
     with_fork_lock(|| UNDER_WAY.fetch_add(1, Ordering::SeqCst));
     IS_HERE.set(true);
     Some(FirstUse { generation: generation() })
@@ -55,7 +56,7 @@ pub(crate) fn end() {
 
 impl Drop for FirstUse {
     fn drop(&mut self) {
-        // a child that was forked by the logger has none under way
+        // In a child that the logger has forked, the count was reset.
         if self.generation == generation() {
             UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
         }
@@ -63,7 +64,7 @@ impl Drop for FirstUse {
     }
 }
 
-/// Takes the lock that is held across a fork, when no other thread is in the moment.
+/// Takes the fork lock once no other thread is in a first use, or after the longest wait.
 pub(super) fn lock_for_fork() -> MutexGuard<'static, ()> {
     let mut begun = None;
     loop {
@@ -77,7 +78,7 @@ pub(super) fn lock_for_fork() -> MutexGuard<'static, ()> {
     }
 }
 
-/// In a child: its only thread is the one that forked.
+/// Resets the count in a child, whose only thread is the one that forked.
 pub(super) fn forget_other_threads() {
     UNDER_WAY.store(0, Ordering::SeqCst);
 }

@@ -1,10 +1,11 @@
 //! Starts the threads of the library, with a name and with asynchronous signals blocked.
 //!
-//! The system runs the handler of a signal on any thread that does not block it. A program's handlers were written for
-//! the program's own threads: on one of these they would interrupt a request, or find thread locals that were never set.
+//! The system runs the handler of a signal on any thread that does not block it. A program's handlers are written for
+//! the program's own threads. On a thread of the library they would interrupt a request, or use thread-locals that
+//! were never set.
 //!
-//! Signals that a thread raises itself stay unblocked: the kernel kills a process that blocks a fault, and the program's
-//! crash handler would never run.
+//! Synchronous signals (faults) stay unblocked: the kernel kills a process that blocks a fault, and the program's
+//! crash handler would not run.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -13,29 +14,29 @@ use std::thread::{Scope, ScopedJoinHandle};
 /// Which thread does an exporter's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// One that the exporter starts; it may start others.
+    /// A thread that the exporter starts. It may start further threads.
     OwnThread,
-    /// That of a caller. No thread is started at all.
+    /// The threads of callers. The exporter starts no thread at all.
     Caller,
 }
 
 /// Starts a thread.
 ///
 /// # Errors
-/// When the system has no thread to give.
+/// Returns the system's error if it cannot create a thread.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // the new thread inherits the mask of the one that starts it
+    // The new thread inherits the signal mask of the thread that starts it.
     let _blocked = signals::block();
     Builder::new().name(name.into()).spawn(work)
 }
 
-/// As [`spawn`], for a thread that ends before its scope does.
+/// Like [`spawn`], for a thread that ends before its scope.
 ///
 /// # Errors
-/// When the system has no thread to give.
+/// Returns the system's error if it cannot create a thread.
 pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: impl Into<String>,
@@ -51,7 +52,7 @@ mod signals {
     use std::ffi::c_int;
     use std::ptr;
 
-    /// The C library's `sigset_t`, which is no larger than this on any of these systems.
+    /// The C library's `sigset_t`, which is at most this large on all of these systems.
     #[repr(C, align(16))]
     struct Set([u64; 16]);
 
@@ -69,17 +70,17 @@ mod signals {
         _ => 2,
     };
 
-    /// SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS and SIGSYS. The systems with another `SIG_SETMASK` have BSD's numbers
-    /// of the last two.
+    /// SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS and SIGSYS. Systems with another `SIG_SETMASK` use BSD's
+    /// numbers for the last two.
     const SYNCHRONOUS: [c_int; 7] = match SIG_SETMASK {
         2 => [4, 5, 6, 8, 11, 7, 31],
         _ => [4, 5, 6, 8, 11, 10, 12],
     };
 
-    /// The signals of this thread as they were; blocked until it is dropped.
+    /// Guard: signals are blocked until it is dropped, which restores the former mask.
     pub(super) struct Blocked(Option<Set>);
 
-    /// Blocks all signals of this thread but the synchronous ones.
+    /// Blocks all signals of this thread except the synchronous ones.
     pub(super) fn block() -> Blocked {
         let (mut all, mut before) = (Set([0; 16]), Set([0; 16]));
         // SAFETY: both sets are as large as the C library's and outlive the calls, which keep no pointer to them.

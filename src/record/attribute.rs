@@ -1,14 +1,15 @@
-//! How is an attribute written? As `KeyValue`, its value as `AnyValue`, cut to the limit while it is written.
+//! Encodes one attribute as OTLP `KeyValue` with an `AnyValue`, and cuts the value to its limit while writing.
 
 use super::Value;
 use super::buffer::{Writer, field_len};
 use super::wire::{decode_varint, encoded_len_varint};
 
-/// A value nested deeper than this is not written. Decoders stop at 100 nested messages and refuse the whole request;
-/// each map takes three of them, a list of strings at the bottom two, and what is around an event's attribute six.
+/// Maximum nesting depth of a value; a deeper value is not written. Decoders refuse a request with more than 100
+/// nested messages. Each map takes three levels, a list of strings at the bottom two, and the messages around an
+/// event's attribute six.
 pub(crate) const MAX_DEPTH: usize = 30;
 
-/// Field numbers of `AnyValue` and its parts, as tags.
+/// Tags of `AnyValue` and of its parts.
 mod tag {
     pub(super) const STRING: u8 = 0x0a;
     pub(super) const BOOL: u8 = 0x10;
@@ -23,7 +24,7 @@ mod tag {
     pub(super) const VALUE: u8 = 0x12;
 }
 
-/// An attribute as it will be written: sizes known, value cut to its limit while writing.
+/// An attribute that is about to be written: its size is known, and its value is cut to the limit while writing.
 #[derive(Clone, Copy)]
 pub(crate) struct Attribute<'a> {
     key: &'a str,
@@ -33,11 +34,11 @@ pub(crate) struct Attribute<'a> {
     body_len: usize,
 }
 
-/// The most characters a string may have, and bytes a value of bytes.
+/// Maximum number of characters of a string, and of bytes of a byte value.
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
-    /// `None` for what must not be sent: an empty key, or a value nested too deeply.
+    /// Returns `None` if the attribute must not be sent: its key is empty, or its value is nested too deeply.
     #[inline]
     pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
         if key.is_empty() || is_too_deep(&value) {
@@ -46,7 +47,7 @@ impl<'a> Attribute<'a> {
         Some(Self::unchecked(key, value, longest))
     }
 
-    /// Whatever key and value are.
+    /// Makes an attribute without checking its key and its value.
     #[inline]
     pub(super) fn unchecked(key: &'a str, value: Value<'a>, longest: Longest) -> Self {
         let value_len = value_len(&value, longest);
@@ -54,7 +55,7 @@ impl<'a> Attribute<'a> {
         Self { key, value, longest, value_len, body_len }
     }
 
-    /// The field by itself.
+    /// Returns the encoded field.
     pub(super) fn to_field(self, tag: u8) -> Vec<u8> {
         let mut field = vec![0; self.field_len()];
         self.write(tag, &mut Writer::over(&mut field));
@@ -78,7 +79,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// A value that is a field by itself, such as the body of a log record. It is not cut.
+/// A value that is not part of an attribute, such as the body of a log record. It is not cut.
 #[derive(Clone, Copy)]
 pub(super) struct AnyValue<'a> {
     value: Value<'a>,
@@ -86,7 +87,7 @@ pub(super) struct AnyValue<'a> {
 }
 
 impl<'a> AnyValue<'a> {
-    /// `None` for a value nested too deeply.
+    /// Returns `None` if the value is nested too deeply.
     #[inline]
     pub(super) fn new(value: Value<'a>) -> Option<Self> {
         if is_too_deep(&value) {
@@ -109,8 +110,8 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// A value that can be written without looking into it. All its lengths must fit into one byte, which the caller
-/// makes sure of by its [`field_len`](ShortValue::field_len).
+/// A value that is written on the fast path. All its lengths must fit into one byte, which the caller checks with
+/// [`field_len`](ShortValue::field_len).
 pub(super) trait ShortValue: Copy {
     /// Bytes of the whole `value` field of a `KeyValue`.
     fn field_len(self) -> usize;
@@ -172,7 +173,7 @@ impl ShortValue for f64 {
     }
 }
 
-/// Writes an attribute whose lengths all fit into one byte, into exactly the bytes that it takes.
+/// Writes an attribute whose lengths all fit into one byte. The slice must have exactly its length.
 #[inline(always)]
 pub(super) fn write_short(tag: u8, key: &str, value: impl ShortValue, out: &mut Writer<'_>) {
     let head: &mut [u8; 4] = out.chunk();
@@ -187,7 +188,7 @@ pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
 }
 
-/// Whether the body of an attribute with lengths of one byte has this key.
+/// Returns whether the body of an attribute with one-byte lengths has this key.
 #[inline(always)]
 pub(super) fn is_short_with_key(body: &[u8], key: &str) -> bool {
     match body {
@@ -196,7 +197,7 @@ pub(super) fn is_short_with_key(body: &[u8], key: &str) -> bool {
     }
 }
 
-/// The key in the body of an attribute with lengths of one byte.
+/// Returns the key in the body of an attribute with one-byte lengths.
 #[inline]
 pub(super) fn key_of_short(body: &[u8]) -> &[u8] {
     match body {
@@ -205,10 +206,10 @@ pub(super) fn key_of_short(body: &[u8]) -> &[u8] {
     }
 }
 
-/// The key of an attribute field as [`Attribute::write`] and [`write_short`] write it.
+/// Returns the key of an attribute field that [`Attribute::write`] or [`write_short`] has written.
 pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
     let key = || {
-        // the tag and the length of the attribute, then those of its key
+        // Skips tag and length of the attribute, then tag and length of its key.
         let (_, body) = split_length(field.get(1..)?)?;
         let (length, rest) = split_length(body.get(1..)?)?;
         rest.get(..length)
@@ -216,16 +217,16 @@ pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
     key().unwrap_or_default()
 }
 
-/// A length and the bytes behind it.
+/// Splits off a length and the bytes behind it.
 fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = decode_varint(&mut bytes)?;
     Some((usize::try_from(length).ok()?, bytes))
 }
 
-/// More than any record may have. A few of them can be added up.
+/// A length above every limit, small enough that a few of them can be added without overflow.
 const TOO_LONG: usize = usize::MAX / 16;
 
-/// Whether a value is nested deeper than decoders read.
+/// Returns whether a value is nested deeper than decoders accept.
 #[inline]
 pub(super) fn is_too_deep(value: &Value<'_>) -> bool {
     matches!(value, Value::Array(_) | Value::Map(_)) && !shallow(value, MAX_DEPTH)
@@ -239,8 +240,8 @@ fn shallow(value: &Value<'_>, depth: usize) -> bool {
     }
 }
 
-/// Bytes of the `AnyValue` message itself. In a oneof, zero values are written too: they show which kind it is.
-// always: a call for each value costs as much as what it counts
+/// Returns the bytes of the `AnyValue` message itself. In a oneof, zero values are written as well, since they show
+/// the kind of the value. Always inlined: a call would cost as much as the computation.
 #[inline(always)]
 fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     match value {
@@ -253,7 +254,7 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
     }
 }
 
-// always: a call for each value costs as much as what it writes
+// Always inlined: a call would cost as much as the write.
 #[inline(always)]
 fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
@@ -276,8 +277,8 @@ fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     }
 }
 
-/// Bytes of the `ArrayValue` or `KeyValueList` message itself. A list that has the same text many times may have more than a
-/// 32-bit machine can count: [`TOO_LONG`] stands for those.
+/// Returns the bytes of the `ArrayValue` or `KeyValueList` message itself. A list that repeats the same text many
+/// times may exceed `usize` on a 32-bit machine: the result is then [`TOO_LONG`].
 #[inline(never)]
 fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
     let mut len = 0;
@@ -326,7 +327,7 @@ fn last_of_each_key<'s, 'a>(
 #[inline]
 fn cut(text: &str, longest: Longest) -> &str {
     match longest {
-        // as many bytes as characters allowed cannot be too many characters
+        // A text with at most as many bytes as allowed characters is short enough.
         Some(characters) if text.len() > characters => match text.char_indices().nth(characters) {
             Some((end, _)) => &text[..end],
             None => text,

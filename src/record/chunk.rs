@@ -1,4 +1,5 @@
-//! Chunks: framed records of one signal, in the order they came. They cross the queue, or are read from a stored request.
+//! Chunks: framed records of one signal, in the order in which they were emitted. They are passed through the queue,
+//! or read from a stored request.
 
 use std::mem;
 use std::sync::Arc;
@@ -6,28 +7,29 @@ use std::sync::Arc;
 use super::wire::decode_varint;
 use super::{Scope, Settler, Signal, Slot, frames, metric};
 
-/// Tags of `resource_spans` in a request, of `scope_spans` in a resource, and of a record in a scope; all signals alike.
+/// Tags of `resource_spans` in a request, of `scope_spans` in a resource, and of a record in a scope. They are the
+/// same for all signals.
 pub(crate) const RESOURCE_RECORDS: u8 = 0x0a;
 pub(crate) const SCOPE_RECORDS: u8 = 0x12;
 pub(crate) const RECORD: u8 = 0x12;
 
-/// Framed records back to back, with a note of which scope each run of them belongs to.
+/// Framed records back to back, and the scope of each run of them.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     signal: Signal,
     bytes: Storage,
     runs: Vec<Run>,
-    /// Runs before this one are taken.
+    /// Index of the first run that was not taken.
     first: usize,
-    /// Of a copy: what it is a copy of.
+    /// For a copy, the guard that settles the original records.
     settler: Option<Settler>,
 }
 
-/// Where the bytes are.
+/// The storage of the bytes.
 #[derive(Debug)]
 enum Storage {
     Heap(Vec<u8>),
-    /// In the flight recorder, where each run has its scope in front of it.
+    /// In the flight recorder, where each run is preceded by its scope.
     Slot(Slot),
 }
 
@@ -47,7 +49,7 @@ impl Storage {
         }
     }
 
-    /// Whether a record can be appended to a chunk that is not full.
+    /// Returns whether the chunk is not full and has room for a record of `bytes` bytes.
     #[inline(always)]
     fn has_room(&self, bytes: usize) -> bool {
         match self {
@@ -68,7 +70,7 @@ impl Storage {
         }
     }
 
-    /// What a new run needs beside its records.
+    /// Returns the bytes that a new run needs in addition to its records.
     #[inline(always)]
     fn run_header<'s>(&self, scope: &'s Scope) -> &'s [u8] {
         match self {
@@ -77,7 +79,7 @@ impl Storage {
         }
     }
 
-    /// Appends what stands in front of a new run; it counts with the first record.
+    /// Appends the header of a new run. It becomes valid together with the first record.
     fn begin_run(&mut self, scope: &Scope) {
         match self {
             Self::Heap(_) => {}
@@ -90,7 +92,7 @@ impl Storage {
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) scope: Arc<Scope>,
-    /// As the ledger counts them: a metric is as many as it has data points.
+    /// Number of records as the ledger counts them: a metric counts as its number of data points.
     pub(crate) records: usize,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -115,13 +117,13 @@ impl Chunk {
         self.bytes = Storage::Slot(slot);
     }
 
-    /// Whether its records survive the process.
+    /// Returns whether the records survive the process.
     pub(crate) fn is_recorded(&self) -> bool {
         (matches!(self.bytes, Storage::Slot(_)) || self.settler.is_some()) && !self.is_lost()
     }
 
-    /// Returns whether its records were lost with the file of the flight recorder. Those of a copy count as lost as well: the
-    /// file may have been lost before they were copied.
+    /// Returns whether the records were lost because the flight recorder's file was truncated. A copy counts as lost
+    /// as well, because the file may have been truncated before the copy was made.
     pub(crate) fn is_lost(&self) -> bool {
         match &self.bytes {
             Storage::Heap(_) => self.settler.as_ref().is_some_and(Settler::is_lost),
@@ -129,7 +131,7 @@ impl Chunk {
         }
     }
 
-    /// Takes it out of the flight recorder, and all that is in it; true if it was there.
+    /// Removes the chunk and its records from the flight recorder. Returns whether it was there.
     pub(crate) fn leave_slot(&mut self) -> bool {
         self.settler = None;
         let is_in_slot = matches!(self.bytes, Storage::Slot(_));
@@ -146,7 +148,8 @@ impl Chunk {
         }
     }
 
-    /// Notes the checksum of a chunk that is complete, for a reader that cannot rely on its process's death alone.
+    /// Writes the checksum of a complete chunk. A reader needs it if the whole machine failed, and not only the
+    /// process.
     pub(crate) fn seal(&mut self, checksum: impl FnOnce(&[u8]) -> u32) {
         self.shrink();
         if let Storage::Slot(slot) = &self.bytes {
@@ -154,8 +157,8 @@ impl Chunk {
         }
     }
 
-    /// Notes in the flight recorder where an entry of the spool is about to be written that has its records: all records before
-    /// them in the same slot must be settled or in the spool.
+    /// Notes in the flight recorder where the spool is about to write an entry with these records. All earlier
+    /// records of the same slot must be settled or in the spool.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(|settler| settler.note_entry(segment, offset)),
@@ -163,7 +166,7 @@ impl Chunk {
         }
     }
 
-    /// Its records are not to be sent again from the flight recorder, though they stay there.
+    /// Marks the records as settled in the flight recorder: they stay there, but are not sent again.
     pub(crate) fn settle(&self) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(Settler::settle),
@@ -175,7 +178,7 @@ impl Chunk {
         self.signal
     }
 
-    /// Nothing but a copy of some of its bytes.
+    /// Returns a chunk with a copy of these bytes, and without runs.
     pub(crate) fn copy_bytes(&self, start: usize, end: usize) -> Self {
         let copy = Storage::Heap(self.bytes(start, end).to_vec());
         let settler = match &self.bytes {
@@ -185,14 +188,14 @@ impl Chunk {
         Self { settler, ..Self::stored_in(copy, self.signal, Vec::new()) }
     }
 
-    /// Whether a record can be appended to a chunk that is not full, without an allocation.
+    /// Returns whether a record can be appended without an allocation.
     #[inline(always)]
     pub(crate) fn has_place(&self, scope: &Arc<Scope>, bytes: usize) -> bool {
         let is_at_run = self.is_at_run_of(scope);
         self.fits_at(is_at_run, scope, bytes) && (is_at_run || self.runs.len() < self.runs.capacity())
     }
 
-    /// The same, once its run can be noted.
+    /// Like [`has_place`](Self::has_place), but assumes that the list of runs has capacity.
     pub(crate) fn fits(&self, scope: &Arc<Scope>, bytes: usize) -> bool {
         self.fits_at(self.is_at_run_of(scope), scope, bytes)
     }
@@ -208,12 +211,13 @@ impl Chunk {
         self.runs.last().is_some_and(|run| Arc::ptr_eq(&run.scope, scope))
     }
 
-    /// How many runs it can note without an allocation.
+    /// Returns the number of runs that fit into the list without an allocation.
     pub(crate) fn most_runs(&self) -> usize {
         self.runs.capacity()
     }
 
-    /// Goes on with a larger list of runs, and leaves the smaller one in its place: neither made nor freed here.
+    /// Replaces the list of runs by a larger one, and leaves the smaller one in `larger`. The caller allocates and
+    /// frees both without the lock.
     pub(crate) fn swap_runs(&mut self, larger: &mut Vec<Run>) {
         larger.append(&mut self.runs);
         mem::swap(larger, &mut self.runs);
@@ -226,12 +230,12 @@ impl Chunk {
         }
     }
 
-    /// Whether the storage is on the heap and for exactly this many `bytes`.
+    /// Returns whether the storage is on the heap with a capacity of exactly `bytes`.
     pub(crate) fn is_for(&self, bytes: usize) -> bool {
         matches!(&self.bytes, Storage::Heap(stored) if stored.capacity() == bytes)
     }
 
-    /// Forgets the records and keeps the storage.
+    /// Removes the records and keeps the storage.
     pub(crate) fn recycle(&mut self, signal: Signal) {
         self.signal = signal;
         if let Storage::Heap(bytes) = &mut self.bytes {
@@ -245,12 +249,12 @@ impl Chunk {
         self.first == self.runs.len()
     }
 
-    /// Bytes of the records, taken ones included.
+    /// Returns the bytes of all records, including those that were taken.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Appends one frame that counts as `records`.
+    /// Appends one frame that counts as `records` records.
     #[inline]
     pub(crate) fn append(&mut self, scope: &Arc<Scope>, frame: &[u8], records: usize) {
         match self.runs.last_mut() {
@@ -300,7 +304,7 @@ impl Chunk {
         }
     }
 
-    /// The stretches that are still there.
+    /// Returns the runs that were not taken yet.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.runs[self.first..]
     }
@@ -309,7 +313,7 @@ impl Chunk {
         &self.bytes.as_slice()[start..end]
     }
 
-    /// How many of a run's records, and of how many bytes, fit into the given room. None of a chunk that [is
+    /// Returns how many records of a run fit into the given room, and their bytes. Zero for a chunk that [is
     /// lost](Self::is_lost).
     pub(crate) fn fitting(&self, run: &Run, most_records: usize, most_bytes: usize) -> (usize, usize) {
         if run.records <= most_records && run.end - run.start <= most_bytes {
@@ -327,7 +331,7 @@ impl Chunk {
         if self.is_lost() { (0, 0) } else { (records, bytes) }
     }
 
-    /// Takes the first records of the first run.
+    /// Takes records from the front of the first run.
     pub(crate) fn take_part(&mut self, records: usize, bytes: usize) {
         let run = &mut self.runs[self.first];
         run.records -= records;
@@ -337,7 +341,7 @@ impl Chunk {
         }
     }
 
-    /// The first frame that is still there: records and bytes.
+    /// Returns the records and bytes of the first frame that was not taken.
     pub(crate) fn first_frame(&self) -> (usize, usize) {
         let Some(run) = self.runs.get(self.first) else { return (0, 0) };
         let first = frames(self.bytes(run.start, run.end)).next();
@@ -346,7 +350,7 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// The records of an `Export…ServiceRequest`; `None` if it is malformed.
+    /// Reads the records of an `Export…ServiceRequest`. Returns `None` if it is malformed.
     pub(crate) fn of_request(signal: Signal, request: &[u8]) -> Option<Self> {
         let mut chunk = Self::with_capacity(signal, request.len());
         let (of_resources, rest) = divide(request, RESOURCE_RECORDS)?;
@@ -363,7 +367,8 @@ impl Chunk {
     }
 }
 
-/// The fields with this tag, and all others together; `None` if they are not all length-delimited, with a tag of one byte.
+/// Separates the fields with this tag from all others. Returns `None` unless all fields are length-delimited with a
+/// one-byte tag.
 fn divide(message: &[u8], tag: u8) -> Option<(Vec<&[u8]>, Vec<u8>)> {
     let (with_tag, others): (Vec<_>, Vec<_>) = frames(message).partition(|frame| frame[0] == tag);
     let is_whole = with_tag.iter().chain(&others).map(|frame| frame.len()).sum::<usize>() == message.len();
@@ -371,14 +376,14 @@ fn divide(message: &[u8], tag: u8) -> Option<(Vec<&[u8]>, Vec<u8>)> {
     (is_whole && is_delimited).then(|| (with_tag, others.concat()))
 }
 
-/// What a length-delimited field with a tag of one byte holds.
+/// Returns the content of a length-delimited field with a one-byte tag.
 pub(crate) fn content(frame: &[u8]) -> Option<&[u8]> {
     let mut behind = frame.get(1..)?;
     decode_varint(&mut behind)?;
     Some(behind)
 }
 
-/// How many records the ledger counts for a framed one.
+/// Returns the number of records that the ledger counts for a frame.
 pub(crate) fn records_in(signal: Signal, frame: &[u8]) -> usize {
     match signal {
         Signal::Traces | Signal::Logs => 1,

@@ -1,4 +1,8 @@
-//! Where is a span found if its process dies before its end? In a place of each flight recorder, with its scope in front.
+//! Copies of an open span in memory that survives the process, one per flight recorder, each behind the scope of the
+//! span.
+//!
+//! A change that only appends at most [`STROKE`] bytes is appended to the copies. Any other change writes the whole
+//! record to a second copy and then switches to it, so that a process that dies in between leaves a complete copy.
 
 use std::sync::Arc;
 
@@ -7,10 +11,10 @@ use super::buffer::Buffer;
 use super::slot::OpenSpanSlot;
 use super::span::SpanRecord;
 
-/// What is appended to a copy at once.
+/// Number of bytes that are written to a copy at once. A constant length needs neither a loop nor a call.
 pub(super) const STROKE: usize = 64;
 
-/// The places of a span that survive the process, one for each flight recorder: mostly there is one.
+/// The slots of a span, one per flight recorder. Usually there is one.
 #[derive(Debug)]
 pub(super) struct Copies {
     first: OpenSpanSlot,
@@ -19,7 +23,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// `None` if there is no place.
+    /// Returns `None` if there are no slots.
     pub(super) fn new(mut slots: Vec<OpenSpanSlot>) -> Option<Self> {
         Some(Self { first: slots.pop()?, others: slots, scope: None })
     }
@@ -31,7 +35,8 @@ impl Copies {
         self.others.iter_mut().for_each(OpenSpanSlot::forget_header);
     }
 
-    /// Copies what is new in a record, or all of it. Of one that is too large the copies stay as they were.
+    /// Copies the new bytes of a record, or the whole record. If the record is too large, the copies stay as they
+    /// were.
     #[inline(always)]
     pub(super) fn update(&mut self, record: &mut Buffer) {
         match self.append(record) {
@@ -40,7 +45,7 @@ impl Copies {
         }
     }
 
-    /// The fast path: little is new, and nothing else has changed. False if not.
+    /// The fast path: appends the new bytes. Returns false if there are too many, or if earlier bytes have changed.
     #[inline(always)]
     fn append(&mut self, record: &Buffer) -> bool {
         let Some((bytes, count)) = record.new_bytes() else { return false };
@@ -53,7 +58,7 @@ impl Copies {
         self.others.iter_mut().all(|slot| slot.append(bytes, count))
     }
 
-    /// Copies all of a record, behind its scope.
+    /// Copies the whole record, behind its scope.
     #[inline(never)]
     pub(super) fn replace(&mut self, record: &mut Buffer) {
         let Some(scope) = self.scope.as_ref().filter(|_| !record.has_outgrown()) else { return };
@@ -78,7 +83,7 @@ impl Copies {
 }
 
 impl SpanRecord {
-    /// From now on spans survive the process in these places while they are open. Their scope is to be set.
+    /// Copies open spans to these slots from now on. The scope must be set next.
     pub(crate) fn copy_to(&mut self, slots: Vec<OpenSpanSlot>) {
         self.copies = Copies::new(slots).map(Box::new);
     }
@@ -90,13 +95,13 @@ impl SpanRecord {
         }
     }
 
-    /// Several things are set and then copied together, by [`resume_copies`](Self::resume_copies).
+    /// Stops copying, so that several changes are copied together by [`resume_copies`](Self::resume_copies).
     #[inline(always)]
     pub(crate) fn pause_copies(&mut self) {
         self.attributes.set_copied(false);
     }
 
-    /// Copies what has changed to where it survives the process, as all that is set from now on.
+    /// Copies the changes since [`pause_copies`](Self::pause_copies), and every later change.
     #[inline(always)]
     pub(crate) fn resume_copies(&mut self) {
         if self.copies.is_some() {
@@ -127,7 +132,7 @@ impl SpanRecord {
         }
     }
 
-    /// The span has ended, and is where it goes from here.
+    /// Clears the copies, because the span has ended and its record was enqueued.
     #[inline(always)]
     pub(crate) fn clear_copies(&mut self) {
         if let Some(copies) = &mut self.copies {

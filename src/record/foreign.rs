@@ -1,5 +1,5 @@
-//! What do records of another SDK have that our own do not? A resource and a scope in full, counts of what was dropped
-//! before, and fields that may be unknown.
+//! Fields that only records of another SDK have: their own resource, scopes with attributes and schema URLs, the
+//! number of items that the other SDK dropped, and unknown severities and times.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::{
     LogEnd, LogLimits, LogRecord, Resource, Scope, Severity, Signal, SpanHead, SpanLimits, SpanRecord, Value,
 };
 
-/// `schema_url`, of a resource and of a scope alike, and `InstrumentationScope.attributes`, as tags.
+/// Tags of `schema_url` (the same for a resource and a scope) and of `InstrumentationScope.attributes`.
 const SCHEMA_URL: u8 = 0x1a;
 const ATTRIBUTES: u8 = 0x1a;
-/// `ScopeSpans.scope`, and the same of logs and metrics.
+/// Tag of `ScopeSpans.scope`, `ScopeLogs.scope` and `ScopeMetrics.scope`.
 const SCOPE: u8 = 0x0a;
 
-/// The other SDK has applied limits of its own.
+/// No limits: the other SDK has already applied its own.
 const NO_LIMITS: SpanLimits = SpanLimits {
     attributes: u32::MAX,
     events: u32::MAX,
@@ -27,12 +27,12 @@ const NO_LIMITS: SpanLimits = SpanLimits {
 };
 const NO_LOG_LIMITS: LogLimits = LogLimits { attributes: u32::MAX, value_length: None };
 
-/// A resource that goes with its records, whatever the exporter's is.
+/// A resource that is sent with its records instead of the exporter's resource.
 #[derive(Debug, Clone)]
 pub(crate) struct ForeignResource(Arc<[u8]>);
 
 impl ForeignResource {
-    /// The address of its schema may be empty.
+    /// Encodes a resource. `schema_url` may be empty.
     pub(crate) fn new(resource: &Resource, schema_url: &str) -> Self {
         let mut fields = resource.field();
         write_schema(schema_url, &mut fields);
@@ -45,13 +45,13 @@ impl ForeignResource {
 pub(crate) struct ForeignScope {
     name: String,
     version: String,
-    /// `InstrumentationScope`.
+    /// The encoded `InstrumentationScope`.
     message: Vec<u8>,
     schema_url: String,
 }
 
 impl ForeignScope {
-    /// All but the name may be empty.
+    /// Makes a scope. `version` and `schema_url` may be empty.
     pub(crate) fn new(name: &str, version: &str, schema_url: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -66,7 +66,7 @@ impl ForeignScope {
         self.message.extend(Attribute::unchecked(key, value, None).to_field(ATTRIBUTES));
     }
 
-    /// Its records go with this resource, or with the exporter's.
+    /// Finishes the scope. Its records are sent with `resource`, or with the exporter's resource if it is `None`.
     pub(crate) fn into_scope(self, signal: Signal, resource: Option<&ForeignResource>) -> Scope {
         let Self { name, version, message, schema_url } = self;
         let mut field = Vec::new();
@@ -82,7 +82,7 @@ fn write_schema(url: &str, fields: &mut Vec<u8>) {
     }
 }
 
-/// What a span lacks because another SDK's limits were reached.
+/// Numbers of items that another SDK dropped from a span because of its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DroppedBefore {
     pub(crate) attributes: u32,
@@ -97,7 +97,7 @@ impl SpanRecord {
         self.begin(head);
     }
 
-    /// Adds to the counts what was dropped before. Must be the last call before the end of a span.
+    /// Adds the numbers that the other SDK dropped. Must be the last call before the end of a span.
     pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
         let DroppedBefore { attributes, events, links } = before;
         self.attributes.dropped = self.attributes.dropped.saturating_add(attributes);
@@ -105,7 +105,7 @@ impl SpanRecord {
         self.dropped_links = self.dropped_links.saturating_add(links);
     }
 
-    /// Ends the event or link that is open, of which `attributes` were dropped before.
+    /// Ends the open event or link, from which the other SDK dropped this number of `attributes`.
     pub(crate) fn close_sub_message_with_dropped(&mut self, attributes: u32) {
         if let Some(part) = &mut self.attributes.sub_message {
             part.dropped = part.dropped.saturating_add(attributes);
@@ -123,7 +123,8 @@ impl LogRecord {
         }
     }
 
-    /// As [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 is unknown as well.
+    /// Like [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 means that the time is
+    /// unknown.
     pub(crate) fn finish_foreign(&mut self, severity: Option<Severity>, end: &LogEnd) -> Option<&[u8]> {
         self.write_end(severity.map_or(0, Severity::number), end)
     }

@@ -1,4 +1,5 @@
-//! What names a trace and a span, and where do new ids come from? From a generator that each thread has of its own.
+//! Ids of traces and spans, and the random numbers for new ids. Each thread has its own generator, so a new id needs
+//! no lock and no system call.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -9,7 +10,7 @@ use std::time::SystemTime;
 
 use crate::process;
 
-/// Sixteen bytes that name a trace; all zero is no valid id.
+/// The id of a trace: sixteen bytes, not all zero.
 ///
 /// ```
 /// use standpipe::TraceId;
@@ -22,17 +23,17 @@ use crate::process;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TraceId(pub(crate) [u8; 16]);
 
-/// Eight bytes that name a span within its trace; all zero is no valid id.
+/// The id of a span within its trace: eight bytes, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpanId(pub(crate) [u8; 8]);
 
-/// Why something is no id of a trace or a span.
+/// The reason why a text or bytes are not a valid trace or span id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidId {
     /// A trace id has 32 hexadecimal digits, a span id 16.
     Length,
-    /// A character is no hexadecimal digit.
+    /// A character is not a hexadecimal digit.
     Digit,
     /// All bytes are zero.
     AllZero,
@@ -70,27 +71,27 @@ impl SpanId {
 macro_rules! bytes_and_text {
     ($($id:ident, $len:literal;)*) => {
         $(impl $id {
-            /// The id with these bytes.
+            /// Returns the id with these bytes.
             ///
             /// # Errors
-            /// [`InvalidId::AllZero`].
+            /// Returns [`InvalidId::AllZero`] if all bytes are zero.
             pub fn from_bytes(bytes: [u8; $len]) -> Result<Self, InvalidId> {
                 let id = Self(bytes);
                 if id.is_valid() { Ok(id) } else { Err(InvalidId::AllZero) }
             }
 
-            /// The bytes as they are sent.
+            /// Returns the bytes as they are sent.
             pub fn to_bytes(self) -> [u8; $len] {
                 self.0
             }
 
-            /// False for an id of zeros, which names nothing.
+            /// Returns whether the id is valid, that is, not all zero.
             pub fn is_valid(self) -> bool {
                 self.0 != [0; $len]
             }
         }
 
-        /// Reads hexadecimal digits, as the id is displayed; upper case is accepted.
+        /// Parses hexadecimal digits, in lower or upper case.
         impl FromStr for $id {
             type Err = InvalidId;
 
@@ -130,13 +131,14 @@ pub(crate) fn from_hex<const LEN: usize>(text: &str) -> Result<[u8; LEN], Invali
     Ok(bytes)
 }
 
-/// No process is this many forks away from the first one.
+/// Generation of a generator that was never seeded. No process is this many forks away from the first one.
 const UNSEEDED: u32 = u32::MAX;
 
 thread_local! {
-    /// Xoroshiro128++ of this thread.
+    /// State of this thread's xoroshiro128++ generator.
     static RANDOM: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
-    /// The process generation that it was seeded in.
+    /// Fork generation in which the generator was seeded. A child seeds it anew, so that it does not repeat the
+    /// parent's ids.
     static SEEDED: Cell<u32> = const { Cell::new(UNSEEDED) };
 }
 
@@ -150,7 +152,7 @@ fn random_non_zero() -> u64 {
     }
 }
 
-/// 64 random bits; not for secrets.
+/// Returns 64 random bits. Not suitable for secrets.
 #[inline]
 pub(crate) fn random() -> u64 {
     if SEEDED.get() != process::generation() {
@@ -163,8 +165,8 @@ pub(crate) fn random() -> u64 {
     number
 }
 
-/// The operating system's randomness comes with the hash keys of std; after a fork those are the
-/// parent's, so the process and the time are mixed in.
+/// Seeds the generator of this thread. The randomness of the operating system comes from the hash keys of std. After
+/// a fork these are the parent's, so the process id and the time are mixed in.
 #[cold]
 #[inline(never)]
 fn seed() {
@@ -175,12 +177,12 @@ fn seed() {
     SEEDED.set(generation);
 }
 
-/// Makes the numbers of this thread the same after every call with the same seed.
+/// Seeds the generator of this thread, for reproducible tests.
 #[cfg(test)]
 pub(crate) fn seed_random(seed: u64) {
     RANDOM.set([seed, !seed]);
     SEEDED.set(process::generation());
-    // numbers of similar seeds are similar at first
+    // The first numbers of similar seeds are similar, so they are skipped.
     for _ in 0..16 {
         random();
     }

@@ -1,5 +1,5 @@
-//! A span that was open when its process died, as it is sent: ended at the last time that is known of the process, with the
-//! status `Error` and an attribute that tells why.
+//! Completes a span that was open when its process died: it ends at the last known time of the process, with the
+//! status `Error` and the attribute `standpipe.interrupted`.
 
 use super::chunk::{RECORD, content};
 use super::schema::{self, Part};
@@ -8,24 +8,24 @@ use super::span::{head, tag};
 use super::wire::encode_field;
 use super::{Signal, SpanId, frames};
 
-/// `standpipe.interrupted = true`, a `KeyValue`.
+/// The encoded `KeyValue` `standpipe.interrupted = true`.
 const ATTRIBUTE: &[u8] = b"\x0a\x15standpipe.interrupted\x12\x02\x10\x01";
 const MESSAGE: &[u8] = b"the process ended while the span was open";
 const ERROR: [u8; 2] = [tag::status::CODE, 2];
-/// In the flags of a span: it is sampled.
+/// Flag of a sampled span.
 const SAMPLED: u8 = 1;
 
-/// What was there of an open span, and what stood in front of it.
+/// The bytes of an open span, with the fields of its scope and resource.
 #[derive(Debug)]
 pub(crate) struct InterruptedSpan {
-    /// Fields of its own resource, unless it has the exporter's.
+    /// Fields of its own resource; `None` if it has the exporter's.
     pub(crate) resource: Option<Vec<u8>>,
     pub(crate) scope: Vec<u8>,
     record: Vec<u8>,
 }
 
 impl InterruptedSpan {
-    /// `None` if it is damaged.
+    /// Reads a copy of an open span. Returns `None` if it is damaged.
     pub(crate) fn read(copy: &[u8]) -> Option<Self> {
         let (mut resource, mut at) = (None, 0);
         for frame in frames(copy) {
@@ -55,7 +55,7 @@ impl InterruptedSpan {
             && is_valid(Part::Record, &self.record)
     }
 
-    /// Whether it is to be sent: one whose sampling is decided later may be recorded until then.
+    /// Returns whether the span is to be sent. A span whose sampling was not decided yet is recorded, but not sent.
     pub(crate) fn is_sampled(&self) -> bool {
         self.record[head::FLAGS] & SAMPLED != 0
     }
@@ -64,7 +64,7 @@ impl InterruptedSpan {
         SpanId(self.bytes(head::SPAN_ID))
     }
 
-    /// The latest time in it: of its start, or of an event. Nanoseconds since 1970.
+    /// Returns the latest time in the span, of its start or of an event, in nanoseconds since 1970.
     pub(crate) fn last_time(&self) -> u64 {
         let start = u64::from_le_bytes(self.bytes(head::START_TIME));
         let events = frames(&self.record[head::LEN..]).filter(|field| field[0] == tag::EVENT);
@@ -75,7 +75,7 @@ impl InterruptedSpan {
         times.fold(start, u64::max)
     }
 
-    /// The span with its frame, ended at this time.
+    /// Returns the framed span, ended at this time.
     pub(crate) fn framed(&self, end: u64) -> Vec<u8> {
         let (head, fields) = self.record.split_at(head::LEN);
         let mut record = head.to_vec();
@@ -97,7 +97,7 @@ impl InterruptedSpan {
     }
 }
 
-/// The id of a span that this library has written, by its frame.
+/// Returns the id of a span that this library has written, from its frame.
 pub(crate) fn span_id_of(frame: &[u8]) -> Option<SpanId> {
     Some(SpanId(*content(frame)?.get(head::SPAN_ID..)?.first_chunk()?))
 }

@@ -1,6 +1,7 @@
-//! Is a key new to a record? A Bloom filter answers for most keys without a look at the record.
+//! A Bloom filter over the attribute keys of a record: tells for most new keys that they are new, without a search.
 //!
-//! A record has each attribute key once, so every `set` must know whether its key is there already. The filter holds one
+//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter holds
+//! one
 //! bit for each key that was set: one of 63, chosen by a hash of the key, in one of two words, chosen by whether the key's
 //! length is even or odd.
 //!

@@ -1,4 +1,4 @@
-//! How is a log record written? As OTLP `LogRecord`, field by field until it is emitted.
+//! Encodes a log record as OTLP `LogRecord`, field by field until it is emitted. Also defines [`Severity`].
 
 use std::fmt;
 
@@ -23,9 +23,11 @@ mod tag {
     pub(super) const EVENT_NAME: u8 = 0x62;
 }
 
-/// How much a log record matters, by OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has exactly these.
+/// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has
+/// exactly these.
 ///
-/// The six plain ones are what most programs need; the steps between are for those that know finer ones.
+/// Most programs need only the six severities without a number in their name. The others are finer steps between
+/// them.
 ///
 /// ```
 /// use standpipe::Severity;
@@ -80,7 +82,7 @@ const NAMES: [&str; 24] = [
 ];
 
 impl Severity {
-    /// The severity with this number; `None` for a number that has none.
+    /// Returns the severity with this number; `None` if the number is not between 1 and 24.
     ///
     /// ```
     /// use standpipe::Severity;
@@ -92,13 +94,13 @@ impl Severity {
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// OpenTelemetry's number for it.
+    /// Returns OpenTelemetry's number of the severity.
     #[inline]
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// Its short name in capitals, as OpenTelemetry spells it.
+    /// Returns OpenTelemetry's short name in capitals, such as `INFO2`.
     #[inline]
     pub fn name(self) -> &'static str {
         NAMES[usize::from(self.number() - 1)]
@@ -111,16 +113,16 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What is known when a log record is emitted.
+/// The fields that are known when a log record is emitted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogEnd {
     pub(crate) time: u64,
     pub(crate) observed: u64,
-    /// The span that it belongs to.
+    /// The span to which the record belongs.
     pub(crate) span: Option<SpanRef>,
 }
 
-/// Which span a log record belongs to.
+/// The span to which a log record belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpanRef {
     pub(crate) trace_id: TraceId,
@@ -128,7 +130,7 @@ pub(crate) struct SpanRef {
     pub(crate) trace_flags: u8,
 }
 
-/// A log record's bytes and what must be remembered until it is emitted. Reused by [`begin`](LogRecord::begin).
+/// The encoded bytes of a log record, and its state until it is emitted. Reused by [`begin`](LogRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct LogRecord {
     attributes: AttributeWriter,
@@ -136,7 +138,7 @@ pub(crate) struct LogRecord {
 }
 
 impl LogRecord {
-    /// Starts a new record in the old storage.
+    /// Starts a new record and reuses the storage.
     pub(crate) fn begin(&mut self, limits: &LogLimits, max_bytes: usize) {
         self.attributes.limit(max_bytes, limits.value_length);
         self.attributes.begin(tag::ATTRIBUTE, limits.attributes, 0);
@@ -178,7 +180,7 @@ impl LogRecord {
         }
     }
 
-    /// Ends the record and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    /// Ends the record and returns its framed bytes; `None` if the record is larger than the largest message.
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
         if !self.has_severity_text {
             self.write_text(tag::SEVERITY_TEXT, severity.name());
@@ -215,7 +217,7 @@ impl LogRecord {
         fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
     }
 
-    /// Bytes of storage that the record keeps.
+    /// Returns the bytes of storage that the record keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }

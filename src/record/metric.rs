@@ -16,13 +16,13 @@ mod tag {
     pub(super) const HISTOGRAM: u8 = 0x4a;
     pub(super) const EXPONENTIAL_HISTOGRAM: u8 = 0x52;
 
-    /// In all of them.
+    /// The same in all kinds of data.
     pub(super) const DATA_POINT: u8 = 0x0a;
     pub(super) const AGGREGATION_TEMPORALITY: u8 = 0x10;
     pub(super) const IS_MONOTONIC: u8 = 0x18;
 }
 
-/// What all points of a metric have in common.
+/// The properties that all points of a metric have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetricHead<'a> {
     pub(crate) name: &'a str,
@@ -31,7 +31,7 @@ pub(crate) struct MetricHead<'a> {
     pub(crate) point_kind: PointKind,
 }
 
-/// Which kind of points a metric has.
+/// The kind of points of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointKind {
     Gauge,
@@ -40,12 +40,12 @@ pub(crate) enum PointKind {
     ExponentialHistogram { temporality: AggregationTemporality },
 }
 
-/// Since when a point counts, as OTLP has it. What an exporter prefers is [`Temporality`](crate::config::Temporality).
+/// OTLP's aggregation temporality. The preference of an exporter is [`Temporality`](crate::config::Temporality).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregationTemporality {
-    /// Since the point before.
+    /// A point covers the time since the previous point.
     Delta = 1,
-    /// Since the series began.
+    /// A point covers the time since the start of the series.
     Cumulative = 2,
 }
 
@@ -66,9 +66,9 @@ pub(crate) struct MetricRecord {
 }
 
 impl MetricRecord {
-    /// Starts a new metric in the old storage, of at most `max_bytes` with its frame.
+    /// Starts a new metric of at most `max_bytes` including its frame, and reuses the storage.
     pub(crate) fn begin(&mut self, head: &MetricHead<'_>, max_bytes: usize) {
-        // The largest message that decoders read.
+        // Decoders read messages up to 2 GiB.
         self.max_bytes = max_bytes.min(i32::MAX as usize);
         self.points = 0;
         for part in [&mut self.head, &mut self.data, &mut self.framed] {
@@ -79,8 +79,8 @@ impl MetricRecord {
         self.point_kind = Some(head.point_kind);
     }
 
-    /// Adds a point. Returns false if it does not fit beside the others, or is of another kind than the metric: then the metric
-    /// stays as it is.
+    /// Adds a point. Returns false, and leaves the metric unchanged, if the point does not fit or has another kind
+    /// than the metric.
     pub(crate) fn add(&mut self, attributes: &AttributeSet, period: Period, point: &Point<'_>) -> bool {
         if !self.point_kind.is_some_and(|point_kind| point_kind.takes(point)) {
             return false;
@@ -101,7 +101,7 @@ impl MetricRecord {
         self.points
     }
 
-    /// Ends the metric and returns its framed bytes; none at all if it has no points.
+    /// Ends the metric and returns its framed bytes, which are empty if it has no points.
     pub(crate) fn finish(&mut self) -> &[u8] {
         if let Some(point_kind) = self.point_kind.take().filter(|_| self.points > 0) {
             self.framed.push(RECORD);
@@ -140,7 +140,7 @@ impl PointKind {
         }
     }
 
-    /// Writes the settings that hold for all points.
+    /// Writes the settings that apply to all points.
     fn write_settings(self, out: &mut Vec<u8>) {
         let (temporality, is_monotonic) = match self {
             PointKind::Gauge => return,
@@ -156,7 +156,7 @@ impl PointKind {
     }
 }
 
-/// How many data points a framed metric has, or several of them back to back; 0 for bytes that are none.
+/// Returns the number of data points of one framed metric or of several back to back. Returns 0 for malformed bytes.
 pub(crate) fn points_in(framed: &[u8]) -> u64 {
     let mut points = 0;
     let counted = each_message(framed, |number, metric| {
@@ -176,13 +176,14 @@ pub(crate) fn points_in(framed: &[u8]) -> u64 {
     counted.map_or(0, |()| points)
 }
 
-/// Field numbers: of a metric in its scope, of the kinds of data in a metric (the last is the summary, which others
-/// may send), and of a point in any of them.
+/// Field numbers of a metric in its scope, of the kinds of data in a metric (the last is the summary, which only
+/// other SDKs send), and of a point in each of them.
 const FRAME: u32 = 2;
 const DATA: [u32; 5] = [5, 7, 9, 10, 11];
 const DATA_POINT: u32 = 1;
 
-/// Shows all length-delimited fields of a message with their numbers; `None` if they cannot be read, or shown.
+/// Passes all length-delimited fields of a message to the callback, with their numbers. Returns `None` if the message
+/// is malformed, or the callback returns `None`.
 fn each_message(bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) -> Option<()> {
     for field in Fields::of(bytes) {
         if let (number, Raw::Bytes(body)) = field.ok()? {
@@ -192,31 +193,32 @@ fn each_message(bytes: &[u8], mut show: impl FnMut(u32, &[u8]) -> Option<()>) ->
     Some(())
 }
 
-/// How large one framed metric may become; one with more series is framed in parts.
+/// Maximum size of one framed metric. A metric with more series is framed in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameLimits {
     pub(crate) bytes: usize,
     pub(crate) points: u64,
-    /// Bytes of a part with a single point.
+    /// Maximum bytes of a part with a single point.
     pub(crate) largest: usize,
 }
 
 impl FrameLimits {
-    /// As these, with room beside each part for its scope, and for a resource that the scope has of its own.
+    /// Returns these limits, less the room for the scope of each part, and for the resource of a scope that has its
+    /// own.
     pub(crate) fn beside(self, scope: &Scope) -> Self {
         let needed = scope.field().len() + scope.resource().map_or(0, <[u8]>::len);
         Self { bytes: self.bytes.saturating_sub(needed), ..self }
     }
 }
 
-/// What became of some points of a metric.
+/// The result for some points of a metric.
 #[derive(Debug)]
 pub(crate) enum FramedPoints<'a> {
     Frame {
         bytes: &'a [u8],
         points: u64,
     },
-    /// No request can hold them.
+    /// The points are too large for any request.
     TooLarge {
         points: u64,
     },
@@ -231,7 +233,7 @@ pub(crate) struct MetricFramer<'a, G> {
 }
 
 impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
-    /// `record` is storage to reuse.
+    /// Starts to frame a metric. `record` is reused as storage.
     pub(crate) fn begin(
         head: MetricHead<'a>,
         record: &'a mut MetricRecord,
@@ -254,7 +256,7 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         if self.record.add(attributes, period, point) {
             return;
         }
-        // The point is larger than a part should be.
+        // The point alone is larger than a part should be, so it becomes a larger part.
         self.record.begin(&self.head, self.limits.largest);
         if !self.record.add(attributes, period, point) {
             (self.give)(FramedPoints::TooLarge { points: 1 });
@@ -262,7 +264,7 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         self.hand_over();
     }
 
-    /// Gives what is left.
+    /// Passes on the last part.
     pub(crate) fn end(mut self) {
         self.hand_over();
     }

@@ -1,5 +1,5 @@
-//! The wire format: spans, log records and metrics are written as OTLP protobuf while the program makes them, with no message
-//! types in between. This file holds [`Signal`] and the limits of a record.
+//! The OTLP wire format. Spans, log records and metrics are encoded as protobuf while the program makes them, without
+//! message structs in between. This file defines [`Signal`] and the limits of a record.
 //!
 //! | file | what it writes or holds |
 //! |---|---|
@@ -7,19 +7,19 @@
 //! | `log.rs` | `LogRecord`; `Severity` |
 //! | `metric.rs`, `point.rs` | `Metric`, in frames within a limit, and its data points |
 //! | `attribute_writer.rs` | the attributes of a span, event, link or log record, each key once |
-//! | `key_filter.rs` | the Bloom filter that knows most new keys |
-//! | `attribute.rs`, `value.rs` | one `KeyValue`; [`Value`] and what turns into one |
+//! | `key_filter.rs` | the Bloom filter that recognizes most new keys |
+//! | `attribute.rs`, `value.rs` | one `KeyValue`; [`Value`] and the types that convert to it |
 //! | `attribute_set.rs` | the attributes of a series, compared and hashed |
 //! | `resource.rs` | `Resource` and `InstrumentationScope` |
-//! | `foreign.rs` | what only records of the OpenTelemetry SDK have |
+//! | `foreign.rs` | the fields that only records of the OpenTelemetry SDK have |
 //! | `id.rs` | [`TraceId`], [`SpanId`], random numbers |
 //! | `buffer.rs` | a record's bytes, its frame, and the pool of storage that a thread reuses |
 //! | `chunk.rs` | framed records back to back, as the queue takes them |
 //! | `schema.rs` | the fields of every message, to print, to read and to validate requests |
 //! | `message.rs` | the messages that the receiver decodes |
 //! | `slot.rs` | the memory of a chunk, or of an open span, that survives the process |
-//! | `copies.rs` | where the bytes of an open span are copied to, so that they survive the process |
-//! | `interrupted.rs` | what is made of a span that was open when its process died |
+//! | `copies.rs` | copies of an open span that survive the process |
+//! | `interrupted.rs` | completes a span that was open when its process died |
 //! | `wire.rs` | varints, and the fields of a message that is read |
 
 mod attribute;
@@ -96,7 +96,7 @@ pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};
 
-/// The kinds of telemetry a record can be. It grows with OpenTelemetry: profiles are coming.
+/// A kind of telemetry. More variants will follow with OpenTelemetry, such as profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -109,13 +109,13 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All signals, for iteration; there will be more.
+    /// All signals, for iteration. Later versions may have more.
     pub const ALL: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
-    /// How many signals there are.
+    /// Number of signals.
     pub(crate) const COUNT: usize = Self::ALL.len();
 
-    /// The path that OTLP over HTTP appends to a base endpoint.
+    /// Returns the path that OTLP over HTTP appends to a base endpoint.
     pub fn path(self) -> &'static str {
         match self {
             Signal::Traces => "/v1/traces",
@@ -124,7 +124,7 @@ impl Signal {
         }
     }
 
-    /// The path of the method that OTLP over gRPC calls.
+    /// Returns the path of the method that OTLP over gRPC calls.
     pub fn grpc_path(self) -> &'static str {
         match self {
             Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -133,7 +133,7 @@ impl Signal {
         }
     }
 
-    /// Lower-case plural, as configuration and the ledger name it.
+    /// Returns the name in the configuration and in the ledger: plural, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Signal::Traces => "traces",
@@ -170,7 +170,7 @@ macro_rules! limit_setters {
     };
 }
 
-/// How much one span may carry; what is above is dropped and its count sent along.
+/// Limits of one span. Items beyond a limit are dropped, and the span carries the number of dropped items.
 ///
 /// ```
 /// use standpipe::config::SpanLimits;
@@ -191,7 +191,7 @@ pub struct SpanLimits {
     pub event_attributes: u32,
     /// Attributes of one link.
     pub link_attributes: u32,
-    /// Longest string value in characters, and longest value of bytes; `None` = any.
+    /// Maximum length of string values in characters, and of byte values in bytes. `None` means no limit.
     pub value_length: Option<usize>,
 }
 
@@ -210,14 +210,14 @@ impl Default for SpanLimits {
 
 limit_setters!(SpanLimits, attributes events links event_attributes link_attributes);
 
-/// How much one log record may carry beside its body; what is above is dropped and its count sent along.
+/// Limits of one log record. Attributes beyond the limit are dropped, and the record carries their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLimits {
     /// Attributes of a log record.
     pub attributes: u32,
-    /// Longest string value of an attribute in characters, and longest value of bytes; `None` = any. The body is not
-    /// an attribute and is never cut.
+    /// Maximum length of string attributes in characters, and of byte attributes in bytes. `None` means no limit. The
+    /// body is not an attribute and is never cut.
     pub value_length: Option<usize>,
 }
 

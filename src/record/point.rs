@@ -1,4 +1,4 @@
-//! Encodes data points, borrowed from where they are aggregated, as OTLP's message for their kind.
+//! Encodes data points as OTLP's message for their kind. The points borrow their values from the aggregators.
 
 use super::AttributeSet;
 use super::wire::{encode_varint, insert_length, zigzag};
@@ -83,7 +83,7 @@ pub(crate) struct ExponentialPoint<'a> {
     pub(crate) negative: BucketsView<'a>,
 }
 
-/// Neighbouring buckets; `offset` is the index of the first.
+/// Adjacent buckets. `offset` is the index of the first bucket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BucketsView<'a> {
     pub(crate) offset: i32,
@@ -172,7 +172,8 @@ fn put_fixed64(tag: u8, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a number or a double. Where its absence has a meaning, 0 is a value like any other.
+/// Writes an integer or a double, even if it is 0: the field is part of a oneof or optional, where absence has
+/// another meaning.
 fn put_word(tag: u8, word: u64, out: &mut Vec<u8>) {
     out.push(tag);
     out.extend_from_slice(&word.to_le_bytes());

@@ -1,5 +1,5 @@
-//! What produces the telemetry? The resource, attributes of the program sent with every request, and the scope, a named
-//! part of the program.
+//! The source of the telemetry: the resource (attributes of the program, sent with every request) and the scope (a
+//! named part of the program).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::wire::{Fields, Raw, encode_field};
 use super::{RESOURCE_TAG, SCOPE_TAG, content, frames};
 use super::{Signal, Value};
 
-/// Field numbers as tags: the message in its parent, and the fields of `InstrumentationScope`.
+/// Tags of the message in its parent, and of the fields of `InstrumentationScope`.
 const MESSAGE: u8 = 0x0a;
 const NAME: u8 = 0x0a;
 const VERSION: u8 = 0x12;
-/// `Resource.attributes`.
+/// Tag of `Resource.attributes`.
 const ATTRIBUTES: u8 = 0x0a;
 
-/// The attributes of the program itself; of a key set twice the last value counts.
+/// The attributes of the program. If a key is set twice, the last value counts.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Resource {
-    /// Each as a field of the message.
+    /// Each attribute as an encoded field of the message.
     attributes: Vec<Vec<u8>>,
 }
 
 impl Resource {
-    /// Sets one attribute. An empty key is ignored, and so is a value nested so deeply that collectors would refuse
-    /// every request for it.
+    /// Sets one attribute. Empty keys are ignored, and so are values that are nested so deeply that collectors would
+    /// refuse every request.
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         let Some(attribute) = Attribute::new(key, value, None) else { return };
         let field = attribute.to_field(ATTRIBUTES);
@@ -36,7 +36,8 @@ impl Resource {
         }
     }
 
-    /// Adds what OTLP expects of every program: a service name, if it has none, and the name of this SDK.
+    /// Adds the attributes that OTLP expects of every program: the service name, if it is not set, and the name of
+    /// this SDK.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));
@@ -47,14 +48,14 @@ impl Resource {
         self
     }
 
-    /// The resource as field 1 of `ResourceSpans`.
+    /// Encodes the resource as field 1 of `ResourceSpans`.
     pub(crate) fn field(&self) -> Vec<u8> {
         let mut field = Vec::new();
         encode_field(MESSAGE, &self.attributes.concat(), &mut field);
         field
     }
 
-    /// Every key with its value, for people.
+    /// Returns every key with its value as text, for display.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, String)> {
         self.attributes.iter().map(|field| {
             let shown = match value_of_field(field) {
@@ -68,7 +69,7 @@ impl Resource {
         })
     }
 
-    /// The value of a key, if it is set to a string.
+    /// Returns the value of a key if it is a string.
     pub(crate) fn get_str(&self, key: &str) -> Option<&str> {
         let known = self.attributes.iter().find(|known| key_of_field(known) == key.as_bytes())?;
         match value_of_field(known)? {
@@ -84,7 +85,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// The one field of the `AnyValue` in an attribute.
+/// Returns the one field of the `AnyValue` in an attribute.
 fn value_of_field(field: &[u8]) -> Option<(u32, Raw<'_>)> {
     let inside = |message, number| {
         Fields::of(message).flatten().find_map(|field| match field {
@@ -120,11 +121,11 @@ pub(crate) struct Scope {
     pub(crate) signal: Signal,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// `InstrumentationScope` as field 1 of `ScopeSpans`, and the other fields in front of its records.
+    /// The encoded `InstrumentationScope` as field 1 of `ScopeSpans`, and other fields that precede the records.
     pub(super) field: Vec<u8>,
-    /// What goes with its records instead of the exporter's resource: fields of `ResourceSpans`.
+    /// Encoded fields of `ResourceSpans` that replace the exporter's resource, if the scope has its own.
     resource: Option<Arc<[u8]>>,
-    /// Both, as they stand in front of a run of records in the flight recorder.
+    /// Both, encoded as the header of a run of records in the flight recorder.
     run_header: Vec<u8>,
 }
 
@@ -135,7 +136,7 @@ impl Scope {
         Self::of_fields(signal, name.to_owned(), version.to_owned(), field, None)
     }
 
-    /// One of a request that is read again: it has no name here, but its fields as they stand.
+    /// Makes the scope of a request that was read from the spool. It has its encoded fields, but no name.
     pub(super) fn of_request(signal: Signal, field: Vec<u8>, resource: Arc<[u8]>) -> Self {
         Self::of_fields(signal, String::new(), String::new(), field, Some(resource))
     }
@@ -151,17 +152,17 @@ impl Scope {
         Self { signal, name, version, field, resource, run_header }
     }
 
-    /// What stands in front of its records in the flight recorder.
+    /// Returns the header of a run of its records in the flight recorder.
     pub(crate) fn run_header(&self) -> &[u8] {
         &self.run_header
     }
 
-    /// The fields in front of its records.
+    /// Returns the encoded fields that precede its records.
     pub(crate) fn field(&self) -> &[u8] {
         &self.field
     }
 
-    /// Its own resource; `None` if it has the exporter's.
+    /// Returns its own encoded resource; `None` if it has the exporter's.
     pub(crate) fn resource(&self) -> Option<&[u8]> {
         self.resource.as_deref()
     }
@@ -182,7 +183,7 @@ fn run_header(_: &[u8], _: Option<&[u8]>) -> Vec<u8> {
     Vec::new()
 }
 
-/// `InstrumentationScope`, as far as every scope has it.
+/// Encodes an `InstrumentationScope` with name and version.
 pub(super) fn scope_message(name: &str, version: &str) -> Vec<u8> {
     let mut message = Vec::new();
     for (tag, text) in [(NAME, name), (VERSION, version)].into_iter().filter(|(_, text)| !text.is_empty()) {
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
     use crate::record::attribute::MAX_DEPTH;
 
-    /// The attributes in the field, read back.
+    /// Reads the attributes back from the field.
     fn decoded(resource: &Resource) -> Vec<KeyValue> {
         let field = resource.field();
         assert_eq!(field[0], 0x0a, "the tag of ResourceSpans.resource");

@@ -1,22 +1,25 @@
-//! Memory that outlives the process: a stretch of the flight recorder's file that one chunk fills.
+//! Slots: memory that outlives the process. A chunk fills one or several consecutive slots of the flight recorder's
+//! file.
 //!
-//! The process may be killed between any two instructions, and what is found then is read by the header alone. So each change
-//! is made in an order in which the header never promises what is not there yet:
+//! The process may be killed between any two instructions. The next process relies on the header of a slot alone. So
+//! every change is made in an order in which the header never describes bytes that are not there yet:
 //!
-//! - append: the bytes, then `committed`, which is their length;
-//! - begin: `committed` = 0, then what describes the chunk, then `state`;
-//! - shrink: `slots`, then those behind are given to others;
-//! - note an entry: `spooled` = 0, then where the entry will be, then `spooled`, then the entry is written, then `settled`;
-//! - free: `state`, then the slot is given to others.
+//! - append: first the bytes, then `committed`, which is their length;
+//! - begin: first `committed` = 0, then the description of the chunk, then `state`;
+//! - shrink: first `slots`, then the slots behind it are given to other chunks;
+//! - note an entry: first `spooled` = 0, then the position of the entry, then `spooled`, then the entry itself is
+//!   written to the spool, then `settled`;
+//! - free: first `state`, then the slot is given to another chunk.
 //!
-//! A span that is still open may lie there as well, in an [`OpenSpanSlot`].
+//! The file also has a slot for each open span: see [`OpenSpanSlot`].
 //!
-//! Without the feature `spool`, and on other systems than Linux, places are uninhabited types: the compiler removes all code for
-//! slots.
+//! Without the feature `spool`, and on systems other than Linux, [`SlotPlace`] is an uninhabited type, so the
+//! compiler removes all code for slots.
 //!
-//! A disk or a program may flip bits of the file. So every word that changes is redundant by itself, in the one store that
-//! writes it: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication), and `state` is a codeword of a
-//! Hadamard code. A reader corrects each flipped bit of a word, and recognizes most words with more of them.
+//! A disk or a faulty program may flip bits in the file. So every word that changes is protected in the one store
+//! that writes it: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication), and `state` is a
+//! codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most words with more of
+//! them.
 
 #[cfg(not(all(feature = "spool", target_os = "linux")))]
 use std::convert::Infallible;
@@ -31,45 +34,49 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::copies::STROKE;
 use super::{Chunk, Signal};
 
-/// What the file says about one slot. Words of 32 bits: every machine writes them in one step. Numbers are guarded.
+/// The header of one slot in the file. Words have 32 bits, which every machine writes atomically. Numbers are
+/// guarded.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct SlotHeader {
     /// One of [`CODEWORDS`]: free, or in use for a signal.
     pub(crate) state: AtomicU32,
-    /// Bytes of whole records.
+    /// Length of the complete records, in bytes.
     pub(crate) committed: AtomicU32,
-    /// Bytes of records whose outcome is known: they are not to be sent again.
+    /// Bytes of records whose outcome is known, and which must not be sent again.
     pub(crate) settled: AtomicU32,
-    /// Which chunk was begun before which.
+    /// Sequence number, which orders chunks by the time they were begun.
     pub(crate) order: AtomicU32,
-    /// How many slots in a row it has.
+    /// Number of consecutive slots of the chunk.
     pub(crate) slots: AtomicU32,
-    /// Bytes that `checksum` is of, and the CRC32C, which is not guarded: written by the worker when the chunk is complete.
+    /// Number of bytes that the checksum covers, and the CRC32C itself, which is not guarded. The worker writes both
+    /// when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
-    /// Bytes that are settled as soon as an entry of a segment is written, which has their records, and where that will be.
+    /// Bytes that count as settled if the entry of the spool with their records was written completely, and the
+    /// position of that entry.
     pub(crate) spooled: AtomicU32,
     pub(crate) segment: AtomicU32,
     pub(crate) offset: AtomicU32,
 }
 
-/// Words of which any two differ in 16 bits, as they do from words of zeros and of ones: for [`Signal::ALL`], and [`FREE`].
+/// Codewords for [`Signal::ALL`] and for [`FREE`]. Any two differ in 16 bits, and each differs in 16 bits from all
+/// zeros and all ones.
 pub(crate) const CODEWORDS: [u32; 4] = [0x5555_5555, 0x3333_3333, 0x0f0f_0f0f, 0x0000_ffff];
 pub(crate) const FREE: u32 = CODEWORDS[Signal::COUNT];
 
-/// Returns the index of the codeword from which at most seven bits have flipped.
+/// Returns the index of the codeword that differs from the word in at most seven bits.
 pub(crate) fn decode_codeword(word: u32) -> Option<usize> {
     CODEWORDS.iter().position(|codeword| (codeword ^ word).count_ones() < 8)
 }
 
-/// Factor of guarded words. No sum or difference of two powers of two below 2^32 is a multiple of it: that makes two flipped
-/// bits recognizable, and one correctable.
+/// Factor of guarded words. No sum or difference of two powers of two below 2^32 is a multiple of it, so two flipped
+/// bits are detected, and one is corrected.
 const GUARD: u32 = 239;
 /// Largest number that can be guarded, about 17 MiB.
 pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
 
-/// Returns the word that stands for a number up to [`MAX_GUARDED`]. Words have the order of their numbers.
+/// Returns the guarded word of a number up to [`MAX_GUARDED`]. Guarded words are ordered like their numbers.
 #[inline(always)]
 pub(crate) fn guard(number: u32) -> u32 {
     number.wrapping_mul(GUARD)
@@ -81,30 +88,32 @@ pub(crate) fn unguard(word: u32) -> Option<u32> {
     [word].into_iter().chain(repaired).find(|word| word % GUARD == 0).map(|word| word / GUARD)
 }
 
-/// Values of `is_mapped` beside 0: the memory of slots is that of the file, or the file was lost and nothing is there.
+/// Values of `is_mapped` other than 0: the slots are mapped to the file, or the file was truncated and its contents
+/// are lost.
 pub(crate) const MAPPED: u32 = 1;
 pub(crate) const LOST: u32 = 2;
 
-/// Tags that OTLP does not use where records stand: the fields in front of the records that follow, of their scope and of
-/// their resource. Without the latter it is the exporter's.
+/// Tags of the fields in front of a run of records: those of its scope, and those of its resource if it is not the
+/// exporter's. OTLP does not use these tags among records.
 pub(crate) const SCOPE_TAG: u8 = 0x7a;
 pub(crate) const RESOURCE_TAG: u8 = 0x72;
 
-/// Where slots come from and return to.
+/// The owner of slots: the flight recorder.
 pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
-    /// Whether slots that are dropped keep their records: the exporter has ended, and the next process is to find them.
+    /// Returns whether dropped slots keep their records, because the exporter has ended and the next process shall
+    /// find them.
     fn keeps_records(&self) -> bool;
-    /// Takes back slots that are not in use any more.
+    /// Takes back slots that are no longer in use.
     fn take_back(&self, number: usize, slots: usize);
-    /// Takes back the place of an open span.
+    /// Takes back the slot of an open span.
     fn take_back_open_span(&self, number: usize);
 }
 
-/// Where a slot lies. The references last as long as the owner: see [`Slot::new`].
+/// The position of a slot in memory. The references are valid for as long as the owner lives: see [`Slot::new`].
 #[derive(Debug, Clone)]
 pub(crate) struct SlotPlace {
     pub(crate) header: &'static SlotHeader,
-    /// [`MAPPED`], [`LOST`], or 0 in a forked child, which does not have the memory of slots.
+    /// [`MAPPED`], [`LOST`], or 0 in a forked child, where the file is not mapped.
     pub(crate) is_mapped: &'static AtomicU32,
     pub(crate) owner: Arc<dyn SlotOwner>,
     pub(crate) number: usize,
@@ -143,7 +152,7 @@ impl SlotPlace {
     }
 }
 
-/// Whether a test wants this in the wrong order, to see that it would notice.
+/// Returns whether a test asks for the wrong order of a change, to prove that the test detects it.
 #[cfg(test)]
 fn is_wrong(what: &str) -> bool {
     static WRONG: LazyLock<String> =
@@ -151,7 +160,7 @@ fn is_wrong(what: &str) -> bool {
     *WRONG == what
 }
 
-/// A slot that a chunk fills; free again when it is dropped.
+/// The slots of one chunk. They are free again when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     place: SlotPlace,
@@ -190,25 +199,26 @@ impl Slot {
         self.len
     }
 
-    /// The appended bytes, or zeros if [`is_lost`](Self::is_lost). Nothing in a forked child.
+    /// Returns the appended bytes, or zeros if [`is_lost`](Self::is_lost). Empty in a forked child.
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.place.is_mapped() || self.place.is_lost() { &self.data[..self.len] } else { &[] }
     }
 
-    /// Returns whether the bytes were lost with the file. A caller that has read the bytes before can rely on them if not.
+    /// Returns whether the file was truncated. If a caller has read the bytes and this function then returns false,
+    /// the bytes were valid.
     pub(super) fn is_lost(&self) -> bool {
-        // A read of a page that the file does not have any more marks the recorder as lost.
+        // Reading a page that the file no longer has marks the recorder as lost.
         self.bytes().iter().step_by(Chunk::SLOT_BYTES).for_each(|byte| _ = hint::black_box(*byte));
         self.place.is_lost()
     }
 
-    /// Whether as many bytes fit behind what is there. Nothing does in a forked child.
+    /// Returns whether there is room for this many more bytes. Always false in a forked child.
     #[inline(always)]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.data.len() - self.len >= bytes && self.place.is_mapped()
     }
 
-    /// Appends bytes for which there is room. They are found after a [`commit`](Self::commit).
+    /// Appends bytes, for which there must be room. They survive the process after a [`commit`](Self::commit).
     #[inline(always)]
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
@@ -220,13 +230,13 @@ impl Slot {
         self.len = end;
     }
 
-    /// From now on all that was appended survives the process.
+    /// Commits all appended bytes: from now on they survive the process.
     #[inline(always)]
     pub(crate) fn commit(&self) {
         self.place.header.committed.store(guard(self.len as u32), Ordering::Release);
     }
 
-    /// Gives back the slots behind what was appended.
+    /// Gives back the slots behind the appended bytes.
     pub(super) fn shrink(&mut self) {
         let (slots, needed) =
             (self.data.len() / Chunk::SLOT_BYTES, self.len.div_ceil(Chunk::SLOT_BYTES).max(1));
@@ -238,7 +248,7 @@ impl Slot {
         }
     }
 
-    /// Nothing is appended any more: what is there can be proven by its checksum.
+    /// Writes the checksum of a complete chunk.
     pub(crate) fn seal(&self, checksum: u32) {
         if self.place.is_mapped() {
             self.place.header.checksum.store(checksum, Ordering::Release);
@@ -246,17 +256,18 @@ impl Slot {
         }
     }
 
-    /// Notes where an entry is about to be written: with it, nothing that is here is to be sent from here.
+    /// Notes where the spool is about to write an entry with all records of this slot. Once the entry is complete,
+    /// the next process ignores the slot.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
         self.place.note_entry(self.len as u32, segment, offset);
     }
 
-    /// Nothing that is here is to be sent again.
+    /// Marks all records as settled, so that the next process does not send them.
     pub(super) fn settle(&self) {
         self.place.settle(self.len as u32);
     }
 
-    /// What settles the records up to `end` when it is dropped, unless the slot is free by then.
+    /// Returns a guard that settles the records up to `end` when it is dropped, unless the slot is free by then.
     pub(super) fn settler(&self, end: usize) -> Option<Settler> {
         let order = self.place.is_mapped().then(|| self.place.header.order.load(Ordering::Relaxed))?;
         Some(Settler { order, end: end as u32, place: self.place.clone() })
@@ -273,7 +284,8 @@ impl Drop for Slot {
     }
 }
 
-/// Settles some records of a slot, when it is dropped. On the thread that frees the slot as well: it cannot be freed meanwhile.
+/// Guard: settles some records of a slot when it is dropped. It must be dropped on the thread that frees the slot, so
+/// that the slot cannot be freed at the same time.
 #[derive(Debug)]
 pub(crate) struct Settler {
     place: SlotPlace,
@@ -282,12 +294,12 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Returns whether the slot was lost with the file.
+    /// Returns whether the file was truncated.
     pub(super) fn is_lost(&self) -> bool {
         self.place.is_lost()
     }
 
-    /// As [`Slot::note_entry`], of these records and all before them.
+    /// Like [`Slot::note_entry`], for these records and all before them.
     pub(super) fn note_entry(&self, segment: u32, offset: u32) {
         if self.has_slot() {
             self.place.note_entry(self.end, segment, offset);
@@ -300,7 +312,7 @@ impl Settler {
         }
     }
 
-    /// Whether the slot has still what it had.
+    /// Returns whether the slot still has the same chunk.
     fn has_slot(&self) -> bool {
         let header = self.place.header;
         self.place.is_mapped()
@@ -315,14 +327,14 @@ impl Drop for Settler {
     }
 }
 
-/// How many bytes of an open span survive the process, with its scope.
+/// Size of one copy of an open span, including its scope.
 pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
-/// In the guarded word in front of an open span's copies: which of them counts. The lower bits are its length, or 0 if no span
-/// is open.
+/// Bit of the guarded word in front of the two copies that selects the valid copy. The lower bits are its length, or
+/// 0 if no span is open.
 pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
-/// What the file has of one open span. Bytes that were written once never change while they count: a change of them makes
-/// the other copy.
+/// One open span in the file: two copies, of which one is valid. The bytes of the valid copy never change. A change
+/// is written to the other copy, which then becomes the valid one (double buffering).
 #[repr(C)]
 pub(crate) struct OpenSpanBytes {
     pub(crate) committed: AtomicU32,
@@ -330,7 +342,7 @@ pub(crate) struct OpenSpanBytes {
     pub(crate) copies: [[u8; OPEN_SPAN_BYTES]; 2],
 }
 
-/// Where a span is found if the process dies before the span ends.
+/// The slot from which the next process reads a span if this process dies before the span ends.
 #[derive(Debug)]
 pub(crate) struct OpenSpanSlot {
     place: OpenSpanPlace,
@@ -345,7 +357,7 @@ struct OpenSpanCopy {
     bytes: &'static mut [u8; OPEN_SPAN_BYTES],
     /// [`SECOND_COPY`] or 0.
     which: u32,
-    /// Where the record begins; 0 if the header in front of it is not there yet.
+    /// Offset of the record; 0 if the header in front of it is not written yet.
     record_at: usize,
 }
 
@@ -378,13 +390,13 @@ impl OpenSpanSlot {
         Self { place, current: copy(first, 0), other: copy(second, SECOND_COPY), len: 0 }
     }
 
-    /// The header in front of the record is another one from now on.
+    /// Forgets the header in front of the record, because the next spans have another scope.
     pub(super) fn forget_header(&mut self) {
         (self.current.record_at, self.other.record_at) = (0, 0);
     }
 
-    /// Appends the first `count` of these bytes to the copy that counts. The others are written as well, behind what counts:
-    /// so it takes neither a loop nor a call. False if there is no room.
+    /// Appends the first `count` of these bytes to the valid copy. All bytes are written, the others behind the valid
+    /// length: a constant length takes neither a loop nor a call. Returns false if there is no room.
     #[inline(always)]
     pub(super) fn append(&mut self, bytes: &[u8; STROKE], count: u32) -> bool {
         let at = self.len as usize;
@@ -400,7 +412,8 @@ impl OpenSpanSlot {
         true
     }
 
-    /// Writes all of a record to the copy that does not count, and then lets that one count; false if there is no room.
+    /// Writes the whole record to the invalid copy, then makes that copy the valid one. Returns false if there is no
+    /// room.
     pub(super) fn replace(&mut self, run_header: &[u8], record: &[u8]) -> bool {
         let len = run_header.len() + record.len();
         if len > OPEN_SPAN_BYTES || !self.place.is_mapped() {
@@ -425,14 +438,14 @@ impl OpenSpanSlot {
         true
     }
 
-    /// From now on as many bytes of the current copy count.
+    /// Makes this many bytes of the current copy valid.
     #[inline(always)]
     fn commit(&mut self, len: u32) {
         self.len = len;
         self.place.committed.store(guard(self.current.which | len), Ordering::Release);
     }
 
-    /// The span has ended.
+    /// Marks the slot as empty, because the span has ended.
     pub(super) fn clear(&mut self) {
         if self.place.is_mapped() {
             self.place.committed.store(0, Ordering::Release);

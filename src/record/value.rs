@@ -1,11 +1,11 @@
-//! What can an attribute be set to? To a [`Value`], and to everything that converts into one.
+//! Attribute values: [`Value`], and the types that convert to it ([`IntoValue`]).
 
 use std::borrow::Cow;
 
-/// A borrowed attribute value: what [`Span::set`](crate::Span::set) and [`Log::set`](crate::Log::set) write.
+/// A borrowed attribute value, as written by [`Span::set`](crate::Span::set) and [`Log::set`](crate::Log::set).
 ///
-/// Strings, numbers, booleans and slices of them convert by themselves, see [`IntoValue`]; arrays of mixed values and
-/// nested maps are spelled out:
+/// Strings, numbers, booleans and slices of them convert implicitly: see [`IntoValue`]. Arrays of mixed values and
+/// nested maps are constructed explicitly:
 ///
 /// ```
 /// use standpipe::Value;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 /// let nested = Value::Map(&[("id", Value::Int(7)), ("tags", Value::Strs(&["a", "b"]))]);
 /// # let _ = (plain, list, nested);
 /// ```
-// it grows with OTLP's `AnyValue`
+// Later versions of OTLP's `AnyValue` may have more kinds.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
@@ -39,12 +39,12 @@ pub enum Value<'a> {
     Ints(&'a [i64]),
     /// An array of doubles.
     Floats(&'a [f64]),
-    /// A map; of entries with the same key the last one counts.
+    /// A map. If several entries have the same key, the last one counts.
     Map(&'a [(&'a str, Value<'a>)]),
 }
 
-/// What an attribute can be set to: everything that converts into a [`Value`] without owning anything, and strings that are
-/// owned. An `Option` sets the attribute if there is a value; `None` sets nothing, and leaves what was set before.
+/// A type to which an attribute can be set: everything that converts to a [`Value`], and owned strings. An `Option`
+/// sets the attribute if it is `Some`. `None` sets nothing, and keeps a value that was set before.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -54,7 +54,7 @@ pub enum Value<'a> {
 /// span.set("coupon", coupon); // no attribute
 /// ```
 ///
-/// A type of the program's own joins in with one method:
+/// A type of the program implements one method:
 ///
 /// ```
 /// use standpipe::{IntoValue, Value};
@@ -70,7 +70,7 @@ pub enum Value<'a> {
 /// # telemetry.tracer("shop").span("checkout").set("order.id", &OrderId(4711));
 /// ```
 pub trait IntoValue {
-    /// Calls `write` with the value; does not call it if there is none.
+    /// Calls `write` with the value, or not at all if the value is absent.
     fn with_value(self, write: impl FnOnce(Value<'_>));
 }
 
@@ -141,7 +141,7 @@ from! {
     u32 => |number| Value::Int(number.into());
     u16 => |number| Value::Int(number.into());
     u8 => |number| Value::Int(number.into());
-    // OTLP has no unsigned 64-bit attribute; a larger number becomes the largest that fits
+    // OTLP has no unsigned 64-bit attribute, so a larger number becomes `i64::MAX`.
     u64 => |number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     usize => |number| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
     f64 => |number| Value::Float(number);
@@ -160,7 +160,7 @@ from! {
 mod tests {
     use super::*;
 
-    /// The text that would be written, if any.
+    /// Returns the text that would be written, if any.
     fn text(value: impl IntoValue) -> Option<String> {
         let mut found = None;
         value.with_value(|value| {

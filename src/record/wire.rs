@@ -1,9 +1,9 @@
 //! The wire format of protobuf: varints, and the fields of a message.
 
-/// How many bytes a varint takes.
+/// Returns the number of bytes of a varint.
 #[inline]
 pub(crate) const fn encoded_len_varint(value: u64) -> usize {
-    // a byte for each 7 bits, and one for 0
+    // One byte per 7 bits, and one byte for 0.
     let last_bit = 63 ^ (value | 1).leading_zeros();
     ((last_bit * 9 + 73) / 64) as usize
 }
@@ -37,7 +37,7 @@ pub(crate) fn insert_length(start: usize, out: &mut Vec<u8>) {
     out[start..].rotate_right(length_bytes);
 }
 
-/// Takes a varint from the front; `None` if it is cut short or has more than 64 bits.
+/// Removes a varint from the front and returns it; `None` if it is truncated or has more than 64 bits.
 #[inline]
 pub(crate) fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
@@ -45,14 +45,14 @@ pub(crate) fn decode_varint(bytes: &mut &[u8]) -> Option<u64> {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
             *bytes = &bytes[index + 1..];
-            // the tenth has room for one bit
+            // The tenth byte has only one bit of a 64-bit number.
             return (index < 9 || byte < 2).then_some(value);
         }
     }
     None
 }
 
-/// The bytes are no message.
+/// The bytes are not a protobuf message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -76,7 +76,7 @@ pub(crate) enum Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// Whether it is what a field that is not there would be.
+    /// Returns whether the value is the default, which protobuf treats like an absent field.
     #[cfg(feature = "console")]
     pub(crate) fn is_zero(self) -> bool {
         match self {
@@ -88,7 +88,7 @@ impl Raw<'_> {
     }
 }
 
-/// The fields of a message with their numbers; nothing comes after one that cannot be read.
+/// Iterates over the fields of a message, with their numbers. Ends at the first malformed field.
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     is_prefix: bool,
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
         Self { rest: message, is_prefix: false }
     }
 
-    /// Returns the fields of the beginning of a message. A value that is longer than what there is of it ends there.
+    /// Iterates over the fields of a truncated message. A value that exceeds the available bytes is cut.
     pub(crate) fn of_prefix(prefix: &'a [u8]) -> Self {
         Self { rest: prefix, is_prefix: true }
     }
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The next value of this type, without the key in front of it.
+    /// Returns the next value of this type, without the key in front of it.
     pub(crate) fn value(&mut self, wire_type: WireType) -> Result<Raw<'a>, Malformed> {
         match wire_type {
             WireType::Varint => self.varint().map(Raw::Varint),

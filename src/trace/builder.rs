@@ -1,5 +1,8 @@
-//! How does a span start? [`SpanBuilder`] collects what is known before, then finds the parent, lets the sampler decide
-//! and opens the record.
+//! The start of a span: [`SpanBuilder`] collects its properties, finds the parent, asks the sampler and opens the
+//! record.
+//!
+//! Two fast paths serve nearly all spans: a span below a recorded span, and a span below an unsampled one. All other
+//! spans start on the general path.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -44,7 +47,7 @@ mod sealed {
     use super::{IntoValue, LinkBuilder, OpenSpan, SpanContext};
 
     pub trait Apply {
-        /// Whether there is nothing to set: then the span is made where its caller wants it, and never copied.
+        /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
 
         fn apply(self, open: &mut OpenSpan);
@@ -77,7 +80,7 @@ mod sealed {
     }
 }
 
-/// How a span starts.
+/// The properties with which a span starts.
 #[derive(Clone)]
 pub(super) struct SpanSpec<'a> {
     tracer: &'a Tracer,
@@ -91,18 +94,19 @@ pub(super) struct SpanSpec<'a> {
 enum Parent<'a> {
     Current,
     None,
-    /// With its clock, if it is a recorded span of this process: then their times agree.
+    /// The parent's context, with its clock if the parent is a recorded span of this process. Their times then agree.
     Given(&'a SpanContext, Option<Clock>),
 }
 
 /// A span that has just started.
 pub(super) struct Started {
     pub(super) context: SpanContext,
-    /// Whether it may become current: not without an exporter, unless it carries the context of another span there.
+    /// Whether the span may become current. Without an exporter it may only if it carries the context of another
+    /// span.
     pub(super) can_enter: bool,
     /// `None` where nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
-    /// For the spans below it.
+    /// The clock for child spans.
     clock: Option<Clock>,
 }
 
@@ -114,14 +118,14 @@ impl<'a> SpanBuilder<'a> {
 }
 
 impl<'a, A> SpanBuilder<'a, A> {
-    /// A child of this context instead of the thread's current span.
+    /// Makes the span a child of this context instead of the thread's current span.
     #[inline]
     pub fn parent(mut self, parent: &'a SpanContext) -> Self {
         self.spec.parent = Parent::Given(parent, None);
         self
     }
 
-    /// A child of this span instead of the thread's current one.
+    /// Makes the span a child of this span instead of the thread's current span.
     #[cfg(feature = "ffi")]
     #[inline]
     pub(crate) fn child_of(mut self, parent: &'a mut OpenSpan) -> Self {
@@ -130,21 +134,21 @@ impl<'a, A> SpanBuilder<'a, A> {
         self
     }
 
-    /// The first span of a new trace.
+    /// Makes the span the first of a new trace.
     #[inline]
     pub fn root(mut self) -> Self {
         self.spec.parent = Parent::None;
         self
     }
 
-    /// The role of the span among its neighbours; internal unless set.
+    /// Sets the kind of the span. The default is internal.
     #[inline]
     pub fn kind(mut self, kind: SpanKind) -> Self {
         self.spec.kind = kind;
         self
     }
 
-    /// When it started, if not now.
+    /// Sets the start time. The default is now.
     #[inline]
     pub fn start_time(mut self, time: SystemTime) -> Self {
         self.spec.start = Some(time);
@@ -157,7 +161,7 @@ impl<'a, A> SpanBuilder<'a, A> {
         SpanBuilder { spec: self.spec, at_start: (self.at_start, (key, value)) }
     }
 
-    /// Points at another span that has to do with this one; [`Span::link`] makes links with attributes.
+    /// Adds a link to a related span. [`Span::link`] makes links with attributes.
     #[inline]
     pub fn link(self, context: &'a SpanContext) -> SpanBuilder<'a, (A, &'a SpanContext)> {
         SpanBuilder { spec: self.spec, at_start: (self.at_start, context) }
@@ -194,7 +198,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
     }
 }
 
-/// Without what was set, which may be anything, also a secret.
+/// Omits the attributes, which may contain secrets.
 impl<A> fmt::Debug for SpanBuilder<'_, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpanBuilder").field("name", &self.spec.name).finish_non_exhaustive()

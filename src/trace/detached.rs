@@ -1,4 +1,5 @@
-//! What is a span that outlives a function or a thread? One that is current only where and while it is entered.
+//! [`DetachedSpan`]: a span that can outlive a function or a thread. It is current only on threads that have entered
+//! it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{IntoValue, NewParent, SpanKind, Status};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
-/// sends it; if that is done by a panic, it has the status `Error`, unless another one was set. From
+/// sends it. If a panic drops it, its status becomes `Error`, unless a status was set. From
 /// [`SpanBuilder::detached`](crate::SpanBuilder::detached).
 ///
-/// It is no thread's current span until it is [entered](Self::enter), and then only where and while it is:
+/// It becomes the current span only on a thread that has [entered](Self::enter) it, until the guard is dropped:
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -32,22 +33,23 @@ use crate::record::{IntoValue, NewParent, SpanKind, Status};
 /// Its parent may [change](Self::set_parent) until its context has been read.
 #[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct DetachedSpan {
-    /// Taken out by its end.
+    /// `None` once the span has ended.
     storage: Option<Box<OpenSpan>>,
 }
 
 const UNTIL_ITS_END: &str = "a span has its storage until its end";
 
-/// What a detached span has beside its record. It lies in the same storage: these spans are moved about much.
+/// The state of a detached span other than its record. It is kept in the same allocation, so that moving the span
+/// moves one pointer.
 #[derive(Default)]
 pub(super) struct DetachedState {
-    /// Whether what is set goes anywhere.
+    /// Whether the span is recorded.
     is_recording: bool,
-    /// Whether it may become current: not without an exporter, unless it carries the context of a parent.
+    /// Whether the span may become current. Without an exporter it may only if it carries the context of a parent.
     can_enter: bool,
-    /// Whether its context has been read, so that its parent and its sampling stay as they are.
+    /// Whether its context has been read. From then on its parent and its sampling cannot change.
     is_settled: bool,
-    /// When it ended, if that was before it was dropped.
+    /// Time of its end, if it ended before it was dropped.
     ended: Option<u64>,
 }
 
@@ -82,8 +84,8 @@ impl DetachedSpan {
         self.storage.take()
     }
 
-    /// Makes it a child of another span, in another trace if that is in one. The sampler decides again, and what was set
-    /// before is kept.
+    /// Makes the span a child of another span, possibly in another trace. The sampler decides again. Attributes that
+    /// were set before are kept.
     ///
     /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or its
     /// [context](Self::context) has been read.
@@ -135,14 +137,14 @@ impl DetachedSpan {
         true
     }
 
-    /// What identifies the span to others. From now on its parent stays as it is.
+    /// Returns the context that identifies the span to others. From now on its parent cannot change.
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.storage_mut().settled_context()
     }
 
-    /// Makes it this thread's current span until the guard is dropped. It may be entered often, and on several threads
-    /// at once. From now on its parent stays as it is.
+    /// Makes the span this thread's current span until the guard is dropped. It may be entered repeatedly, and on
+    /// several threads at once. From now on its parent cannot change.
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
         self.storage_mut().enter()
@@ -163,7 +165,7 @@ impl DetachedSpan {
         self.storage.as_deref_mut().and_then(OpenSpan::recorded)
     }
 
-    /// Whether what is set here goes anywhere. Before the span is entered that may be undecided, and is then true.
+    /// Returns whether the span is recorded. If the sampler has not decided yet, returns true.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.storage().is_recording()
@@ -198,7 +200,8 @@ impl DetachedSpan {
         }
     }
 
-    /// It ends now, unless it goes on and ends here again: dropping it later only sends it.
+    /// Notes the current time as the end of the span. May be called again, which moves the end. Dropping the span
+    /// later sends it.
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn end_here(&mut self) {
@@ -207,7 +210,7 @@ impl DetachedSpan {
         }
     }
 
-    /// Counts it as lost to a panic of the program's own code, and forgets it.
+    /// Discards the span and counts it as not enqueued because code of the program panicked.
     #[cfg(feature = "tracing")]
     #[cold]
     pub(crate) fn discard_in_panic(mut self) {
@@ -220,7 +223,7 @@ impl DetachedSpan {
         storage.abandon_record();
     }
 
-    /// Ends the span at a time of its own; one before its start counts as its start.
+    /// Ends the span at `time`, or at its start time if `time` is earlier.
     pub fn end_at(mut self, time: SystemTime) {
         self.finish(Some(unix_nanos(time)));
     }

@@ -1,4 +1,4 @@
-//! What does a span say of an error? Status, `error.type` and an event `exception`, as the semantic conventions have them.
+//! Records errors on spans: the status, `error.type` and an `exception` event, as in the semantic conventions.
 
 use std::any::type_name;
 use std::error::Error;
@@ -10,11 +10,11 @@ use super::EventBuilder;
 use super::open::OpenSpan;
 use crate::record::{Status, Value};
 
-/// An error that causes itself would have no end.
+/// Maximum number of causes that are followed. It ends the chain of an error that is its own cause.
 const MOST_CAUSES: usize = 64;
 
-/// What [`Span::error`](crate::Span::error) takes: every [`Error`], `dyn Error` included, and what holds a `dyn Error`
-/// without being an error itself, as `Box<dyn Error>` and `anyhow::Error` do.
+/// A type that [`Span::error`](crate::Span::error) accepts: every [`Error`] including `dyn Error`, and types that
+/// contain a `dyn Error` without being an error, such as `Box<dyn Error>` and `anyhow::Error`.
 ///
 /// The compiler infers `Kind`, which is one of these two.
 #[diagnostic::on_unimplemented(
@@ -88,10 +88,11 @@ pub(super) mod sealed {
 /// assert_eq!(load(&telemetry.tracer("shop")).unwrap_err().kind(), io::ErrorKind::NotFound);
 /// ```
 pub trait RecordErr<Kind> {
-    /// Records the error, if it is one, as [`Span::error`](crate::Span::error) does, and gives the result back as it is.
+    /// Records the error, if there is one, like [`Span::error`](crate::Span::error), and returns the result
+    /// unchanged.
     ///
     /// # Errors
-    /// The one that there was.
+    /// Returns the original error.
     #[must_use = "the result is given back as it is, and may be an error"]
     fn record_err(self, span: &mut impl AnySpan) -> Self;
 }
@@ -130,19 +131,19 @@ fn record_error(open: &mut OpenSpan, type_name: Option<&str>, error: &dyn Error)
     set_exception(&message, &causes_text, |key, value| _ = event.set(key, value));
 }
 
-/// Formats an error; what cannot be formatted is as long as it got.
+/// Formats an error. If its `Display` fails, returns the text up to the failure.
 fn text(error: &dyn Error) -> String {
     let mut text = String::new();
     let _ = write!(text, "{error}");
     text
 }
 
-/// What caused an error, what caused that, and so on.
+/// Iterates over the chain of causes of an error.
 pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source()).take(MOST_CAUSES)
 }
 
-/// The attributes of an error with this message and these causes, one per line.
+/// Returns the attributes of an error with this message and these causes, one cause per line.
 pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&str, Value<'_>)) {
     set("exception.message", Value::Str(message));
     if !causes.is_empty() {

@@ -1,7 +1,8 @@
-//! Spans: what a program did, and how long it took.
+//! Spans: timed operations of a program.
 //!
-//! A [`Tracer`] starts them. A [`Span`] is its thread's current span until it is dropped, and the parent of spans that start
-//! meanwhile; a [`DetachedSpan`] belongs to no thread. [`Tracer::span_builder`] sets attributes, kind, parent, links and start time.
+//! A [`Tracer`] starts spans. A [`Span`] is its thread's current span until it is dropped, and the parent of spans
+//! that start meanwhile. A [`DetachedSpan`] belongs to no thread. [`Tracer::span_builder`] sets attributes, kind,
+//! parent, links and start time.
 //!
 //! ```
 //! use standpipe::{SpanKind, Status};
@@ -51,7 +52,7 @@ use crate::context::{self, SpanContext};
 use crate::pipeline::exporter_set::ExporterSet;
 use crate::record::{Scope, Signal, SpanKind, SpanLimits, TraceId};
 
-/// Makes spans of one scope. Got from [`Telemetry::tracer`](crate::Telemetry::tracer); cheap to clone and to share.
+/// Starts spans of one scope. From [`Telemetry::tracer`](crate::Telemetry::tracer). Cheap to clone and to share.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -68,26 +69,27 @@ pub struct Tracer {
     shared: Arc<TracerShared>,
 }
 
-/// What the spans of a tracer have in common.
+/// The properties that all spans of a tracer have in common.
 struct TracerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
     policy: SamplingPolicy,
     limits: SpanLimits,
-    /// The largest span that any exporter can send; `None` if none takes spans.
+    /// Size of the largest span that any exporter can send; `None` if no exporter exports spans.
     largest: Option<usize>,
     /// Open spans of all providers of the same telemetry.
     open_marks: OpenMarks,
 }
 
-/// Which context a new span gets, with it whether it is sampled, and whether the fast path will do.
+/// How a new span gets its context and its sampling decision, and whether a fast path applies.
 struct SamplingPolicy {
     sampler: Sampler,
-    /// There is no exporter, whatever is recorded.
+    /// True if no exporter is configured, for any signal.
     is_idle: bool,
-    /// The sampler keeps everything below a sampled span, there is an exporter for it, and no baggage to look at.
+    /// True if every child of a sampled span is recorded: the sampler samples it, an exporter exports spans, and no
+    /// baggage must be copied to attributes.
     keeps_below_sampled: bool,
-    /// The sampler keeps nothing below an unsampled span, and there is an exporter for other spans.
+    /// True if no child of an unsampled span is recorded, and an exporter is configured.
     drops_below_unsampled: bool,
     has_baggage_attributes: bool,
 }
@@ -109,10 +111,10 @@ impl Tracer {
         Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest, open_marks }) }
     }
 
-    /// Starts a span, a child of this thread's current one, and makes it current until it is dropped.
+    /// Starts a span as a child of this thread's current span, and makes it current until it is dropped.
     ///
-    /// Keep it in a variable, which must not be `_`: a span that is kept nowhere ends with its statement. To set attributes in
-    /// the same breath, use a [`span_builder`](Self::span_builder):
+    /// Keep the span in a variable other than `_`: otherwise it ends with its statement. To set attributes in the
+    /// same expression, use a [`span_builder`](Self::span_builder):
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -159,8 +161,8 @@ impl fmt::Debug for Tracer {
 }
 
 impl SamplingPolicy {
-    /// The context of a new span below this parent. Without an exporter the span adds nothing to the trace: it has its
-    /// parent's context, so that its own children do not miss a span.
+    /// Returns the context of a new child of this parent. Without an exporter the child is never sent, so it has its
+    /// parent's context: otherwise its children would refer to a missing span.
     fn context(&self, parent: Option<&SpanContext>) -> SpanContext {
         match parent {
             Some(parent) if self.is_idle => parent.clone(),

@@ -1,4 +1,4 @@
-//! Open spans: the storage that each writes into and its thread reuses, and the marks by which the ledger names them.
+//! Open spans: their storage, which each thread reuses, and the marks from which the ledger reads their names.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -20,13 +20,13 @@ pub(crate) struct OpenSpan {
     pub(super) context: SpanContext,
     pub(super) clock: Clock,
     pub(super) shared: Arc<TracerShared>,
-    /// Of the process that uses it.
+    /// Fork generation of the process that uses the storage.
     generation: u32,
     /// For the ledger.
     mark: Arc<OpenMark>,
     /// The last span here that began while its thread was panicking: then a panic is not what ends it.
     began_in_panic: Option<SpanId>,
-    /// Of a span that belongs to no thread.
+    /// State of a detached span.
     pub(super) detached: DetachedState,
 }
 
@@ -56,7 +56,7 @@ impl OpenSpan {
         open
     }
 
-    /// Storage for a span of which nothing is recorded.
+    /// Makes storage for a span that is not recorded.
     pub(super) fn unrecorded(shared: &Arc<TracerShared>) -> Box<Self> {
         match Pool::take(&POOL) {
             Some(open) if open.is_of(shared) => open,
@@ -64,7 +64,7 @@ impl OpenSpan {
         }
     }
 
-    /// Whether it is ready for spans of this tracer, in this process.
+    /// Returns whether the storage is ready for spans of this tracer, in this process.
     #[inline(always)]
     fn is_of(&self, shared: &Arc<TracerShared>) -> bool {
         Arc::ptr_eq(&self.shared, shared) && self.generation == process::generation()
@@ -103,7 +103,7 @@ impl OpenSpan {
         })
     }
 
-    /// Ends the span, now or at a time of its own, and sends it.
+    /// Ends the span, now or at the given time, and sends it.
     #[inline(always)]
     pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
         // now, as its caller may have to wait for room in the queue
@@ -130,13 +130,13 @@ impl OpenSpan {
         self.record.resume_copies();
     }
 
-    /// Gives it another name.
+    /// Changes the name of the span, in the record and in the mark.
     pub(crate) fn rename(&mut self, name: &str) {
         self.record.set_name(name);
         self.mark.rename(name);
     }
 
-    /// The record will not be sent: gives back its storage, if that is large.
+    /// Frees the storage if it is large, because the record will not be sent.
     pub(super) fn abandon_record(&mut self) {
         self.mark.close();
         self.record.clear_copies();
@@ -146,7 +146,7 @@ impl OpenSpan {
         }
     }
 
-    /// Keeps the storage for the next span; the record is forgotten.
+    /// Keeps the storage for the next span, and discards the record.
     #[inline(always)]
     pub(super) fn keep(mut self: Box<Self>) {
         self.context.state = None;
@@ -161,8 +161,8 @@ pub(crate) const LONGEST: usize = 32;
 /// Places for marks that are made at first.
 const FEWEST_MARKS: usize = 16;
 
-/// Whether the span in a storage is open, and its name: a seqlock that has one writer at a time and costs it a few plain
-/// stores. The id of the span is the sequence number, as no other span has the same.
+/// Whether the span in a storage is open, and its name. A seqlock with one writer at a time, which costs the writer a
+/// few plain stores. The id of the span is the sequence number, since no other span has the same id.
 #[derive(Debug, Default)]
 pub(crate) struct OpenMark {
     /// 0 while no span is open.
@@ -240,8 +240,8 @@ fn shown(len: usize, kept: &[u8]) -> String {
     name
 }
 
-/// The marks of all storage that spans of one telemetry use. A forked child starts with none: open spans of its parent are the
-/// parent's to report.
+/// The marks of all storage that spans of one telemetry use. A forked child starts without marks, because the parent
+/// reports the spans that were open at the fork.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenMarks(Arc<PerProcess<Mutex<Marks>>>);
 
@@ -252,7 +252,7 @@ impl OpenMarks {
         Self(Arc::new(PerProcess::new(Mutex::default())))
     }
 
-    /// A new mark among these. Nothing is allocated or freed under the lock: the program's allocator may begin a span.
+    /// Adds a mark. Nothing is allocated or freed under the lock, because the program's allocator may start a span.
     pub(crate) fn add(&self) -> Arc<OpenMark> {
         let mark = Arc::new(OpenMark::default());
         let mut others = Marks::new();
@@ -275,7 +275,7 @@ impl OpenMarks {
         }
     }
 
-    /// The spans that are open now.
+    /// Returns the names of the open spans, with the number of spans of each name.
     pub(crate) fn read(&self) -> OpenSpans {
         let mut names = HashMap::new();
         for name in self.snapshot().iter().filter_map(|mark| mark.upgrade()?.read()) {

@@ -1,5 +1,5 @@
-//! [`Span`], a guard on its thread's stack of spans that ends and sends the span when it is dropped; and the builders of its
-//! events and links, each a message inside the span's that is open until its builder is dropped.
+//! [`Span`], a guard that ends and sends the span when it is dropped, and the builders of its events and links. An
+//! event or a link is a message inside the span's message, and complete when its builder is dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +11,10 @@ use super::{AsError, error};
 use crate::context::{Entered, SpanContext, unix_nanos};
 use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 
-/// A span that is open: the thread's current one until it is dropped, which ends and sends it.
+/// An open span: the thread's current span until it is dropped, which ends and sends it.
 ///
-/// One that a panic of its thread drops has the status `Error`, unless another one was set, and an event `exception`.
+/// If a panic of its thread drops the span, it gets an `exception` event and, unless a status was set, the status
+/// `Error`.
 ///
 /// Got from [`Tracer::span`](crate::Tracer::span). It stays on its thread; [`context`](Self::context) carries it to
 /// others:
@@ -35,15 +36,15 @@ pub struct Span {
     /// `None` where nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
     pub(super) entered: Option<Entered>,
-    /// Of a span that is not recorded; another one has it in `open`.
+    /// Context of an unrecorded span. Recorded spans keep theirs in `open`.
     pub(super) unrecorded: Option<SpanContext>,
-    /// It is on this thread's stack of spans.
+    /// Not `Send`: the span is on this thread's stack.
     pub(super) not_send: PhantomData<*const ()>,
 }
 
 impl Span {
-    /// Whether what is set here goes anywhere: not if the sampler left the span out, nor without an exporter.
-    /// Saves the work for attributes that are costly to make:
+    /// Returns whether the span is recorded: the sampler has sampled it, and there is an exporter. Use it to skip
+    /// attributes that are expensive to compute:
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -59,9 +60,9 @@ impl Span {
         self.open.is_some()
     }
 
-    /// What identifies the span to others; an unsampled span has an id of its own, too. Without an exporter it is the
-    /// context of the span around it, or of the parent that was given; if there is none either, a new one that leaves
-    /// it to others what they record.
+    /// Returns the context that identifies the span to others. An unsampled span has its own id as well. Without an
+    /// exporter, this is the context of the parent. Without a parent, it is a new sampled context, so that other
+    /// processes may record their part of the trace.
     #[inline]
     pub fn context(&self) -> &SpanContext {
         match (&self.open, &self.unrecorded) {
@@ -71,7 +72,7 @@ impl Span {
         }
     }
 
-    /// Ends the span at a time of its own; one before its start counts as its start.
+    /// Ends the span at `time`, or at its start time if `time` is earlier.
     pub fn end_at(mut self, time: SystemTime) {
         self.finish(Some(unix_nanos(time)));
     }
@@ -97,7 +98,7 @@ impl Drop for Span {
     }
 }
 
-/// Its arguments are passed in registers, and nothing is left to be dropped behind it.
+// Taken by value, so the arguments travel in registers and the caller has no drop glue.
 #[inline(never)]
 fn end_span(open: Option<Box<OpenSpan>>, entered: Option<Entered>, end: Option<u64>) {
     if let Some(entered) = entered {
@@ -114,10 +115,10 @@ impl fmt::Debug for Span {
     }
 }
 
-/// A span of which more can be set: `span.set("a", 1).set("b", 2)`. What it can do is what the span can.
+/// The result of a setter, for chained calls: `span.set("a", 1).set("b", 2)`. It has all methods of the span.
 ///
-/// It borrows the span for as long as it exists. So the compiler refuses to keep it of a span that ends with the statement,
-/// as it has no name. This would measure nothing, and make nothing the parent of what follows:
+/// It borrows the span. So the compiler rejects code that keeps it from a temporary span, which would end with the
+/// statement. Such a span would measure nothing, and would not be the parent of the following spans:
 ///
 /// ```compile_fail,E0716
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -125,7 +126,8 @@ impl fmt::Debug for Span {
 /// let _span = tracer.span("checkout").set("order.id", 4711); // error: temporary value dropped while borrowed
 /// ```
 ///
-/// [`SpanBuilder::set`](crate::SpanBuilder::set) is meant for it: `tracer.span_builder("checkout").set("order.id", 4711).start()`.
+/// Use [`SpanBuilder::set`](crate::SpanBuilder::set) instead: `tracer.span_builder("checkout").set("order.id",
+/// 4711).start()`.
 pub struct Chain<'a, S>(pub(super) &'a mut S);
 
 impl<S> Deref for Chain<'_, S> {
@@ -144,7 +146,7 @@ impl<S> DerefMut for Chain<'_, S> {
     }
 }
 
-/// Does nothing, but the borrow lasts until then.
+/// Does nothing, but extends the borrow to the end of the value's life.
 impl<S> Drop for Chain<'_, S> {
     #[inline(always)]
     fn drop(&mut self) {}
@@ -156,7 +158,7 @@ impl<S: fmt::Debug> fmt::Debug for Chain<'_, S> {
     }
 }
 
-/// The methods that all spans have; `open_mut` gives `None` where nothing is recorded.
+/// The methods that all spans have. `open_mut` returns `None` for a span that is not recorded.
 macro_rules! setters {
     ($span:ident, $start:literal) => {
         #[allow(private_interfaces, reason = "the trait is sealed")]
@@ -178,7 +180,7 @@ macro_rules! setters {
                 Chain(self)
             }
 
-            /// Gives it another name.
+            /// Changes the name of the span.
             pub fn rename(&mut self, name: &str) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.rename(name);
@@ -186,22 +188,22 @@ macro_rules! setters {
                 Chain(self)
             }
 
-            /// Notes that something happened, now: `span.event("cache miss").set("key", "a")`.
+            /// Adds an event at the current time: `span.event("cache miss").set("key", "a")`.
             pub fn event(&mut self, name: &str) -> EventBuilder<'_> {
                 EventBuilder::new(self.open_mut(), name, None)
             }
 
-            /// Notes that something happened, then.
+            /// Adds an event at `time`.
             pub fn event_with_time(&mut self, name: &str, time: SystemTime) -> EventBuilder<'_> {
                 EventBuilder::new(self.open_mut(), name, Some(time))
             }
 
-            /// Points at another span that has to do with this one: `span.link(&context).set("why", "batch")`.
+            /// Adds a link to a related span: `span.link(&context).set("why", "batch")`.
             pub fn link(&mut self, context: &SpanContext) -> LinkBuilder<'_> {
                 LinkBuilder::new(self.open_mut(), context)
             }
 
-            /// Says how it went. `Ok` is final; an error can be replaced by a later one.
+            /// Sets the status. `Ok` is final. An error can be replaced by a later status.
             pub fn status(&mut self, status: Status<'_>) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.record.set_status(status);
@@ -221,8 +223,8 @@ macro_rules! setters {
             /// }
             /// ```
             ///
-            /// The type is the one that the compiler knows: it is left out for a `dyn Error`, also one in a `Box` or an
-            /// `anyhow::Error`. To give `error.type` another value, set it afterwards.
+            /// The type is the static type of the error. It is left out for a `dyn Error`, including one in a `Box`
+            /// or an `anyhow::Error`. To give `error.type` another value, set it afterwards.
             ///
             /// [`RecordErr`](crate::RecordErr) does the same for a `Result`.
             pub fn error<Kind>(&mut self, error: &(impl AsError<Kind> + ?Sized)) -> Chain<'_, Self> {
@@ -232,7 +234,7 @@ macro_rules! setters {
                 Chain(self)
             }
 
-            /// The role of the span among its neighbours.
+            /// Sets the kind of the span.
             pub fn kind(&mut self, kind: SpanKind) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
                     open.record.set_kind(kind);
@@ -247,7 +249,7 @@ pub(super) use setters;
 
 setters!(Span, "start");
 
-/// The event or link that is being written; `None` where nothing is recorded. Dropping it completes the message.
+/// The event or link that is being written; `None` if the span is not recorded. Dropping it completes the message.
 struct SubMessageGuard<'a>(Option<&'a mut SpanRecord>);
 
 impl<'a> SubMessageGuard<'a> {

@@ -1,12 +1,13 @@
-//! A histogram that finds its bounds by itself: powers of a base that is as small as the values allow.
+//! The exponential histogram of OpenTelemetry: bucket bounds are powers of a base, which is chosen as small as the
+//! values allow.
 
 use super::{Mergeable, Totals};
 use crate::record::{BucketsView, ExponentialPoint};
 
-/// The most buckets of either sign.
+/// Maximum number of buckets per sign.
 const MAX_BUCKETS: i32 = 160;
-/// Where every histogram starts: neighbouring bounds differ by less than a millionth. It never falls below -4, where
-/// a bucket reaches over 16 powers of two and all doubles have their place in 132 of them.
+/// Initial scale, at which adjacent bounds differ by less than a millionth. The scale never falls below -4, where a
+/// bucket covers 16 powers of two, and 132 buckets cover all doubles.
 const FINEST_SCALE: i32 = 20;
 
 /// Counts values by buckets of base `2^(2^-scale)`: bucket `i` reaches from `base^i`, which does not belong to it, to
@@ -131,7 +132,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// `None` if there are none.
+    /// Returns the range of the indices; `None` without buckets.
     #[inline]
     fn range(&self) -> Option<Range> {
         let count = self.counts.len() as i32;

@@ -1,4 +1,4 @@
-//! A histogram with given bounds.
+//! The histogram with explicit bucket bounds.
 
 use std::error::Error;
 use std::fmt;

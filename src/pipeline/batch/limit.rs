@@ -1,42 +1,48 @@
-//! Pure: how large a request may be for a collector that has refused larger ones.
+//! Learns the maximum request size of a collector from its answers. Pure: time is an argument.
+//!
+//! OTLP has no way to ask for the limit. A refusal (413) halves the size, but not below the largest size that was
+//! accepted before. After 30 s of success the size grows by half again, so that a temporary limit does not last.
 
 use std::time::{Duration, Instant};
 
-/// How long a limit holds before a larger request is tried.
+/// Time for which a limit holds before a larger request is tried.
 const RAISED_AFTER: Duration = Duration::from_secs(30);
-/// A single frame may be too large by itself; as many in a row mean that the collector takes none of their size.
+/// Number of consecutive single frames that were refused until all frames of their size are assumed to be too large.
 const HOPELESS_AFTER: u32 = 16;
-/// How long the collector is not asked about frames of a size that it takes none of.
+/// Time for which frames of such a size are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
-/// Refusals of a size that was taken before until they are believed: a record in the request may be the reason.
-const MOST_DOUBTS: u32 = 3;
+/// Number of refusals of a size that was accepted before until the limit is lowered below it. Before that, a single
+/// oversized record in the request may be the reason.
+const MAX_DOUBTS: u32 = 3;
 
 /// Divides the size of a refused metric. Large, because each collection until the size fits may be lost.
 const METRIC_STEP: usize = 8;
-/// Metrics below this size stay whole: a collector that refuses them takes none, and parts would only repeat their heads.
+/// Minimum size at which a metric is divided. A collector that refuses smaller metrics accepts none, and parts would only
+/// repeat their heads.
 const MIN_METRIC_BYTES: usize = 1 << 10;
 
-/// What a collector has shown of the size that it takes, for one signal. Sizes are bytes of uncompressed requests.
+/// The request size that a collector accepts for one signal, as learned so far. Sizes are bytes of uncompressed
+/// requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLimit {
     most: Option<usize>,
-    /// The largest request that was taken.
+    /// Largest request that was accepted.
     taken: usize,
-    /// Refusals in a row of what should be taken.
+    /// Consecutive refusals of sizes that were accepted before.
     doubts: u32,
     changed: Option<Instant>,
     /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never grows: smaller
     /// parts repeat the head of a metric and cost little else.
     metric_bytes: Option<usize>,
-    /// Single frames that were refused in a row.
+    /// Consecutive single frames that were refused.
     refused_alone: u32,
-    /// Frames of this size and above are hopeless until then.
+    /// Frames of this size or larger are dropped until this time.
     hopeless: Option<(usize, Instant)>,
 }
 
 impl RequestLimit {
-    /// What a request may have at most; a single frame may have more.
+    /// Returns the maximum size of a request. A single frame may be larger.
     pub(crate) fn most(&self) -> usize {
         self.most.unwrap_or(usize::MAX)
     }
@@ -48,11 +54,11 @@ impl RequestLimit {
         self.metric_bytes.unwrap_or(usize::MAX).min(self.most() / 2)
     }
 
-    /// A request of this size was too large; it is sent in parts.
+    /// Notes that a request of this size was refused as too large. It is then divided.
     pub(crate) fn refuse(&mut self, size: usize, now: Instant) {
         if size <= self.taken {
             self.doubts += 1;
-            if self.doubts < MOST_DOUBTS {
+            if self.doubts < MAX_DOUBTS {
                 return;
             }
             self.taken = 0;
@@ -62,7 +68,7 @@ impl RequestLimit {
         self.changed = Some(now);
     }
 
-    /// A request with a single frame was too large; so is every frame of its size, if that happens again and again.
+    /// Notes that a request with a single frame was refused as too large.
     pub(crate) fn refuse_alone(&mut self, frame: usize, now: Instant) {
         let metric_bytes = (frame / METRIC_STEP).max(MIN_METRIC_BYTES);
         self.metric_bytes = Some(self.metric_bytes.map_or(metric_bytes, |least| least.min(metric_bytes)));
@@ -73,25 +79,27 @@ impl RequestLimit {
         }
     }
 
-    /// A request of this size was taken.
+    /// Notes that a request of this size was accepted.
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
-        // halves of what was refused prove nothing
+        // Only a request of about the doubted size removes the doubt. The halves of a refused request are accepted
+        // even if the limit was lowered.
         self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };
         self.taken = self.taken.max(size);
-        // parts of a batch are tried though they are larger: only one record in it may have been too large
+        // Parts of a divided batch may exceed the limit that its refusal set. If one is accepted, a single record was
+        // too large, and the limit returns to that size.
         let Some(most) = self.most.map(|most| most.max(size)) else { return };
         self.most = Some(most);
         let is_old =
             self.changed.is_some_and(|changed| now.saturating_duration_since(changed) >= RAISED_AFTER);
-        // a small request says nothing about larger ones
+        // Only a request near the limit shows that the collector accepts such sizes.
         if is_old && size >= most / 2 {
             self.most = Some(most.saturating_add((most / 2).max(1)));
             self.changed = Some(now);
         }
     }
 
-    /// Whether to ask about a frame of this size is a waste: larger ones are as hopeless.
+    /// Returns whether a frame of this size is known to be too large, so that an attempt would be wasted.
     pub(crate) fn is_hopeless(&self, frame: impl FnOnce() -> usize, now: Instant) -> bool {
         self.hopeless.is_some_and(|(least, until)| now < until && frame() >= least)
     }

@@ -9,14 +9,14 @@ use prost::Message;
 use super::*;
 use crate::record::{ForeignResource, ForeignScope, Resource, Value};
 
-/// A record to be queued: which of the scopes it belongs to, and how much its name is padded.
+/// A record to be queued: the index of its scope, and the padding of its name.
 type Queued = (usize, usize);
 
-/// Everything a test puts into a backlog, and what must come out again.
+/// The records that a test puts into a backlog, and those that must come out again.
 struct World {
     scopes: Vec<Arc<Scope>>,
     resource: Vec<u8>,
-    /// By the span's unique name: its scope's name and its framed length. In the order they were pushed.
+    /// The scope's name and the framed length of each span, by the unique name of the span, in the order of pushing.
     expected: Vec<(String, String, usize)>,
     backlog: Backlog,
 }
@@ -25,7 +25,7 @@ impl World {
     fn new(chunks: &[Vec<Queued>]) -> Self {
         let plain = ["a", "", "the scope with the long name"];
         let plain = plain.map(|name| Arc::new(Scope::new(Signal::Traces, name, "1.0")));
-        // two share a resource, which is made for each of them
+        // Two scopes have equal resources, each in a separate allocation.
         let foreign = ["b of bank", "c of bank", "d of café"].map(|name| Arc::new(foreign_scope(name)));
         let mut world = Self {
             scopes: [plain, foreign].concat(),
@@ -51,7 +51,7 @@ impl World {
         self.backlog.next(settings, usize::MAX, usize::MAX, &self.resource)
     }
 
-    /// The one batch that holds everything.
+    /// Returns the one batch that has all records.
     fn whole(&mut self) -> Batch {
         match self.next(&BatchSettings { records: usize::MAX, bytes: usize::MAX }) {
             Some(Next::Batch(batch)) => batch,
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Reads a batch back and checks all that it says of itself; gives its spans by (name, scope).
+    /// Decodes a batch and checks its counts and lengths. Returns its spans as (name, scope).
     fn read(&self, batch: &Batch) -> Vec<(String, String)> {
         let body = batch.body().concat();
         let request = ExportTraceServiceRequest::decode(&*body).unwrap();
@@ -96,7 +96,7 @@ fn resource(service: &str) -> Resource {
     resource
 }
 
-/// A scope with a resource of its own, and the addresses of schemas.
+/// Returns a scope with its own resource and with schema URLs.
 fn foreign_scope(name: &str) -> Scope {
     let resource = ForeignResource::new(&resource(service_of(name)), "https://schema.example/1");
     let mut scope = ForeignScope::new(name, "2", "https://schema.example/2");
@@ -104,12 +104,12 @@ fn foreign_scope(name: &str) -> Scope {
     scope.into_scope(Signal::Traces, Some(&resource))
 }
 
-/// By the end of a scope's name; the exporter's if that says nothing.
+/// Returns the service of a scope by the end of its name; the exporter's service by default.
 fn service_of(scope: &str) -> &str {
     scope.split_once(" of ").map_or("shop", |(_, service)| service)
 }
 
-/// The one attribute of a resource; a foreign one must have its schema and those of its scopes.
+/// Returns the one attribute of a resource. A foreign resource and its scopes must have their schema URLs.
 fn service(of_resource: &ResourceSpans) -> &str {
     let [attribute] = &of_resource.resource.as_ref().unwrap().attributes[..] else {
         panic!("{of_resource:?}");
@@ -132,7 +132,7 @@ fn framed(span: &Span) -> Vec<u8> {
     record
 }
 
-/// Scopes keep the order of their records, whatever lies between them.
+/// Groups spans by scope. The spans of each scope keep their order.
 fn by_scope(spans: &[(String, String)]) -> HashMap<&str, Vec<&str>> {
     let mut scopes: HashMap<&str, Vec<&str>> = HashMap::new();
     for (name, scope) in spans {
@@ -177,11 +177,11 @@ proptest! {
             }
         }
         prop_assert!(world.backlog.is_empty());
-        // alone in a request with all its headers, such a record would not fit
+        // Such a record would not fit into a request even alone, because of the headers.
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
             let resource = scope.resource().unwrap_or(&world.resource);
-            let around = resource.len() + scope.field().len() + 2 * LONGEST_HEADER;
+            let around = resource.len() + scope.field().len() + 2 * MAX_HEADER_BYTES;
             settings.bytes >= around && *bytes <= settings.bytes - around
         };
         let (fitting, refused): (Vec<_>, Vec<_>) = world.expected.iter().cloned().partition(fits);
@@ -263,7 +263,7 @@ fn a_record_that_no_request_can_hold_is_reported_and_does_not_block_the_next() {
 fn a_request_that_fits_to_the_byte_is_one_request() {
     let mut world = World::new(&[vec![(0, 50), (0, 50)]]);
     let bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
-    let around = world.resource.len() + world.scopes[0].field().len() + 2 * LONGEST_HEADER;
+    let around = world.resource.len() + world.scopes[0].field().len() + 2 * MAX_HEADER_BYTES;
     let one_less = BatchSettings { records: 10, bytes: around + bytes - 1 };
     assert!(matches!(world.next(&one_less), Some(Next::Batch(batch)) if batch.records == 1));
     let mut world = World::new(&[vec![(0, 50), (0, 50)]]);

@@ -1,4 +1,7 @@
-//! Where an exporter counts: its callers what was not enqueued, its worker the outcome of the rest.
+//! The counters of one exporter: callers count records that were not enqueued, the worker counts the outcomes.
+//!
+//! Outcomes change once per batch, so a mutex protects them, which also makes a reading consistent. Counts that
+//! callers change are relaxed atomics.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -27,7 +30,7 @@ pub(crate) enum Outcome {
     Expired,
 }
 
-/// Why a record was not accepted; why an accepted one was dropped is an [`Outcome`].
+/// The reason why a record was not accepted. The reason why an accepted record was dropped is an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotEnqueuedReason {
     QueueFull,
@@ -46,13 +49,13 @@ impl NotEnqueuedReason {
     pub(super) const COUNT: usize = 6;
 }
 
-/// One exporter's counters. Its worker counts outcomes; once closed, none is counted any more.
+/// One exporter's counters. After [`close`](Self::close), outcomes are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     outcomes: Mutex<Outcomes>,
     not_enqueued: [[AtomicU64; NotEnqueuedReason::COUNT]; Signal::COUNT],
     attempts: AtomicU64,
-    /// Of logs only.
+    /// Log records below the exporter's level. Sharded, because a disabled level must stay cheap on all threads.
     filtered: ShardedCounter,
 }
 
@@ -84,12 +87,12 @@ impl Counters {
         outcomes.collected = outcomes.collected.saturating_sub(points);
     }
 
-    /// Records went to the spool.
+    /// Counts records that were written to the spool.
     pub(crate) fn spool(&self, signal: Signal, records: u64) {
         self.change(signal, |counts| counts.spooled += records);
     }
 
-    /// Records of the spool are to be sent.
+    /// Counts records that were loaded from the spool to be sent.
     pub(crate) fn take_from_spool(&self, signal: Signal, records: u64, is_own: bool) {
         self.change(signal, |counts| match is_own {
             true => subtract(&mut counts.spooled, records),
@@ -97,7 +100,7 @@ impl Counters {
         });
     }
 
-    /// They could not be sent, and are still there.
+    /// Reverses [`take_from_spool`](Self::take_from_spool) for records that were not sent and are still in the spool.
     pub(crate) fn put_back_into_spool(&self, signal: Signal, records: u64, is_own: bool) {
         self.change(signal, |counts| match is_own {
             true => counts.spooled += records,
@@ -105,7 +108,7 @@ impl Counters {
         });
     }
 
-    /// Counts records that the spool has dropped, for their age or because they are damaged.
+    /// Counts records that the spool has dropped because of their age or damage.
     pub(crate) fn settle_spooled(&self, outcome: Outcome, dropped: [spool::Dropped; Signal::COUNT]) {
         for (signal, spool::Dropped { own, of_others }) in Signal::ALL.into_iter().zip(dropped) {
             self.change(signal, |counts| {
@@ -137,15 +140,16 @@ impl Counters {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was not enqueued of a signal so far for this reason.
+    /// Returns how many records of a signal were not enqueued for this reason.
     pub(crate) fn not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason) -> u64 {
         self.not_enqueued[signal as usize][reason as usize].load(Ordering::Relaxed)
     }
 
-    /// The counters as they stand. `accepted` is called after the outcomes are read, so that a record is never seen as
-    /// settled before it is seen as accepted.
+    /// Reads all counters. `accepted` is called after the outcomes are read, so that no record is seen with an
+    /// outcome before it is seen as accepted.
     pub(crate) fn read(&self, name: &str, accepted: impl FnOnce() -> [u64; Signal::COUNT]) -> ExporterLedger {
-        // held to the end: what is accepted while others settle would be seen as more in flight than fits
+        // The lock is held while `accepted` is read. Otherwise records could be settled, and others accepted in their
+        // room, between the two readings, and more records would seem to be in flight than the queue can hold.
         let outcomes = lock(&self.outcomes);
         let mut counts = outcomes.counts;
         for (signal, (counts, accepted)) in counts.iter_mut().zip(accepted()).enumerate() {
@@ -209,22 +213,23 @@ fn count_of(counts: &mut Counts, outcome: Outcome) -> &mut u64 {
     }
 }
 
-/// Returns how many accepted or recovered records are not settled.
+/// Returns how many accepted or recovered records have no outcome.
 fn unsettled(counts: &Counts, accepted: u64) -> u64 {
     let mut left = accepted + counts.recovered;
     subtract(&mut left, counts.settled());
     left
 }
 
-/// Subtracts down to 0, so that a wrong count stays small. It is an error of this library, which debug builds report.
+/// Subtracts, but not below 0, so that a wrong count does not wrap around to a huge one. A wrong count is a bug of
+/// this library, and debug builds panic.
 fn subtract(from: &mut u64, records: u64) {
     let before = *from;
     *from = before.saturating_sub(records);
     debug_assert!(before >= records, "{records} of {before} records were settled: one was counted twice");
 }
 
-/// A count to which many threads add and that is seldom read. Each thread adds to a cache line that it shares with few others,
-/// so that an addition is not contended.
+/// A counter that many threads increment and that is rarely read. Each thread adds to one of 16 cache lines, so that
+/// threads seldom contend for a line.
 #[derive(Debug, Default)]
 pub(crate) struct ShardedCounter([CounterShard; COUNTER_SHARDS]);
 

@@ -31,7 +31,7 @@ fn read(counters: &Counters, accepted: u64) -> Counts {
     counters.read("test", || [accepted, 0, 0]).traces
 }
 
-/// Each outcome's count, in the order of [`OUTCOMES`].
+/// Returns the count of each outcome, in the order of [`OUTCOMES`].
 fn outcomes(counts: &Counts) -> [u64; OUTCOMES.len()] {
     let dropped = counts.dropped;
     [
@@ -56,7 +56,8 @@ fn adds_up(counts: &Counts) -> bool {
             + counts.in_flight
 }
 
-/// Every count a different power of two, so that two that are mixed up or left out show; all of them `times` times.
+/// Returns counts that are different powers of two, multiplied by `times`. A count that is confused with another or
+/// left out changes the sum.
 fn all_different(times: u64) -> Counts {
     let mut next = times;
     let mut count = || {
@@ -207,7 +208,7 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
             }
         });
         for _ in 0..2_000 {
-            // would underflow, and panic, if the two were read the other way round
+            // If the two were read in the other order, the subtraction would underflow and panic.
             let counts = counters.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
             assert!(adds_up(&counts), "{counts}");
         }
@@ -313,7 +314,7 @@ fn what_the_flight_recorder_does_not_have_is_lost_at_the_end() {
     assert_eq!(ends, [(1, 0), (2, 0), (2, 3)]);
 }
 
-/// What `call` returns; `None` if it panics, as a debug build does about a wrong count.
+/// Returns the result of `call`; `None` if it panics, as debug builds do for a wrong count.
 fn unless_asserted<T>(call: impl FnOnce() -> T) -> Option<T> {
     let returned = contain_panic(call);
     if let Err(message) = &returned {

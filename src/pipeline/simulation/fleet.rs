@@ -1,5 +1,6 @@
-//! A fleet of exporters whose collector is down for a long time and returns: the requests of each second after that, with the
-//! jitter of the back-off and without. Each exporter is the real throttle and the real retry, and nothing else.
+//! Simulates a fleet of exporters whose collector returns after a long outage, and counts the requests per second
+//! after its return, with and without the jitter of the back-off. Each exporter consists of the real throttle and the
+//! real retry policy only.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,9 +14,9 @@ use crate::pipeline::retry::{Attempt, NextStep, next_step};
 use crate::pipeline::schedule::{NextRound, Throttle, Waiting};
 use crate::transport::Verdict;
 
-/// The programs are started together, within this time, as by a deployment.
+/// All programs start within this time, as in a deployment.
 const STARTED_WITHIN: Duration = Duration::from_secs(1);
-/// From then on each makes a record this often, at a time of its own.
+/// Interval in which each program emits a record, with a random phase.
 const RECORD_EVERY: Duration = Duration::from_secs(10);
 /// Seconds after the return of the collector that are counted.
 const COUNTED: usize = 60;
@@ -23,13 +24,13 @@ const COUNTED: usize = 60;
 /// One exporter.
 struct Exporter {
     throttle: Throttle,
-    /// Attempts in a row that led to nothing.
+    /// Consecutive attempts that failed.
     failures: u32,
-    /// When the time of the batch in hand is up.
+    /// Time at which the current batch is given up.
     give_up: Option<Instant>,
-    /// When the first record was made that is not in hand.
+    /// Time of the first record that is not in the current batch.
     next_record: Instant,
-    /// When records are made after the first.
+    /// Time of the second record. The others follow at regular intervals.
     phase: Instant,
 }
 
@@ -41,7 +42,7 @@ impl Exporter {
         Self { throttle, failures: 0, give_up: None, next_record: first, phase }
     }
 
-    /// What it does when it is due: returns whether it has sent a request, and when it is due again.
+    /// Does what is due. Returns whether it sent a request, and when it is due again.
     fn step(&mut self, now: Instant, verdict: &Verdict, random: u64) -> (bool, Instant) {
         let settings = RetrySettings::default();
         if self.give_up.is_none() {
@@ -81,7 +82,7 @@ impl Exporter {
         (true, then)
     }
 
-    /// Until when there is nothing to send; `None` if there is.
+    /// Returns the time until which there is nothing to send; `None` if something is due.
     fn rests_until(&self, now: Instant) -> Option<Instant> {
         if now < self.next_record {
             return Some(self.next_record);
@@ -94,7 +95,7 @@ impl Exporter {
     }
 }
 
-/// The requests of each second after the collector has returned.
+/// Returns the number of requests in each second after the collector has returned.
 fn requests_after(outage: Duration, exporters: usize, has_jitter: bool) -> [u32; COUNTED] {
     let (mut dice, start) = (Dice::new(1), Instant::now());
     let mut fleet: Vec<_> = (0..exporters).map(|_| Exporter::new(start, &mut dice)).collect();
@@ -120,7 +121,7 @@ fn peak(requests: &[u32]) -> u32 {
     requests.iter().copied().max().unwrap_or_default()
 }
 
-/// Both curves as bars.
+/// Draws the curves as text, one bar per second.
 fn text(curves: &[(&str, [u32; COUNTED])]) -> String {
     let highest = curves.iter().map(|(_, requests)| peak(requests)).max().unwrap_or(1).max(1);
     let mut text = String::new();
@@ -134,7 +135,7 @@ fn text(curves: &[(&str, [u32; COUNTED])]) -> String {
     text
 }
 
-/// The same as a picture, one curve above the other.
+/// Draws the curves as a picture, one below the other.
 fn svg(curves: &[(&str, [u32; COUNTED])]) -> String {
     let highest = curves.iter().map(|(_, requests)| peak(requests)).max().unwrap_or(1).max(1);
     let mut svg = format!(
@@ -165,7 +166,7 @@ fn svg(curves: &[(&str, [u32; COUNTED])]) -> String {
 #[test]
 fn the_jitter_keeps_a_fleet_from_returning_all_at_once() {
     let file = env::var_os("SIMULATION_FLEET");
-    // a plain test has time for a small one
+    // The test itself simulates a smaller fleet, to be fast.
     let (exporters, outage) = if file.is_some() { (10_000, 3_600) } else { (1_000, 600) };
     let curve = |has_jitter| requests_after(Duration::from_secs(outage), exporters, has_jitter);
     let curves = [("with jitter", curve(true)), ("without jitter", curve(false))];

@@ -1,17 +1,19 @@
-//! Deterministic simulation: the whole pipeline on one thread, with a network and a clock that a seed decides.
+//! Deterministic simulation: the whole pipeline on one thread, with a network and a clock that depend only on a seed.
 //!
 //! ```text
 //! script ─ settings, faults, actions ─► world ─ records ─► queue … worker ─ requests ─► server
 //! (from a seed)                           │                                               │
-//!                                         └── after every step: ledger == server's books ─┘
+//! └─ after every step: ledger == server's counts ─┘
 //! ```
 //!
-//! [`script`] makes all of it from a seed. [`world`] plays the callers and the worker, and lets time pass. [`server`] takes the
-//! requests and checks them. A program with a spool is stopped or killed, and a second one must deliver what it left. What fails with a seed fails again with the same: `tests/simulation/run --seed` shows every step.
+//! [`script`] derives settings, faults and actions from a seed. [`world`] plays the callers and the worker, and lets
+//! time pass. [`server`] receives the requests and checks them. A program with a spool is stopped or killed, and a
+//! second one must deliver the records that the first has left. A seed that fails, fails again: `tests/simulation/run
+//! --seed` prints every step of it.
 //!
-//! A test runs the first seeds; `tests/simulation/run` runs others for as long as there is time.
+//! The test runs the first seeds. `tests/simulation/run` runs further seeds for a given time.
 
-mod beside;
+mod background_send;
 mod fleet;
 mod script;
 mod server;
@@ -24,11 +26,11 @@ use std::time::{Duration, Instant};
 
 use crate::record::seed_random;
 use crate::tests::share_of;
-pub(super) use beside::run_beside;
+pub(super) use background_send::run_in_background;
 use script::HAS_SPOOL;
 use world::World;
 
-/// The seeds that a test runs, or a share of them.
+/// Number of seeds that the test runs. Slow builds run a share of them.
 const SEEDS: u32 = 300;
 
 /// Runs one seed, and returns its world at the end.

@@ -1,4 +1,4 @@
-//! What happens in a simulation, all of it from one seed: the exporter's settings, the network's faults, the callers' actions.
+//! The script of a simulation, derived from one seed: the exporter's settings, the faults, and the callers' actions.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use crate::config::{BatchSettings, PaceSettings, QueueSettings, RetrySettings, S
 use crate::process::Driver;
 use crate::record::Signal;
 
-/// The signals that callers make records of.
+/// Signals of the simulated records.
 pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
 
 pub(super) const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
 
-/// The scopes that they are of.
+/// Scopes of the simulated records.
 pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];
 
-/// SplitMix64: numbers that depend on nothing but the seed.
+/// A SplitMix64 generator: numbers that depend only on the seed.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -35,7 +35,7 @@ impl Dice {
         range.start() + self.bits() % (range.end() - range.start() + 1)
     }
 
-    /// A number whose magnitude is even, not its value: small ones are as likely as large ones.
+    /// Returns a number with a uniformly distributed magnitude: small numbers are as likely as large ones.
     fn magnitude(&mut self, range: RangeInclusive<u64>) -> u64 {
         let most = range.end() >> self.number(0..=u64::from(range.end().ilog2()));
         self.number(*range.start()..=most.max(*range.start()))
@@ -49,7 +49,7 @@ impl Dice {
         from[self.number(0..=from.len() as u64 - 1) as usize]
     }
 
-    /// A time below this one.
+    /// Returns a time of at most `most`.
     pub(super) fn time(&mut self, most: Duration) -> Duration {
         Duration::from_micros(self.number(0..=most.as_micros() as u64))
     }
@@ -63,7 +63,7 @@ impl Dice {
 pub(super) struct Script {
     pub(super) settings: Settings,
     pub(super) weather: Vec<Phase>,
-    /// From the start, in order.
+    /// Actions in order, with their times since the start.
     pub(super) actions: Vec<(Duration, Action)>,
 }
 
@@ -79,24 +79,24 @@ pub(super) struct Settings {
     pub(super) spool: Option<SpoolScript>,
 }
 
-/// What survives the program, and what befalls its disk.
+/// Settings of the spool, and the faults of its disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpoolScript {
     pub(super) bytes: usize,
     pub(super) sync: SpoolSync,
-    /// Of 100 calls, how many fail.
+    /// Percentage of calls to the disk that fail.
     pub(super) faults: u64,
-    /// The program is killed instead of stopped.
+    /// True if the program is killed instead of stopped.
     pub(super) is_killed: bool,
 }
 
-/// What befalls requests for some time; all of it is over after the last phase.
+/// The network's faults for some time. After the last phase there are no faults.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Phase {
     pub(super) until: Duration,
-    /// Of each signal.
+    /// The fault of each signal.
     pub(super) faults: [Fault; SIGNALS.len()],
-    /// Of 100 requests.
+    /// Percentage of requests with this fault.
     pub(super) share: u64,
 }
 
@@ -111,13 +111,13 @@ pub(super) enum Fault {
     Refused,
     /// 404.
     NotTaken,
-    /// 413 for what has more bytes.
+    /// 413 for larger requests.
     TooLarge(usize),
     /// Some records of a request are rejected.
     Partial,
     /// Answers take up to twice the timeout of an attempt.
     Slow,
-    /// The server takes the request, and its answer is lost.
+    /// The server accepts the request, but its answer is lost.
     LostAnswer,
     /// The transport panics.
     Panic,
@@ -125,20 +125,21 @@ pub(super) enum Fault {
     ProxyRefused,
 }
 
-/// What the program does.
+/// An action of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Makes `records` of about `bytes` bytes, one after the other.
+    /// Emits `records` records of up to `bytes` bytes, one after the other.
     Burst {
         signal: Signal,
         records: u64,
         bytes: u64,
     },
-    /// With the time that its caller waits.
+    /// Flushes. The caller waits for this time.
     Flush(Duration),
-    /// With its budget.
+    /// Stops with this budget.
     Stop(Duration),
-    /// What a stop does from other threads than the worker's: [`exporter_set::stop`](crate::pipeline::exporter_set::stop).
+    /// These three are steps of a stop on another thread than the worker's:
+    /// [`exporter_set::stop`](crate::pipeline::exporter_set::stop).
     CutOldAttempt,
     Interrupt,
     FinishStop,
@@ -150,7 +151,7 @@ impl Script {
         let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));
         let mut actions: Vec<_> =
             (0..dice.magnitude(3..=60)).map(|_| (dice.time(time), Action::new(dice, &settings))).collect();
-        // without one, the network recovers and all must be delivered
+        // Without a stop, the network recovers, and then all records must be delivered.
         if dice.chance(50) {
             actions.push((time, Action::Stop(dice.millis(0..=5_000))));
         }
@@ -186,7 +187,7 @@ impl Settings {
                 max_retry_after: dice.millis(100..=10_000),
             },
             attempt_timeout: dice.millis(5..=5_000),
-            // those without a disk are faster
+            // A minority, since simulations without a disk are faster.
             spool: (HAS_SPOOL && dice.chance(30)).then(|| SpoolScript::new(dice)),
         }
     }

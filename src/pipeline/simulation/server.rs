@@ -1,4 +1,4 @@
-//! The simulated network and the server behind it, which counts what it takes, and checks what arrives and when.
+//! The simulated server: answers requests, counts their records by outcome, and checks their order and timing.
 
 use std::panic::resume_unwind;
 use std::time::{Duration, Instant};
@@ -11,35 +11,37 @@ use crate::transport::Verdict;
 const SCOPE_RECORDS: u8 = 0x12;
 const RECORD: u8 = 0x12;
 
-/// How long an answer usually takes at most.
+/// Longest time of an answer without a fault.
 const USUAL: Duration = Duration::from_millis(5);
 
-/// All that is known of the records of one signal outside of the pipeline.
+/// The records of one signal, as known outside of the pipeline. The ledger is compared with it.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    /// By their numbers.
+    /// All records, indexed by their numbers.
     records: Vec<Record>,
-    /// Records as far as this number have arrived, and when the last of them did so for the first time.
+    /// Records below this number have arrived, and the last of them first arrived at this time.
     seen: usize,
     seen_at: Option<Instant>,
-    /// Records of each scope below this number must not come again: the pipeline has an answer about them, or about later ones.
+    /// Per scope, records below this number must not arrive again: the pipeline has an answer about them or about
+    /// later ones.
     answered: [usize; SCOPES.len()],
-    /// How many had each end that the pipeline knows of.
+    /// Number of records by the outcome that the server reported.
     pub(super) delivered: u64,
     pub(super) rejected: u64,
     pub(super) refused: u64,
     pub(super) panicked: u64,
-    /// Too large, though alone in their request.
+    /// Records that were too large although each was alone in its request.
     pub(super) too_large: u64,
-    /// Attempts, and those that led to no answer but "later".
+    /// Number of attempts, and of those that ended without an answer other than "try again later".
     pub(super) attempts: u64,
     pub(super) later: u64,
-    /// Those that led to "later" before the stop, and the time that attempts have had of the stop.
+    /// Value of `later` when the stop began, and the time that attempts have used since.
     pub(super) later_before_stop: u64,
     pub(super) time_in_stop: Duration,
-    /// Whether records may come in another order: a disk that fails must not hold up what is in memory.
+    /// True if records may arrive out of order: while the disk fails, records in memory are sent before those on
+    /// disk.
     pub(super) is_lenient: bool,
-    /// The last moment at which a round might begin whatever the throttle is.
+    /// Last time at which a round was allowed to begin regardless of the throttle.
     pub(super) hurried: Option<Instant>,
 }
 
@@ -48,22 +50,22 @@ struct Record {
     made: Instant,
     scope: usize,
     is_answered: bool,
-    /// Others may have overtaken it on the disk: its caller has waited, or its request was divided, whose rest goes behind what is
-    /// there when the program ends.
+    /// True if later records may arrive first: the caller of this record had to wait, or its request was divided and
+    /// its rest was appended to the spool at the end of the program.
     is_overtaken: bool,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reply {
     fault: Fault,
     pub(super) after: Duration,
-    /// Of the records, in percent.
+    /// Percentage of the records that are rejected.
     rejected: u64,
 }
 
 impl Reply {
-    /// What the weather does to a request.
+    /// Decides on the reply to a request in a phase of the script.
     pub(super) fn new(dice: &mut Dice, phase: Option<&Phase>, signal: Signal, settings: &Settings) -> Self {
         let fault = phase.filter(|phase| dice.chance(phase.share));
         let fault = fault.map_or(Fault::None, |phase| phase.faults[signal as usize]);
@@ -77,31 +79,32 @@ impl Reply {
 }
 
 impl Book {
-    /// The number of a record that is made now.
+    /// Adds a record that is made now, and returns its number.
     pub(super) fn add(&mut self, made: Instant, scope: usize) -> u64 {
         self.records.push(Record { made, scope, is_answered: false, is_overtaken: false });
         self.records.len() as u64 - 1
     }
 
-    /// Others may come before these records.
+    /// Allows later records to arrive before these.
     pub(super) fn let_overtake(&mut self, numbers: &[usize]) {
         numbers.iter().for_each(|number| self.records[*number].is_overtaken = true);
     }
 
-    /// The program was killed: what it had not noted as settled comes again.
+    /// Forgets the order of arrival, after the program was killed: records that it had not noted as settled arrive
+    /// again.
     pub(super) fn forget_order(&mut self) {
         (self.seen, self.seen_at, self.answered) = (0, None, [0; SCOPES.len()]);
     }
 
-    /// Records that the server has answered about, whatever the answer was.
+    /// Returns the number of records that have an answer of any kind.
     pub(super) fn answered(&self) -> u64 {
         self.records.iter().filter(|record| record.is_answered).count() as u64
     }
 
-    /// A request has arrived, with these records.
+    /// Checks a request that has arrived with these records.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description if the records, their order or their time are wrong.
     pub(super) fn arrive(
         &mut self,
         numbers: &[usize],
@@ -144,8 +147,9 @@ impl Book {
         Ok(())
     }
 
-    /// A record that was made after others had arrived is of a later round than they. Their round cannot have begun before the last
-    /// of them was made, nor this one's after now.
+    /// Checks that two rounds are at least the throttle apart. A record that was made after others had arrived
+    /// belongs to a later round. The earlier round cannot have begun before its last record was made, and the later
+    /// one has begun by now.
     fn check_throttle(&self, newest: Instant, now: Instant, throttle: Duration) -> Result<(), String> {
         let (Some(seen_at), Some(before)) = (self.seen_at, self.seen.checked_sub(1)) else { return Ok(()) };
         let earliest = self.records[before].made;
@@ -156,7 +160,8 @@ impl Book {
         Ok(())
     }
 
-    /// The answer to a request: its verdict, once the books are kept. `is_late` if it did not come in time.
+    /// Counts the records of a request by their outcome, and returns the verdict. `is_late` means that the answer is
+    /// not in time.
     pub(super) fn reply(&mut self, reply: Reply, is_late: bool, numbers: &[usize], bytes: usize) -> Verdict {
         let (count, reason) = (numbers.len() as u64, || format!("{:?}", reply.fault));
         let later = |after| Verdict::TryLater { after, reason: reason() };
@@ -169,7 +174,7 @@ impl Book {
             Fault::TooLarge(most) if bytes > most => Verdict::TooLarge { reason: reason() },
             Fault::Refused => Verdict::Refused { reason: reason() },
             Fault::NotTaken => Verdict::NotTaken { reason: reason() },
-            // a server may claim to have rejected more than it was sent
+            // May exceed `count`: a server may claim to have rejected more records than it was sent.
             Fault::Partial => {
                 Verdict::AcceptedPartly { rejected: count * reply.rejected / 100, message: reason() }
             }
@@ -195,14 +200,14 @@ impl Book {
             self.answered[self.records[*number].scope] = number + 1;
         }
         if reply.fault == Fault::Panic {
-            // without the message of a panic
+            // Panics without calling the panic hook, which would print a message.
             resume_unwind(Box::new("on purpose"));
         }
         verdict
     }
 }
 
-/// The numbers of the records in a request, as they come; `None` if it cannot be read.
+/// Returns the numbers of the records in a request, in their order; `None` if the request is malformed.
 pub(super) fn numbers(body: &[u8]) -> Option<Vec<usize>> {
     let mut numbers = Vec::new();
     for resource in frames(body) {
@@ -216,7 +221,7 @@ pub(super) fn numbers(body: &[u8]) -> Option<Vec<usize>> {
     Some(numbers)
 }
 
-/// What is in a field.
+/// Returns the content of a length-delimited field.
 fn content(mut field: &[u8]) -> Option<&[u8]> {
     field = field.get(1..)?;
     let len = decode_varint(&mut field)?;

@@ -1,11 +1,11 @@
-//! The worker's own thread as a simulation plays it: as in [`run`](Worker::run) and [`rest`](Worker::rest), but where the thread
-//! would sleep, it returns.
+//! Simulates the worker's thread: like [`run`](Worker::run) and [`rest`](Worker::rest), but returns where the thread
+//! would sleep.
 
 use super::{Progress, Worker};
 use crate::pipeline::clock;
 
 impl Worker {
-    /// Does one thing, or goes to sleep.
+    /// Does one thing, or returns the time until which the thread would sleep.
     pub(crate) fn step_or_sleep(&mut self) -> Progress {
         if self.is_done() {
             self.finish();
@@ -17,13 +17,13 @@ impl Worker {
         Progress::DueAt(self.next_event(clock::now()))
     }
 
-    /// Whether a message ends its sleep. A wake-up is taken; a stop is left to the next step.
+    /// Returns whether a message ends the sleep. Receives a wake-up, but leaves a stop for the next step.
     pub(crate) fn is_called(&self) -> bool {
         let is_stopping = self.stop_by().is_some();
         !is_stopping && (!self.commands.stop.is_empty() || self.commands.wake.try_recv().is_ok())
     }
 
-    /// Its sleep is over.
+    /// Disarms the wake-ups of the queues, as at the end of a sleep.
     pub(crate) fn wake_up(&self) {
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
     }

@@ -1,10 +1,15 @@
-//! One attempt to send a part of a batch, and what follows from its verdict.
+//! One attempt: chooses the next part of a batch, sends it once, and applies the verdict.
+//!
+//! [`Worker::try_once`] does all three. The transport makes a single request and returns a [`Verdict`]. The pure
+//! function [`retry::next_step`] maps the verdict to a [`NextStep`], which [`Worker::apply_verdict`] carries out. A
+//! stop changes three things: an attempt gets the signal's fair share of the remaining time, pauses are short, and a
+//! batch is given up only after a last attempt in the second half of the remaining time.
 
 use std::array;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::spooling::run_beside;
+use super::spooling::run_in_background;
 use super::{Worker, records};
 use crate::config::RetrySettings;
 use crate::context;
@@ -17,25 +22,28 @@ use crate::process::{contain_panic, lock};
 use crate::record::{Signal, random};
 use crate::transport::{Payload, Verdict};
 
-/// Longest back-off in a stop. Several attempts fit into its budget.
+/// Longest back-off in a stop. It is short, so that several attempts fit into a usual budget.
 const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
 /// Shortest pause between two attempts of a signal in a stop, so that programs that end do not flood a busy collector.
 const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 
-/// Attempts of each signal in a stop where no attempt has ever reached a server, so as not to use up the budget.
+/// Number of attempts per signal in a stop if no attempt has ever reached a server. A program whose collector is not
+/// running ends without using up its budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 
-/// Time until a batch of the spool is given up, which never comes: the spool bounds its age. Within the range of `Instant`.
+/// Replaces `give-up-after` for batches of the spool, whose age `spool-age` bounds. A year, which `Instant` can
+/// represent.
 pub(super) const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The attempt that is under way, as a stop sees it from another thread.
+/// Signal of the attempt that is under way. A stop reads it from another thread, to cut the attempt short.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentAttempt(Mutex<Option<Signal>>);
 
 impl CurrentAttempt {
-    /// Ends the attempt by `cut` if it was begun before the stop and `is_in_the_way` is true of its signal.
+    /// Calls `cut` if an attempt is under way that began before the stop, and `is_in_the_way` returns true for its
+    /// signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
-        // held to the end: the attempt after this one must not be cut
+        // The lock is held during `cut`, which must not hit the next attempt: `send` takes the lock before it begins.
         let current_attempt = lock(&self.0);
         if current_attempt.is_some_and(is_in_the_way) {
             cut();
@@ -44,14 +52,14 @@ impl CurrentAttempt {
 }
 
 impl Worker {
-    /// One attempt of the next part that there is.
+    /// Makes one attempt to send the next part, if there is one.
     pub(super) fn try_once(&mut self, at: usize) {
         let Some(mut part) = self.next_part(at) else { return };
         let now = clock::now();
         let give_up_after = if part.is_spooled() { NO_DEADLINE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         if !self.state.proxy_pause.left(now).is_zero() {
-            // As after another refusal, but without an attempt: the proxy must not get the password again yet.
+            // Treated like another refusal, but without an attempt: the proxy must not get the password again yet.
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);
@@ -60,10 +68,12 @@ impl Worker {
         let deadline = ends_by.map_or(deadline, |by| deadline.min(by));
         let verdict = self.send(at, &part, deadline);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
+        // Before the verdict is applied: it may have to remove the entry from the spool.
         self.adopt_entry(at, &mut part);
         match verdict {
             Some(Verdict::Refused { .. }) if part.is_lost() => {
-                // Zeros were sent in the place of its records.
+                // The flight recorder's file was truncated during the attempt, so zeros were sent in place of the
+                // records, and the refusal says nothing about them.
                 self.settle_lost(at, part);
             }
             Some(verdict) => {
@@ -77,14 +87,15 @@ impl Worker {
         }
     }
 
-    /// What is to be sent next; what is known to be too large is counted on the way.
+    /// Returns the next part to send. Parts that cannot be sent (lost, or known to be too large) are counted and
+    /// skipped.
     fn next_part(&mut self, at: usize) -> Option<Batch> {
         while !self.is_out_of_time() {
             if self.is_outdated(at) {
                 self.yield_to_next_collection(at);
                 return None;
             }
-            // what is on disk is older than what found no room there
+            // Requests on disk are older than parts in memory that the disk could not take.
             if self.deliveries[at].has_spooled && !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
                 self.load_spooled(at);
             }
@@ -111,12 +122,14 @@ impl Worker {
         None
     }
 
-    /// Returns when an attempt ends: after its timeout, or when the batch's time is up. In a stop, it ends after the signal's
-    /// fair share of the time left, so that an endpoint that hangs costs the other signals nothing.
+    /// Returns the deadline of an attempt: its timeout, or the time at which the batch is given up, if that is
+    /// earlier. In a stop, the deadline is also bounded by the signal's fair share of the remaining time, so that an
+    /// endpoint that does not answer leaves the other signals their time.
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(stop) = self.state.stop.get() else {
-            // one that comes late, after another signal's or between two turns of a caller, is the last one, too
+            // The last attempt gets its whole timeout. So does an attempt whose batch's time ran out while another
+            // signal was sent, or between two turns of a caller: without time it could not succeed.
             let is_last = self.deliveries[at].is_last || give_up <= now;
             return if is_last { deadline } else { deadline.min(give_up) };
         };
@@ -129,22 +142,23 @@ impl Worker {
         deadline.min(now + self.state.fair_share.share(at, array::from_fn(has_records), stop.left(now)))
     }
 
-    /// One attempt; `None` if the transport panicked.
+    /// Sends a batch once. Returns `None` if the transport panicked.
     fn send(&mut self, at: usize, batch: &Batch, deadline: Instant) -> Option<Verdict> {
         let mut transport = self.transport.take()?;
         self.counters.attempted();
         let mut current_attempt = lock(&self.current_attempt.0);
         transport.forget_cut();
-        // An attempt that begins in a stop has its share of the time, and is not cut.
+        // Only attempts from before the stop may be cut: those in a stop already have a deadline within its budget.
         *current_attempt = self.stop_by().is_none().then_some(batch.signal);
         drop(current_attempt);
         let payload = Payload { signal: batch.signal, body: &batch.body() };
+        // A panic must not unwind past `self.transport`, which is restored below.
         let mut send = || contain_panic(|| transport.send(&payload, deadline)).ok();
         let verdict = match self.state.turn.is_none() && self.spool.is_some() {
             true => {
                 let owner = self.owner;
                 let send = || context::while_exporting_for(owner, &mut send);
-                run_beside(send, || self.relieve_queues(at, batch))
+                run_in_background(send, || self.relieve_queues(at, batch))
             }
             false => send(),
         };
@@ -153,6 +167,7 @@ impl Worker {
         verdict
     }
 
+    /// Applies the verdict: counts the outcome of the part, or keeps the part for another attempt.
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = clock::now();
         if !matches!(verdict, Verdict::Unreachable { .. }) {
@@ -167,13 +182,13 @@ impl Worker {
         let delivery = &mut self.deliveries[at];
         delivery.attempts_in_stop += u32::from(is_stopping);
         if is_hopeless || !was_reached && delivery.attempts_in_stop >= UNREACHED_ATTEMPTS_AT_STOP {
-            // left to the closing of the counters
+            // `Counters::close` counts the part as dropped by the shutdown, unless the spool takes it before.
             delivery.is_finished = true;
             return delivery.parts.push(part);
         }
         let next_step = retry::next_step(&settings, &attempt, verdict, now);
         let next_step = match self.state.stop.get() {
-            // A stop does not cut the pause for a proxy short.
+            // A stop does not shorten the pause for a proxy: each attempt would repeat the refused password.
             Some(stop) if attempt.proxy_pause.is_zero() => {
                 next_step_at_stop(next_step, attempt.is_last, stop.left(now))
             }
@@ -196,7 +211,8 @@ impl Worker {
                 self.move_to_spool(at);
                 if self.deliveries[at].parts.is_empty() {
                     self.deliveries[at].part_is_over();
-                    // The spool keeps the part. Only a stop makes no attempt after this pause and the next one.
+                    // The spool has the part now, and loads it for the next attempt. In a stop the mark of the last
+                    // attempt must survive that, or the attempts would never end.
                     self.deliveries[at].is_last = is_stopping && pause.is_last;
                 }
                 return;
@@ -210,7 +226,7 @@ impl Worker {
                 self.settle_part(at, part, Outcome::TooLarge);
             }
             NextStep::DropRefused => self.settle_part(at, part, Outcome::Refused),
-            // left to the spool, or to the closing of the counters
+            // `close_spool` keeps the part on disk, or `Counters::close` counts it as dropped by the shutdown.
             NextStep::GiveUp(_) if is_stopping => {
                 delivery.is_finished = true;
                 delivery.parts.push(part);
@@ -226,14 +242,15 @@ impl Worker {
         self.deliveries[at].part_is_over();
     }
 
-    /// There is a server: what a stop had given up for want of one is tried again.
+    /// Notes that a server was reached. Signals that a stop had given up because no server was reached are tried
+    /// again.
     fn note_reached(&mut self) {
         if !std::mem::replace(&mut self.state.was_reached, true) {
             self.deliveries.iter_mut().for_each(|delivery| delivery.is_finished = false);
         }
     }
 
-    /// The attempt that was made, as it is judged.
+    /// Describes the attempt that was made, for `next_step`.
     fn attempt(&self, at: usize, part: &Batch, now: Instant) -> Attempt {
         let delivery = &self.deliveries[at];
         Attempt {
@@ -247,6 +264,7 @@ impl Worker {
         }
     }
 
+    /// Returns the retry settings, in a stop with shorter delays.
     fn retry_settings(&self, now: Instant) -> RetrySettings {
         let mut settings = self.retry;
         if let Some(stop) = self.state.stop.get() {
@@ -278,7 +296,8 @@ impl Worker {
                 let pause =
                     (self.state.proxy_pause.left(clock::now()) + Duration::from_millis(500)).as_secs();
                 let message = format!("{reason}; nothing is sent for {pause} s");
-                // Even if another outage was reported just before: only this message names the setting.
+                // Reported even if another outage was reported within the period: only this message names the setting
+                // to correct.
                 return self.reporter.report_once(signal, ProblemKind::Unavailable, message);
             }
             Verdict::TooLarge { reason } => (ProblemKind::TooLarge, reason.clone()),
@@ -289,8 +308,9 @@ impl Worker {
     }
 }
 
-/// Returns the next step in a stop, whose budget alone counts. A batch that is not delivered is sent again after a pause, and
-/// one last time when half of the time `left` is over.
+/// Returns the next step in a stop, where only the budget limits the attempts. A batch that is not delivered is sent
+/// again after a pause. A pause that would exceed half of the time `left` is cut to that half, and the attempt after
+/// it is the last.
 pub(super) fn next_step_at_stop(next_step: NextStep, was_last: bool, left: Duration) -> NextStep {
     match next_step {
         NextStep::TryAgain(pause) | NextStep::GiveUp(pause) if !was_last && !left.is_zero() => {

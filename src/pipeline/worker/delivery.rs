@@ -1,4 +1,8 @@
-//! One signal of an exporter: its queue, what has left the queue, and when it may be sent.
+//! The delivery of one signal: its queue, the records that have left the queue, and the time of the next attempt.
+//!
+//! Records that have left the queue still count toward its bound: their room is released when their outcome is
+//! counted or the spool has them. So `queue-records` and `queue-bytes` bound the memory of the whole delivery, except
+//! for a request that was loaded from the spool.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,49 +15,57 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::schedule::{NextRound, Throttle, Waiting};
 use crate::record::Signal;
 
-/// How long to wait for a caller that has reserved room in the queue but not appended its record yet.
-const CALLER_IS_COMING: Duration = Duration::from_millis(1);
-/// What a flush leaves of a back-off: a program that flushes all the time must not connect all the time.
-const LEAST_BACK_OFF: Duration = Duration::from_millis(100);
+/// Pause after a drain that found room reserved but no record: a caller is between its reservation and its append.
+const PENDING_APPEND_WAIT: Duration = Duration::from_millis(1);
+/// Back-off that remains after a flush has shortened it, so that a program that flushes continuously does not
+/// reconnect continuously.
+const MIN_BACK_OFF: Duration = Duration::from_millis(100);
 
-/// The records of one signal that left the queue and are not settled. The trouble of one delivery does not touch the others.
+/// The records of one signal that left the queue and are not settled, and their schedule. Deliveries are independent
+/// of each other: a pause of one does not delay the others.
 pub(crate) struct Delivery {
     pub(super) signal: Signal,
     pub(super) queue: Arc<Queue>,
     counters: Arc<Counters>,
     pub(super) backlog: Backlog,
-    /// The parts of the batch that is being sent, the next one last; usually it is in one part.
+    /// The parts of the batch that is being sent, as a stack: the next part is the last element. There are several
+    /// only if a batch was divided, or if the spool cannot take a batch.
     pub(super) parts: Vec<Batch>,
-    /// What is not settled of them, in records and queued bytes. A record is settled once its outcome is counted.
+    /// Records and queued bytes of the current batch whose room is not released yet. After a panic, this is the
+    /// number of records that are lost.
     pub(super) in_hand: (u64, usize),
-    /// When the time of the next part is up, once it has been tried.
+    /// Time at which the next part is given up; `None` before its first attempt.
     pub(super) give_up: Option<Instant>,
-    /// Whether the next attempt is the part's last one.
+    /// True if the next attempt is the last one for its part.
     pub(super) is_last: bool,
-    /// Attempts in a row that led to nothing but "later".
+    /// Consecutive attempts that ended without an answer other than "try again later". Exponent of the back-off.
     pub(super) failures: u32,
+    /// End of the current pause, and the pause itself.
     not_before: Option<(Instant, Pause)>,
     throttle: Throttle,
+    /// Time at which the worker first saw records in the queue since the last round. The linger time counts from it.
     waiting_since: Option<Instant>,
     pub(super) limit: RequestLimit,
-    /// Records that left the queue, and those that were settled since.
+    /// Records that ever left the queue, and those of them that were settled. Flushes compare the two.
     pub(super) taken: u64,
     pub(super) settled: u64,
-    /// Whether the spool has records of this signal: they go first, and what comes after them goes there, too.
+    /// True if the spool has records of this signal. They are sent first, and later records go to the spool behind
+    /// them.
     pub(crate) has_spooled: bool,
-    /// While the worker stops: the attempts since, and whether all was tried that can be.
+    /// Attempts since the start of the stop.
     pub(super) attempts_in_stop: u32,
+    /// True once a stop makes no further attempt for this signal.
     pub(super) is_finished: bool,
 }
 
-/// What a delivery waits for.
+/// The event that a delivery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// An attempt is due, or a round.
+    /// Nothing: an attempt or a round is due.
     Due,
-    /// Nothing before then, whatever comes into the queue.
+    /// This time, regardless of the queue's level.
     Until(Instant),
-    /// Records at this level, or the time if there are some.
+    /// The queue reaching this level, or the time if one is given.
     Records(WakeAt, Option<Instant>),
 }
 
@@ -86,38 +98,39 @@ impl Delivery {
         }
     }
 
-    /// Whether nothing has left the queue that is not settled.
+    /// Returns whether all records that left the queue are settled, and the spool has none.
     pub(super) fn is_idle(&self) -> bool {
         self.parts.is_empty() && self.backlog.is_empty() && !self.has_spooled
     }
 
-    /// Whether what comes next has a place to go to, now or in the spool.
+    /// Returns whether new metrics may be collected: they can be sent at once, or go to the spool.
     pub(super) fn is_free(&self, now: Instant) -> bool {
         self.is_idle() && !self.is_paused(now) || self.passes_on_to_spool()
     }
 
-    /// Whether all that leaves the queue goes to the spool at once.
+    /// Returns whether all records that leave the queue go to the spool at once: it has older ones, and no part in
+    /// memory precedes them.
     pub(super) fn passes_on_to_spool(&self) -> bool {
         self.has_spooled && self.parts.iter().all(Batch::is_spooled)
     }
 
-    /// Whether a round is due: then the queue is to be drained.
+    /// Returns whether a round is due, that is, whether to drain the queue now.
     pub(super) fn round_is_due(&mut self, batch: &BatchSettings, now: Instant) -> bool {
         let may_start = !self.is_finished && (self.is_idle() || self.passes_on_to_spool());
         may_start && self.round_readiness(batch, now) == Readiness::Due
     }
 
-    /// Whether it may not be sent yet.
+    /// Returns whether a pause is under way.
     pub(super) fn is_paused(&self, now: Instant) -> bool {
         self.not_before.is_some_and(|(then, _)| now < then)
     }
 
-    /// Whether there is something to send, now.
+    /// Returns whether there is something to send, and no pause forbids it.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         !self.is_finished && !self.is_idle() && !self.is_paused(now)
     }
 
-    /// What happens next with it.
+    /// Returns what the delivery waits for. With a spool, rounds go on during a pause.
     pub(super) fn readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         match self.not_before.filter(|(then, _)| now < *then) {
             Some((then, _)) if self.passes_on_to_spool() => match self.round_readiness(batch, now) {
@@ -132,7 +145,7 @@ impl Delivery {
         }
     }
 
-    /// What the next round waits for.
+    /// Returns what the next round waits for.
     fn round_readiness(&mut self, batch: &BatchSettings, now: Instant) -> Readiness {
         let level = self.queue.level();
         if level.0 == 0 {
@@ -153,14 +166,14 @@ impl Delivery {
         }
     }
 
-    /// The level at which a whole request can be made, or waiting longer would be dangerous.
+    /// Returns the level at which a linger ends: there are enough records for a whole request, or the queue fills up.
     fn full_batch(&self, batch: &BatchSettings) -> WakeAt {
         let pressure = self.queue.pressure();
         let bytes = batch.bytes.min(self.queue.most_bytes_of_a_request());
         WakeAt { records: batch.records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
     }
 
-    /// Takes all that is queued now.
+    /// Moves all queued records to the backlog.
     pub(super) fn drain_queue(&mut self, now: Instant) {
         let was_idle = self.is_idle();
         let (backlog, taken) = (&mut self.backlog, &mut self.taken);
@@ -173,11 +186,12 @@ impl Delivery {
             self.throttle.round_starts(now);
             self.waiting_since = None;
         } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
-            self.pause_for(now, Pause { time: CALLER_IS_COMING, by_server: true, is_last: false });
+            // Without the pause, the worker would spin until the caller's thread runs again.
+            self.pause_for(now, Pause { time: PENDING_APPEND_WAIT, by_server: true, is_last: false });
         }
     }
 
-    /// The next batch, in as many records as a request may hold.
+    /// Takes the next batch from the backlog, with as many records as a request may hold.
     pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
         let usual_bytes = self.queue.most_bytes_of_a_request();
         let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);
@@ -187,47 +201,49 @@ impl Delivery {
         next
     }
 
-    /// Takes the chosen parts out.
+    /// Removes and returns the parts for which `is_chosen` returns true. All parts keep their order.
     pub(super) fn take_parts(&mut self, is_chosen: impl Fn(&Batch) -> bool) -> Vec<Batch> {
         let (taken, others) = std::mem::take(&mut self.parts).into_iter().partition(is_chosen);
         self.parts = others;
         taken
     }
 
-    /// Sends nothing before the pause is over.
+    /// Starts a pause, during which nothing is sent.
     pub(super) fn pause_for(&mut self, now: Instant, pause: Pause) {
         self.not_before = Some((now + pause.time, pause));
         self.is_last = pause.is_last;
     }
 
-    /// Cuts a pause to the least one, unless the server asked for it.
+    /// Shortens a back-off to [`MIN_BACK_OFF`], counted from its start. A pause that the server asked for stays as it
+    /// is.
     pub(super) fn shorten_back_off(&mut self) {
-        let is_long = |(_, pause): &&mut (_, Pause)| !pause.by_server && pause.time > LEAST_BACK_OFF;
+        let is_long = |(_, pause): &&mut (_, Pause)| !pause.by_server && pause.time > MIN_BACK_OFF;
         if let Some((then, pause)) = self.not_before.as_mut().filter(is_long) {
-            *then -= pause.time - LEAST_BACK_OFF;
-            pause.time = LEAST_BACK_OFF;
+            *then -= pause.time - MIN_BACK_OFF;
+            pause.time = MIN_BACK_OFF;
         }
     }
 
-    /// The worker stops: whatever was waited for, there is no more time for it.
+    /// Starts a stop: drains the queue and ends any pause.
     pub(super) fn start_stop(&mut self, now: Instant) {
         self.drain_queue(now);
         (self.not_before, self.is_last) = (None, false);
     }
 
-    /// The next part is another one.
+    /// Forgets the deadline of the part that was next. The deadline of the following part starts with its first
+    /// attempt.
     pub(super) fn part_is_over(&mut self) {
         (self.give_up, self.is_last) = (None, false);
     }
 
-    /// Counts the outcome of records.
+    /// Counts the outcome of records. Their room must be released afterwards.
     pub(super) fn settle(&mut self, origin: Origin, outcome: Outcome, records: u64) {
         if records > 0 {
             match origin {
                 Origin::Collection => self.counters.settle_collected(outcome, records),
                 _ => self.counters.settle(self.signal, outcome, records),
             }
-            // no flush waits for what another process has left
+            // Records of another process were never `taken` here, so they must not count toward a flush.
             self.settled += if matches!(origin, Origin::Spool { is_own: false }) { 0 } else { records };
             if outcome == Outcome::Delivered {
                 self.queue.note_delivery();
@@ -235,12 +251,12 @@ impl Delivery {
         }
     }
 
-    /// How many of the records that have left the queue are in the flight recorder.
+    /// Returns how many of the records that have left the queue are in the flight recorder.
     pub(super) fn recorded(&self) -> u64 {
         self.backlog.recorded() + self.parts.iter().map(Batch::recorded).sum::<u64>()
     }
 
-    /// Takes note that a batch is in the spool, and frees it.
+    /// Counts a batch as spooled, and frees it.
     pub(super) fn note_spooled(&mut self, batch: Batch) {
         self.counters.spool(self.signal, batch.records);
         self.keep_if_collected(&batch);
@@ -248,8 +264,8 @@ impl Delivery {
         self.release_batch(batch);
     }
 
-    /// Makes a batch that came from the queue one of the spool, which has a copy of it, and releases its room. The ledger counts
-    /// it as in flight before and after.
+    /// Turns a batch from the queue into a batch of the spool, which has a copy of it, and releases its room. The
+    /// ledger counts its records as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
         self.keep_if_collected(batch);
         batch.origin = Origin::Spool { is_own: true };
@@ -262,8 +278,8 @@ impl Delivery {
         }
     }
 
-    /// Frees a settled batch, then releases its room: a caller that gets the room allocates in it, and must not find the
-    /// batch still in memory.
+    /// Frees a settled batch, then releases its room. In this order, the memory in use never exceeds the bound of the
+    /// queue: a caller that gets the room allocates at once.
     pub(super) fn release_batch(&mut self, batch: Batch) {
         if batch.is_spooled() {
             return;
@@ -278,7 +294,7 @@ impl Delivery {
         self.queue.release(records as usize, bytes);
     }
 
-    /// Counts the outcome of records that are in no batch, and releases their room.
+    /// Counts the outcome of records that do not belong to a batch, and releases their room.
     pub(super) fn settle_all(&mut self, origin: Origin, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
             self.settle(origin, outcome, records);
@@ -286,14 +302,14 @@ impl Delivery {
         }
     }
 
-    /// Counts all that left the queue as lost to a panic.
+    /// Counts all records that left the queue as lost to a panic.
     pub(super) fn write_off(&mut self) {
         self.parts.clear();
         self.part_is_over();
         self.write_off_unsent();
     }
 
-    /// Counts as lost to a panic all that left the queue and is in no part.
+    /// Counts the backlog and the rest of the current batch as lost to a panic.
     pub(super) fn write_off_unsent(&mut self) {
         let collected = self.backlog.write_off_snapshot();
         self.settle_all(Origin::Collection, collected, Outcome::WorkerPanicked);

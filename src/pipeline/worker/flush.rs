@@ -1,4 +1,8 @@
-//! A flush: what was accepted before it, and the metrics as they are then, is delivered or counted.
+//! Flush: waits until all records accepted before it, and one collection of the metrics after it, have an outcome.
+//!
+//! A flush notes how many records have left each queue (`taken`), and is over once as many have been settled. One
+//! number per signal is enough, since a delivery sends its records in order: a flush needs neither a marker in the
+//! queue nor a list of records.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,8 +15,8 @@ use crate::pipeline::clock;
 use crate::process::lock;
 use crate::record::Signal;
 
-/// A flush as its callers see it: the channel is disconnected when the flush or the worker has ended. Once all callers have
-/// dropped theirs, the worker does not keep the flush.
+/// A flush as its callers see it. The channel is disconnected when the flush or the worker has ended. The worker
+/// forgets the flush once all its callers have dropped this value.
 pub(crate) struct PendingFlush(Arc<Receiver<()>>);
 
 impl PendingFlush {
@@ -21,7 +25,7 @@ impl PendingFlush {
         self.ends_within(Duration::ZERO)
     }
 
-    /// Waits for the end; false if it has not come within this time.
+    /// Waits for the end of the flush, for at most `time`. Returns false if the flush is not over by then.
     pub(crate) fn ends_within(&self, time: Duration) -> bool {
         self.0.recv_timeout(time).is_err_and(|error| error.is_disconnected())
     }
@@ -35,20 +39,22 @@ impl Deref for PendingFlush {
     }
 }
 
-/// A flush as the worker sees it: its drop reports the end.
+/// A flush as the worker sees it. Dropping it disconnects the channel, which tells the callers that the flush is
+/// over.
 pub(crate) struct FlushRequest {
     _running: Sender<()>,
     callers: Weak<Receiver<()>>,
 }
 
-/// The flush that the worker has not begun. All that request one meanwhile share it: callers that do not wait for its end, and
-/// request the next one, cost the worker one flush for each of its steps, and no memory.
+/// The flush that the worker has not begun yet. All callers that request a flush before then share it. So however
+/// often callers request one, the worker begins at most one flush per step, and no list of requests grows.
 #[derive(Default)]
 pub(crate) struct NextFlush(Mutex<Option<FlushRequest>>);
 
 impl NextFlush {
     pub(crate) fn request(&self) -> PendingFlush {
-        // Allocated and freed without the lock: the program's allocator may make a record, and wait for the worker.
+        // Allocated and freed without the lock: the program's allocator may emit a record and wait for the worker,
+        // which takes this lock.
         let (running, ended) = bounded(0);
         let callers = Arc::new(ended);
         let request = FlushRequest { _running: running, callers: Arc::downgrade(&callers) };
@@ -65,19 +71,19 @@ impl NextFlush {
     }
 }
 
-/// A flush that is not over.
+/// A flush that has begun and is not over.
 pub(super) struct Flush {
     request: FlushRequest,
     since: Instant,
-    /// The records that each delivery must have settled.
+    /// Number of records that each delivery must have settled, counted from the start of the worker.
     pub(super) targets: [u64; Signal::COUNT],
-    /// The number of the collection before the one that it waits for.
+    /// Number of the last collection that is too old: the flush waits for a later one. `None` if it waits for none.
     pub(super) waits_for_collection_after: Option<u64>,
 }
 
 impl Worker {
-    /// Begins a flush, however many others are under way: none of them waits for another, nor for throttle or linger. What
-    /// was accepted before it is sent at once, also if the caller has gone.
+    /// Begins a flush. Several flushes can be under way: none of them waits for another, nor for the throttle or the
+    /// linger time. The records are sent at once, even if the caller no longer waits.
     pub(super) fn start_flush(&mut self, request: FlushRequest) {
         let now = clock::now();
         let mut targets = [0; Signal::COUNT];
@@ -91,7 +97,7 @@ impl Worker {
         self.state.flushes.push(Flush { request, since: now, targets, waits_for_collection_after });
     }
 
-    /// A collection is over: the flushes that waited for it wait for its points.
+    /// Notes the end of a collection: flushes that waited for it now wait until its data points are settled.
     pub(super) fn collection_is_over(&mut self, number: u64, at: usize) {
         for flush in &mut self.state.flushes {
             if flush.waits_for_collection_after.is_some_and(|before| before < number) {
@@ -101,8 +107,9 @@ impl Worker {
         }
     }
 
-    /// Metrics that made way for newer ones, or found no room, are not delivered before the next collection is; but with
-    /// metrics that no collector takes, a flush would never end. Returns whether a flush waits.
+    /// Lets flushes wait for the next collection, since this one was superseded or did not fit into the queue. A
+    /// flush older than `give-up-after` does not wait: if the collector never accepts the metrics, it would never
+    /// end. Returns whether any flush waits.
     pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {
             if clock::now() - flush.since < self.retry.give_up_after {
@@ -112,8 +119,8 @@ impl Worker {
         self.state.flushes.iter().any(|flush| flush.waits_for_collection_after.is_some())
     }
 
-    /// Reports all flushes that are over, and forgets those whose callers have gone: while nothing is settled, they would
-    /// become more and more.
+    /// Ends all flushes whose records are settled, and forgets those whose callers no longer wait. Without the
+    /// latter, flushes that time out would accumulate during an outage.
     pub(super) fn report_flushed(&mut self) {
         let settled = |at: usize| self.deliveries.get(at).map_or(u64::MAX, |delivery| delivery.settled);
         let settled: [u64; Signal::COUNT] = std::array::from_fn(settled);

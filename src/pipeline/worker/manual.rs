@@ -1,8 +1,8 @@
-//! Exporters without a thread: callers drive their workers, one turn after the other.
+//! Exporters without a thread: callers run the worker on their own threads, one turn at a time.
 //!
-//! A caller takes the worker out of its place for one [`Turn`] and puts it back. So nothing waits for a lock while another thread
-//! makes an attempt, and code of the program that the worker calls finds the place empty instead of a lock that its own
-//! thread holds.
+//! A caller takes the worker out of its [`Place`] for one [`Turn`], and puts it back afterwards. The lock of the
+//! place is held only for these two moves. So no thread waits for a lock during an attempt, and if the worker calls
+//! code of the program that uses the telemetry again, that code finds the place empty, and does not deadlock.
 
 use std::fmt;
 use std::mem;
@@ -17,7 +17,7 @@ use crate::pipeline::clock;
 use crate::pipeline::queue::{Queue, RoomMaker};
 use crate::process::{self, contain_panic, lock};
 
-/// After this time it is worth asking again what is due, where another thread drives.
+/// Time after which `pump` should be called again if another thread has the worker.
 const WHILE_BUSY: Duration = Duration::from_millis(10);
 
 /// The worker of an exporter without a thread.
@@ -25,20 +25,20 @@ pub(crate) struct ManualWorker {
     owner: Option<Owner>,
     queues: Vec<Arc<Queue>>,
     place: Mutex<Place>,
-    /// The worker was put back, or has ended.
+    /// Notified when the worker was put back, or has ended.
     returned: Condvar,
 }
 
 enum Place {
     Here(Box<Worker>, OnEnd),
     Taken {
-        /// Whether another thread waits for it.
+        /// True if another thread waits for the worker.
         is_wanted: bool,
     },
     Ended,
 }
 
-/// Is called when the worker has ended.
+/// Called when the worker has ended.
 pub(crate) type OnEnd = Box<dyn FnOnce() + Send>;
 
 impl ManualWorker {
@@ -47,7 +47,7 @@ impl ManualWorker {
         Self { owner, queues, place, returned: Condvar::new() }
     }
 
-    /// Lets the worker do one thing on this thread; `None` if another thread has it.
+    /// Lets the worker do one thing on this thread. Returns `None` if another thread has the worker.
     fn take_turn(&self, turn: Turn) -> Option<Progress> {
         let (mut worker, on_end) = match self.take() {
             Place::Here(worker, on_end) => (worker, on_end),
@@ -55,11 +55,11 @@ impl ManualWorker {
             Place::Ended => return Some(Progress::Ended),
         };
         let generation = process::generation();
-        // After a panic the worker is put back all the same.
+        // A panic is contained, so that the worker is put back in any case.
         let turned = context::while_exporting_for(self.owner, || contain_panic(|| worker.take_turn(turn)));
         let progress = turned.unwrap_or(Progress::DueAt(None));
         if generation != process::generation() {
-            // Code of the program has forked here, and this is the child: the worker is the parent's.
+            // Code of the program forked during the turn, and this is the child. The worker is the parent's.
             mem::forget((worker, on_end));
             return Some(Progress::Ended);
         }
@@ -92,7 +92,7 @@ impl ManualWorker {
         }
     }
 
-    /// Waits until another thread has put the worker back; false if that takes longer.
+    /// Waits until another thread has put the worker back. Returns false if that did not happen by `until`.
     fn wait_for_return(&self, until: Instant) -> bool {
         let time = until.saturating_duration_since(clock::now());
         let is_taken = |place: &mut Place| match place {
@@ -125,10 +125,10 @@ impl RoomMaker for ManualWorker {
     }
 }
 
-/// What a caller drives a worker for.
+/// The event for which a caller drives a worker: the end of a flush or of a stop.
 pub(crate) struct Goal<'a> {
     pub(crate) worker: &'a ManualWorker,
-    /// Gets a message, or is disconnected, when the goal is reached.
+    /// Receives a message or is disconnected when the goal is reached.
     pub(crate) reached: Receiver<()>,
 }
 
@@ -138,13 +138,14 @@ impl Goal<'_> {
     }
 }
 
-/// Drives workers until all have reached their goals; begins nothing after `until`, and ends every attempt by the deadline.
+/// Drives workers until all have reached their goals. Begins nothing after `until`, and ends every attempt by
+/// `deadline`.
 pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant) {
     loop {
         goals.retain(|goal| !goal.is_reached());
         let count = goals.len() as u32;
         let round = round(goals.iter().map(|goal| goal.worker), |index| {
-            // an exporter whose collector hangs leaves the others their share
+            // An equal share of the rest, so that a collector that does not answer leaves the other exporters time.
             let now = clock::now();
             let share = deadline.saturating_duration_since(now) / (count - index).max(1);
             Turn { until: Some(until), attempts_by: Some(now + share), may_call_program: true }
@@ -162,7 +163,8 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
                 busy.wait_for_return(then);
             }
             None => {
-                // another thread may reach it meanwhile; the message is as good as the end of the channel that follows
+                // Another thread may reach the goal meanwhile. If it sends a message, receiving it here is harmless:
+                // the channel is disconnected right after, which `is_reached` notices.
                 clock::before_wait(Some(then), || first.is_reached());
                 let _ = first.reached.recv_timeout(then.saturating_duration_since(clock::now()));
             }
@@ -170,7 +172,7 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
     }
 }
 
-/// Does what is due, and begins nothing after `until`. Returns when more will be due.
+/// Does everything that is due, but begins nothing after `until`. Returns when more will be due.
 pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant> {
     loop {
         let turn = Turn { until: Some(until), attempts_by: None, may_call_program: true };
@@ -179,18 +181,18 @@ pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant>
             _ if round.has_worked => {}
             None => return round.due,
             Some(busy) if busy.wait_for_return(until) => {}
-            // what will be due is known when the other thread is done
+            // The next due time is unknown until the other thread is done.
             Some(_) => return Some(clock::now() + WHILE_BUSY),
         }
     }
 }
 
-/// What came of one turn of each worker.
+/// Result of one turn of each worker.
 #[derive(Default)]
 struct Round<'a> {
     has_worked: bool,
     due: Option<Instant>,
-    /// One that another thread has.
+    /// A worker that another thread has.
     busy: Option<&'a ManualWorker>,
 }
 
@@ -207,15 +209,15 @@ fn round<'a>(workers: impl Iterator<Item = &'a ManualWorker>, turn: impl Fn(u32)
     round
 }
 
-/// What a caller's thread may do for the worker.
+/// Limits of the worker's next step on a caller's thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Nothing is begun after that.
+    /// Time after which nothing is begun.
     pub(crate) until: Option<Instant>,
-    /// By when an attempt ends at the latest, if not at its own timeout.
+    /// Latest end of an attempt, if earlier than its own timeout.
     pub(crate) attempts_by: Option<Instant>,
-    /// Whether the program's own code may be called: its hook, and the callbacks of its metrics. Not from a caller that
-    /// waits for room: it may hold a lock that they need.
+    /// Whether the worker may call code of the program: the problem hook and the callbacks of observable instruments.
+    /// False for a caller that waits for room, since it may hold a lock that this code needs.
     pub(crate) may_call_program: bool,
 }
 
@@ -225,24 +227,24 @@ impl Turn {
     }
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Something was done: more may be due.
+    /// Something was done, and more may be due.
     Worked,
-    /// Nothing is done before then; never, if nothing comes into the queue.
+    /// Nothing is due before this time, or, if `None`, before a record is enqueued.
     DueAt(Option<Instant>),
-    /// The worker was stopped, and is done.
+    /// The worker was stopped and has ended.
     Ended,
 }
 
 impl Worker {
-    /// Does one thing on a caller's thread, if something is due and there is time to begin it.
+    /// Does one thing on a caller's thread, if something is due and the turn has time to begin it.
     pub(crate) fn take_turn(&mut self, turn: Turn) -> Progress {
         self.state.turn = Some(turn);
         self.reporter.hold_back(true);
         let progress = self.progress(turn);
-        // last: the hook may fork, and the child has no part in what follows
+        // Last, because the hook may fork, and the child must not touch the worker afterwards.
         self.reporter.hold_back(!turn.may_call_program);
         self.reporter.report_held();
         progress
@@ -250,7 +252,7 @@ impl Worker {
 
     fn progress(&mut self, turn: Turn) -> Progress {
         let has_worked = self.caught(|worker| {
-            // also when there is no time left: the stop may be what ends the worker
+            // Even if no time is left: a stop that is received now may end the worker.
             worker.receive_commands();
             !worker.is_done() && turn.has_time() && worker.work()
         });
@@ -272,13 +274,13 @@ impl Worker {
         Progress::DueAt(due)
     }
 
-    /// Whether this thread may sleep until something is due: a caller's only does so in a stop, in the middle of the last
-    /// collection, which is not made in parts.
+    /// Returns whether this thread may sleep until something is due. A caller's thread sleeps only in a stop: the
+    /// last collection waits for room inside one turn, since it cannot be continued in the next.
     pub(super) fn may_rest(&self) -> bool {
         self.state.turn.is_none_or(|turn| self.stop_by().is_some() && turn.has_time())
     }
 
-    /// Whether the program's own code may be called on this thread.
+    /// Returns whether the worker may call code of the program on this thread.
     pub(super) fn may_call_program(&self) -> bool {
         self.state.turn.is_none_or(|turn| turn.may_call_program)
     }

@@ -1,8 +1,81 @@
-//! The worker's loop: rest, drain the queue, attempt one request, account for it, and choose again.
+//! The worker of one exporter: takes records from the queues, sends them in batches, and counts the outcome of each.
 //!
-//! One thread serves all signals of an exporter, and each signal has a delivery of its own: while one waits in its
-//! back-off, the others are sent. The thread is the worker's own, which rests when nothing is due, or that of a caller
-//! ([`manual`]), which goes its way then.
+//! The worker is an event loop over one [`Delivery`] per signal (traces, logs, metrics). Normally it runs on a thread
+//! of the exporter. Where a program must not have other threads, callers run the same loop in turns ([`manual`]).
+//!
+//! # One step
+//! [`Worker::step`] makes at most one attempt and returns, so that a stop or a flush is noticed between two attempts:
+//!
+//! 1. *Round.* Every queue whose round is due is drained into the backlog of its delivery. [`Throttle`] decides when
+//!    a round is due: after the throttle and the linger time, or at once if the queue is three quarters full.
+//! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the
+//!    delivery that has used the least of the worker's time. One of its requests is sent (`attempt.rs`), or the
+//!    metrics are collected (`periodic_reader.rs`). An attempt always has a deadline.
+//! 3. *Rest.* If no attempt and no collection is due, the worker sleeps until the next known time. A queue wakes the
+//!    worker earlier, and at most once per rest, when it is filled to the level that [`Worker::next_event`] has set.
+//!
+//! [`Throttle`]: crate::pipeline::schedule::Throttle
+//!
+//! # States of a batch
+//! ```text
+//!  Queue::enqueue: accepted
+//!        │
+//!        ▼    drain_queue                next_batch               load_spooled
+//!     queued ──────────────► backlog ──────────────► in hand ◄─────────────────────┐
+//!    (chunks)    (round)     (chunks)         ┌────► (`parts`)                     │
+//!                                             │         │ try_once                 │
+//!                             TryAgain: pause │         ▼                          │
+//!                      Divide: in two halves  └───── attempt                       │
+//!                                                       │ verdict, `next_step`     │
+//!            ┌───────────────┬───────────────────┬──────┴────────────┐             │
+//!            ▼               ▼                   ▼                   ▼             │
+//!        delivered       rejected      dropped or superseded      spooled ─────────┘
+//! ```
+//! The lowest row shows the outcomes in the [ledger](crate::pipeline::ledger). All of them except *spooled* are
+//! final.
+//!
+//! - *Retry.* [`retry::next_step`](crate::pipeline::retry::next_step) maps a verdict to the next step. A batch that
+//!   can be retried is sent again after an exponential back-off with full jitter, or after the time that the server
+//!   asks for. Only its delivery pauses: the other signals are sent meanwhile. A flush shortens a back-off, but not a
+//!   pause that the server asked for. A batch that is not delivered within `give-up-after` of its first attempt is
+//!   dropped as *gave up*.
+//! - *Spool.* With a spool, a batch that must be retried is written to disk, and so are the records that follow it.
+//!   During an attempt a second thread sends, while the worker moves queues that fill up to the disk. [`spooling`]
+//!   describes both.
+//! - *Stop.* The budget of the stop replaces `give-up-after`. Every signal with records gets a fair share of the
+//!   remaining time, so that one endpoint that does not answer cannot use up all of it. Records that are left at the
+//!   end go to the spool; without one, [`Counters::close`] counts them as dropped by the shutdown.
+//!
+//! # Why each record is counted exactly once
+//! 1. A record is accepted in one place: a caller counts it under the lock of the queue's shard in which it appends
+//!    it. (Metrics that the worker collects itself are counted when the queue admits them.)
+//! 2. From there on, each record has exactly one owner. Chunks and [`Batch`]es are moved and never cloned: from the
+//!    queue to the backlog, to a batch, to `parts`, to the local variable of the current attempt.
+//!    [`Worker::settle_part`] and [`Worker::release_part`] consume the batch, so the same batch cannot be settled
+//!    again. Two halves have the same records as their batch.
+//! 3. Every function that ends the life of a batch counts its outcome: `apply_verdict` (the verdict),
+//!    `append_to_spool` (spooled), `supersede_snapshot` (a newer snapshot exists), `expire_in_hand` (too old) and
+//!    `settle_lost` (damaged).
+//! 4. A panic can interrupt these functions. `Delivery::in_hand` is the number of records of the current batch whose
+//!    room has not been released, so [`Worker::write_off`] counts these and the backlog as lost to a panic. Counting
+//!    an outcome and releasing the room are adjacent steps, and no code of the program runs between them.
+//! 5. The count *spooled* is reduced when a request is loaded from disk (`Counters::take_from_spool`), and increased
+//!    again if the request is returned to the disk. Records of an earlier process are counted as *recovered* when
+//!    they are loaded.
+//! 6. The count *in flight* is not stored. It is `accepted + recovered` minus all outcomes: a record without an
+//!    outcome is shown as in flight, and a debug assertion fails if there are more outcomes than records.
+//! 7. [`Counters::close`] ends the account. Under the lock of the counters it gives all records in flight an outcome,
+//!    and the counters ignore later outcomes. So a worker that outlives its stop cannot count a record a second time.
+//!
+//! The simulation (`pipeline/simulation`) injects random faults and checks after every step that accepted records and
+//! outcomes add up, and that they agree with the counts of the simulated server.
+//!
+//! # Forks and panics
+//! A step calls code of the program: the problem hook and the callbacks of observable instruments. That code may
+//! fork, and then this thread continues in the child as well. The worker belongs to the parent, so every step first
+//! compares the fork generation, and the child leaks its copy of the worker. Problems are held back while the worker
+//! works and reported afterwards, so that a hook that forks never interrupts an attempt. [`process`] states the rules
+//! for forks and the order of locks.
 
 mod attempt;
 mod delivery;
@@ -46,37 +119,37 @@ use manual::Turn;
 pub(crate) use periodic_reader::PeriodicReader;
 use periodic_reader::ReaderState;
 
-/// After this time without work an exporter frees memory.
+/// Time without work after which an exporter frees its spare chunks.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What one exporter does between its queues and its transport.
+/// The work of one exporter between its queues and its transport. See the module documentation for the algorithm.
 pub(crate) struct Worker {
-    /// One for each signal that it sends.
+    /// One delivery per exported signal.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) counters: Arc<Counters>,
-    /// `None` only while another thread sends: see [`spooling`].
+    /// `None` only during an attempt, which may run on another thread: see [`spooling`].
     pub(crate) transport: Option<Box<dyn Transport>>,
-    /// Which telemetry it exports for.
+    /// The telemetry whose own records are suppressed on this thread.
     pub(crate) owner: Option<Owner>,
     pub(crate) current_attempt: Arc<CurrentAttempt>,
     pub(crate) batch: BatchSettings,
     pub(crate) retry: RetrySettings,
     pub(crate) attempt_timeout: Duration,
-    /// The resource as it stands in every request.
+    /// The encoded resource that every request starts with.
     pub(crate) resource: Vec<u8>,
     /// `None` for an exporter without metrics.
     pub(crate) reader: Option<PeriodicReader>,
-    /// Where batches go while the collector cannot be reached; `None` without one.
+    /// Keeps batches on disk while the collector cannot be reached, if configured.
     pub(crate) spool: Option<Spool>,
     pub(crate) reporter: Arc<ProblemReporter>,
     pub(crate) commands: Commands,
     pub(crate) state: State,
 }
 
-/// The worker's channels. Stop outranks everything, so that a full queue cannot delay it.
+/// The worker's channels. A stop has its own channel and precedence, so a full queue cannot delay it.
 pub(crate) struct Commands {
     pub(crate) stop: Receiver<Stop>,
-    /// Callers hold it weakly, so that a request after the worker's end ends at once.
+    /// Callers hold a weak reference, so that a flush requested after the worker's end is over at once.
     pub(crate) flush: Arc<NextFlush>,
     pub(crate) wake: Receiver<()>,
 }
@@ -85,7 +158,7 @@ pub(crate) struct Commands {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stop {
     pub(crate) begun: Instant,
-    /// The moment by which all must be over.
+    /// The deadline: start of the stop plus its budget.
     pub(crate) by: Instant,
 }
 
@@ -95,23 +168,24 @@ impl Stop {
     }
 }
 
-/// What the worker remembers beside its deliveries.
+/// The worker's state that does not belong to one signal.
 #[derive(Default)]
 pub(crate) struct State {
     fair_share: FairShare,
     flushes: Vec<Flush>,
-    /// The first request to stop. Later ones do not change its deadline.
+    /// The first stop request. Later requests do not change its deadline.
     stop: OnceCell<Stop>,
     reader: ReaderState,
-    /// True while the batch in flight also has an entry in the spool: see [`spooling`].
+    /// True while the batch that is being sent also has an entry in the spool: see [`spooling`].
     is_copied_to_spool: bool,
     proxy_pause: ProxyPause,
-    /// Whether any attempt had another end than that there is no server.
+    /// True once any attempt reached a server. Decides how often a stop tries again.
     was_reached: bool,
+    /// Counts that were last reported as not enqueued, for `QueueFull` and `TooLarge`.
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
-    /// What a caller's thread may do; `None` on the worker's own.
+    /// Limits of the current turn on a caller's thread; `None` on the worker's own thread.
     turn: Option<Turn>,
-    /// Of the process in which the worker has a thread of its own.
+    /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
     /// Since when a caller's thread has found nothing to do at all.
     idle_since: Option<Instant>,
@@ -124,8 +198,10 @@ enum Command {
 }
 
 impl Worker {
-    /// Works on this thread until it is stopped. False in a child that code of the program has forked here: this thread is all
-    /// that lives on in it, and the worker is the parent's.
+    /// Runs the worker on this thread until it has been stopped.
+    ///
+    /// Returns false in a forked child: if code of the program forks on this thread, the child returns from here
+    /// without touching the worker, which is the parent's.
     pub(crate) fn run(mut self) -> bool {
         self.state.generation = Some(process::generation());
         context::suppress_for_ever();
@@ -137,27 +213,29 @@ impl Worker {
         }
         let is_parent = !self.is_forked();
         if !is_parent {
+            // Dropping it would close the parent's files and lock locks that other threads held at the fork.
             mem::forget(self);
         }
         is_parent
     }
 
-    /// Whether this is a child that code of the program has forked on the worker's thread.
+    /// Returns whether this process is a child that was forked on the worker's thread.
     fn is_forked(&self) -> bool {
         self.state.generation.is_some_and(|generation| generation != process::generation())
     }
 
-    /// Does `work`, and then reports what it met: the program's hook may fork, and the child has no part in what follows.
+    /// Runs `work`, then reports the problems that it found. The hook may fork, and in the child nothing may follow.
     fn report_after<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reporter.hold_back(true);
         let worked = work(self);
-        // of a turn, its end reports
+        // In a turn, `take_turn` reports at its end.
         self.reporter.hold_back(self.state.turn.is_some());
         self.reporter.report_held();
         worked
     }
 
-    /// What `work` returns; `None` if it panicked, which costs all that had left the queues, not the worker.
+    /// Runs `work` and contains a panic: the records that had left the queues are dropped and counted, the worker
+    /// goes on.
     fn caught<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let worked = contain_panic(|| work(self)).ok();
         if worked.is_none() {
@@ -166,7 +244,7 @@ impl Worker {
         worked
     }
 
-    /// The worker is done: what it still has is lost, unless the spool takes it.
+    /// Ends the worker: moves the remaining records to the spool, if there is one, and ends all flushes.
     fn finish(&mut self) {
         self.collect_last_metrics();
         if !self.is_forked() {
@@ -177,7 +255,7 @@ impl Worker {
         }
     }
 
-    /// Whether the worker stops and nothing is left that it could try.
+    /// Returns whether the worker is stopping and has nothing left to try, or no time left.
     fn is_done(&self) -> bool {
         let is_done = |delivery: &Delivery| delivery.is_finished || delivery.is_idle();
         self.stop_by().is_some()
@@ -185,12 +263,13 @@ impl Worker {
                 || !self.last_collection_is_due() && self.deliveries.iter().all(is_done))
     }
 
-    /// Does one thing: a collection, an attempt, or a rest. False if nothing is due, and the thread is not to rest.
+    /// Does one thing: a collection, an attempt, or a rest. Returns false if nothing is due and this thread may not
+    /// rest.
     fn step(&mut self) -> bool {
         !self.is_forked() && (self.report_after(Self::work) || !self.is_forked() && self.rest())
     }
 
-    /// Makes a collection or an attempt; false if neither is due.
+    /// Makes a collection or an attempt. Returns false if neither is due.
     fn work(&mut self) -> bool {
         let now = clock::now();
         self.tick_spool(now);
@@ -208,7 +287,7 @@ impl Worker {
         if self.may_collect(at, now) {
             self.collect_metrics(at);
         } else {
-            // A panic costs the batch in hand of one signal, not the worker.
+            // A panic loses the records of one signal that had left its queue. The other signals are not affected.
             if contain_panic(|| self.try_once(at)).is_err() {
                 self.write_off(at);
             }
@@ -221,7 +300,10 @@ impl Worker {
         true
     }
 
-    /// After a panic outside of the transport: all that had left the queue is lost.
+    /// Counts all records of a signal that had left its queue as lost to a panic.
+    ///
+    /// Parts from the spool are settled one by one, since their entry must be removed. The rest is settled by number:
+    /// after a panic, `parts` may lack the batch that was being handled.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
         for part in self.deliveries[at].take_parts(Batch::is_spooled) {
@@ -245,7 +327,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until something may be due; false if this thread has no time for that.
+    /// Sleeps until something may be due. Returns false if this thread may not sleep.
     fn rest(&mut self) -> bool {
         if !self.may_rest() {
             return false;
@@ -263,7 +345,8 @@ impl Worker {
         true
     }
 
-    /// Returns when something is due, if that is known, and sets the level at which each queue wakes the worker before.
+    /// Returns when something is due, if that is known, and sets the level at which each queue wakes the worker
+    /// earlier.
     fn next_event(&mut self, now: Instant) -> Option<Instant> {
         let tick = self.spool.as_ref().and_then(|spool| spool.next_tick());
         let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
@@ -298,7 +381,8 @@ impl Worker {
         }
     }
 
-    /// From now on only what the budget has time for: the queues are closed already.
+    /// Starts the stop: drains the queues for the last time, ends all pauses and requests the last collection. The
+    /// queues are closed before a stop is sent, so no record can follow.
     fn start_stop(&mut self, stop: Stop) {
         if self.state.stop.set(stop).is_err() {
             return;
@@ -312,7 +396,8 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(clock::now());
-        // A stop is received once, and its channel may be disconnected then. It needs no other command: its end ends all flushes.
+        // After a stop its channel may be disconnected, which `select_biased!` would report again and again. No other
+        // command matters any more: the end of the stop ends all flushes.
         if self.stop_by().is_some() {
             thread::sleep(time);
             return Command::TimedOut;
@@ -326,7 +411,8 @@ impl Worker {
 
     fn wait_idle(&self, now: Instant) -> Command {
         let command = self.wait_for_command(now + IDLE);
-        // a wake-up may come late, for a record that is sent already: the worker must set its levels again
+        // A late wake-up may concern a record that was already sent. Return nevertheless: a wake-up disarms its
+        // queue, so the levels must be set again.
         if !matches!(command, Command::TimedOut) {
             return command;
         }
@@ -337,7 +423,7 @@ impl Worker {
         }
     }
 
-    /// By when all must be over; `None` until the worker stops.
+    /// Returns the deadline of the stop; `None` while the worker is not stopping.
     fn stop_by(&self) -> Option<Instant> {
         self.state.stop.get().map(|stop| stop.by)
     }
@@ -373,7 +459,7 @@ fn records(count: u64) -> String {
     escape::count(count, "record")
 }
 
-/// A disconnected channel means that no caller is left that could wait for a stop.
+/// Returns a stop without a budget, for a disconnected channel: no caller is left that could wait for the stop.
 fn stop_now() -> Stop {
     let now = clock::now();
     Stop { begun: now, by: now }

@@ -1,4 +1,12 @@
-//! The periodic reader: the worker collects metrics once per interval, and sends them like everything else.
+//! The periodic reader: the worker collects metrics once per interval, and sends them like other records.
+//!
+//! One collection is a *snapshot*. Its frames count toward the bound of the metrics queue, but stay in the backlog of
+//! the delivery. If the queue is full, the collection pauses inside the sink of [`Reader::collect`] while the worker
+//! sends what it has ([`Worker::make_room`]).
+//!
+//! With cumulative temporality a newer snapshot contains everything that an older one had. If a snapshot could not be
+//! delivered and the next collection is due, the older one is therefore dropped and counted as superseded, which
+//! loses nothing. Metrics that callers have enqueued themselves are never superseded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,33 +20,34 @@ use crate::problem::ProblemKind;
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 
-/// How often the worker makes room for metrics in a queue that callers fill again at once.
+/// How often the worker makes room for one metric, if callers fill the queue again each time.
 const MAX_CLEARINGS: usize = 16;
 
 /// The periodic reader of an exporter: the instruments it reads, and how often.
 #[derive(Debug, Clone)]
 pub(crate) struct PeriodicReader {
     pub(crate) instruments: Reader,
-    /// Within the range of the clock: configuration is checked for it.
+    /// Time between two collections. The configuration's validation keeps it within the range of `Instant`.
     pub(crate) interval: Duration,
     pub(crate) limits: FrameLimits,
 }
 
-/// How far the reader has come.
+/// The reader's progress. Except for `number`, it is reset by each collection.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
-    /// When the next one is due; the first comes after one interval.
+    /// Time of the next collection. The first is due after one interval.
     next: Option<Instant>,
-    /// How many were begun.
+    /// Number of collections that were begun.
     number: u64,
     is_collecting: bool,
-    /// A newer snapshot supersedes the one that is being collected.
+    /// True if the snapshot that is being collected was given up for a newer one.
     is_outdated: bool,
-    /// Something found no room in the queue: it waits in its series, and in those behind it.
+    /// True if the queue had no room for some metric. Its measurements stay in their series until the next
+    /// collection.
     found_no_room: bool,
-    /// Nothing newer will come.
+    /// True once the last collection, that of the stop, has begun.
     is_last: bool,
-    /// What other signals have had of the time of this collection.
+    /// Time of this collection that was spent on sending while it waited for room.
     spent_on_others: Duration,
 }
 
@@ -47,8 +56,8 @@ impl Worker {
         self.state.reader.next = self.reader.as_ref().map(|reader| clock::now() + reader.interval);
     }
 
-    /// Whether it is time to collect metrics for this delivery. What was collected before is sent first, except in a stop,
-    /// where nothing else will come.
+    /// Returns whether to collect metrics for this delivery now. The previous snapshot must have been sent, except in
+    /// a stop, which has no time to wait for it.
     pub(super) fn may_collect(&self, at: usize, now: Instant) -> bool {
         let delivery = &self.deliveries[at];
         let is_free = self.stop_by().is_some() || delivery.is_free(now);
@@ -57,9 +66,9 @@ impl Worker {
         is_due && self.may_call_program() && is_free && !self.records_go_first(at, now)
     }
 
-    /// Whether a flush or a stop has records to send before it collects the metrics, which may be about them. Those of the
-    /// oldest flush, or one attempt of each signal in a stop: metrics do not wait for ever. Nor do they wait for what is
-    /// held back.
+    /// Returns whether other records go before the collection of a flush or a stop, because the metrics may describe
+    /// the sending of these records. The collection waits for the records of the oldest flush, or in a stop for one
+    /// attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.stop_by() {
@@ -70,7 +79,7 @@ impl Worker {
         (0..self.deliveries.len()).any(is_before)
     }
 
-    /// When metrics are to be collected, unless they wait for those before them.
+    /// Returns the time of the next collection; `None` while the previous snapshot is not sent.
     pub(super) fn next_collection(&self) -> Option<Instant> {
         let metrics = self.deliveries.iter().find(|delivery| delivery.signal == Signal::Metrics)?;
         let is_free = metrics.is_free(clock::now()) && !self.state.reader.is_collecting;
@@ -85,7 +94,7 @@ impl Worker {
         self.state.reader.next.is_some_and(|next| next <= now)
     }
 
-    /// Requests a collection as soon as it may be; returns the number of the last one that is too old for that.
+    /// Requests a collection as soon as possible. Returns the number of the last collection before the request.
     pub(super) fn request_collection(&mut self) -> Option<u64> {
         if self.reader.is_none() || self.state.reader.is_last {
             return None;
@@ -94,18 +103,18 @@ impl Worker {
         Some(self.state.reader.number)
     }
 
-    /// Whether the last collection is still to come.
+    /// Returns whether the last collection has not begun yet.
     pub(super) fn last_collection_is_due(&self) -> bool {
         self.reader.is_some() && !self.state.reader.is_last
     }
 
-    /// Whether metrics are still to be collected for the last time, and there are any.
+    /// Returns whether the last collection has not begun yet and there are instruments to collect.
     pub(super) fn has_last_metrics(&self) -> bool {
         let has_instruments = |reader: &PeriodicReader| reader.instruments.has_instruments();
         self.last_collection_is_due() && self.reader.as_ref().is_some_and(has_instruments)
     }
 
-    /// Collects what was measured even where no time is left to send it, so that its loss is counted.
+    /// Makes the last collection even if no time is left to send it, so that the ledger counts the loss.
     pub(super) fn collect_last_metrics(&mut self) {
         let metrics = self.deliveries.iter().position(|delivery| delivery.signal == Signal::Metrics);
         if let Some(at) = metrics.filter(|_| self.last_collection_is_due()) {
@@ -113,7 +122,7 @@ impl Worker {
         }
     }
 
-    /// Collects all metrics. A panic costs what was in hand of them, not the worker.
+    /// Collects all metrics. A panic loses the metrics that were not sent yet, and the worker goes on.
     pub(super) fn collect_metrics(&mut self, at: usize) {
         let Some(reader) = self.reader.clone() else { return };
         let begun = clock::now();
@@ -168,7 +177,8 @@ impl Worker {
         if self.state.reader.is_outdated { SinkStatus::AcceptedLast } else { SinkStatus::Accepted }
     }
 
-    /// Puts a framed metric beside the others, within the bound of the queue: what is queued already goes first.
+    /// Adds a framed metric to the snapshot, within the bound of the queue. If the queue is full, sends queued
+    /// records first.
     fn enqueue_metric(&mut self, at: usize, scope: &Arc<Scope>, frame: &[u8], points: u64) -> SinkStatus {
         let records = points as usize;
         let mut admitted = self.admit(at, records, frame.len());
@@ -176,7 +186,7 @@ impl Worker {
             if admitted != Some(false) || self.is_out_of_time() {
                 break;
             }
-            // full of what callers have put there, or of what was collected before
+            // The queue is full of records of callers, or of the first part of this snapshot.
             self.make_room(at);
             if self.state.reader.is_outdated {
                 return SinkStatus::AcceptedLast;
@@ -189,7 +199,7 @@ impl Worker {
                 self.state.reader.found_no_room = true;
                 return SinkStatus::Full;
             }
-            // No later collection will have it.
+            // After the last collection, no later one can deliver the metric, so it is counted as lost.
             _ => {
                 self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::AfterShutdown, points);
                 return SinkStatus::Accepted;
@@ -201,7 +211,8 @@ impl Worker {
         self.wants_more()
     }
 
-    /// Works until all collected metrics are sent. The other signals have their share meanwhile.
+    /// Runs steps of the worker until all collected metrics are sent. The other signals get their share of the time.
+    /// The recursion is one level deep, since `is_collecting` prevents a nested collection.
     fn make_room(&mut self, at: usize) {
         let begun = clock::now();
         self.deliveries[at].drain_queue(begun);
@@ -211,13 +222,15 @@ impl Worker {
         self.state.reader.spent_on_others += clock::now() - begun;
     }
 
-    /// Returns whether the queue has room; `None` after the end, until which a slow callback may keep the worker.
+    /// Reserves room in the queue and returns whether there was any. Returns `None` if the counters are closed: a
+    /// slow callback may have kept the worker until after the end of the stop.
     fn admit(&self, at: usize, records: usize, bytes: usize) -> Option<bool> {
         self.counters.admit_collected(records as u64, || self.deliveries[at].queue.admit(records, bytes))
     }
 
-    /// Whether a newer snapshot should go instead of the part that is next: it was tried, and is worth nothing once there
-    /// is a newer one. What callers have put into the queue is not: nothing newer of theirs need come.
+    /// Returns whether to give up the next part for a newer snapshot: it belongs to a cumulative snapshot, an attempt
+    /// has failed, and the next collection is due. Metrics that callers have enqueued are kept, since no newer ones
+    /// need follow.
     pub(super) fn is_outdated(&self, at: usize) -> bool {
         let delivery = &self.deliveries[at];
         let is_cumulative = self.reader.as_ref().is_some_and(|reader| reader.instruments.is_cumulative());
@@ -225,14 +238,14 @@ impl Worker {
         was_tried && is_cumulative && !self.state.reader.is_last && self.collection_is_due(clock::now())
     }
 
-    /// Gives the snapshot up for a newer one.
+    /// Gives up the snapshot for a newer one, and lets flushes wait for that one.
     pub(super) fn yield_to_next_collection(&mut self, at: usize) {
         self.supersede_snapshot(at);
         self.state.reader.is_outdated = true;
         self.wait_for_next_collection(self.state.reader.number);
     }
 
-    /// Gives up all that is left of the snapshot before.
+    /// Drops the rest of the previous snapshot, and counts it as superseded.
     fn supersede_snapshot(&mut self, at: usize) {
         let delivery = &mut self.deliveries[at];
         if delivery.parts.last().is_some_and(Batch::is_snapshot) {

@@ -1,20 +1,30 @@
-//! What goes to the spool, and comes back from there.
+//! Moves batches between the worker and the spool on disk.
 //!
-//! The first request of a signal that cannot be delivered now goes to disk, and all that comes behind it: the order stays.
-//! The worker attempts the oldest one, again and again; once the spool has nothing left of the signal, requests go to the
-//! collector directly. Where the spool cannot take a request, it stays in memory, as if there were no spool.
+//! The spool is a first-in, first-out queue per signal behind the queue in memory. A signal uses it from the first
+//! request that cannot be delivered until the spool has no request of the signal left:
+//!
+//! - [`Worker::move_to_spool`] writes the failed request to disk, then everything that has left the queue.
+//! - While the spool has requests of the signal, [`Worker::pass_on_to_spool`] also writes all later records to disk,
+//!   so that the order is kept.
+//! - [`Worker::load_spooled`] reads the oldest request for the next attempt. Its entry stays on disk until the
+//!   verdict is final (`settle_loaded`), so a process that dies during the attempt loses nothing. The next process
+//!   may then send the request a second time.
+//! - A request that the spool cannot take (full disk, I/O error) stays in memory, as if there were no spool.
 //!
 //! # Sending in the background
-//! With a spool, a collector that does not answer must not let the queue fill up. Another thread sends for the length of one
-//! attempt. Meanwhile the worker looks at its queues and moves to the disk what comes close to filling one, oldest first. The
-//! oldest is the batch in flight, so that is copied first:
+//! An attempt can take as long as its timeout, and meanwhile the queue in memory could fill up. With a spool, a
+//! second thread therefore runs the attempt ([`run_in_background`]), while the worker checks its queues every 50 ms
+//! and writes those that are nearly full to disk. The batch that is being sent is older than the queued records, so
+//! it must precede them on disk:
 //!
-//! 1. The spool gets a copy of the batch. The batch itself stays in memory, and the attempt goes on with it.
-//! 2. All that follows the batch goes to the spool.
-//! 3. Once the attempt has a verdict, the batch gives up its room in the queue and stands for its entry in the spool, as if it
-//!    had been read from there. The verdict settles both, or the batch is sent again from memory.
+//! 1. The worker writes a copy of the batch to the spool. The attempt goes on with the batch in memory.
+//! 2. The worker writes the queued records to the spool, behind the copy.
+//! 3. When the attempt ends, [`Worker::adopt_entry`] treats the batch as if it had been loaded from that copy, and
+//!    releases its room in the queue. A final verdict settles the batch and removes the copy; otherwise the batch is
+//!    sent again.
 //!
-//! A process that dies in between leaves one entry in the spool, which the next process sends.
+//! If the process dies in between, the copy is the only entry with these records, so the next process sends them
+//! once.
 
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
@@ -35,15 +45,15 @@ use crate::process::{contain_panic, spawn_scoped};
 use crate::record::Signal;
 use crate::spool::Spool;
 
-/// Before the disk is asked again for what it could not give.
-const UNREADABLE: Pause = Pause { time: Duration::from_secs(5), by_server: true, is_last: false };
+/// Pause before the disk is read again after an I/O error. A flush does not shorten it.
+const UNREADABLE_PAUSE: Pause = Pause { time: Duration::from_secs(5), by_server: true, is_last: false };
 
-/// How often the worker looks at its queues during an attempt.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks of the queues during an attempt.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Worker {
-    /// Does what is due in the spool from time to time: drops what is too old, finds what others have left since, and reports
-    /// what it found.
+    /// Does the spool's periodic work: drops requests that are too old, finds requests that other processes have
+    /// left, and reports problems.
     pub(super) fn tick_spool(&mut self, now: Instant) {
         let Some(spool) = &mut self.spool else { return };
         let Some(dropped) = spool.tick(now) else { return };
@@ -64,7 +74,8 @@ impl Worker {
         self.report_spool();
     }
 
-    /// Counts the records that the spool found damaged since the last call. No flush waits for them.
+    /// Counts the records that the spool found damaged since the last call. They count as settled, so that no flush
+    /// waits for them.
     fn count_damaged(&mut self) {
         let Some(damaged) = self.spool.as_mut().map(|spool| spool.take_damaged()) else { return };
         for delivery in &mut self.deliveries {
@@ -79,7 +90,7 @@ impl Worker {
         }
     }
 
-    /// Gives up the request that was loaded from the spool, if it is too old. Returns its records.
+    /// Drops the request that was loaded from the spool, if it has become too old. Returns the number of its records.
     fn expire_in_hand(&mut self, at: usize) -> u64 {
         let Some(spool) = &self.spool else { return 0 };
         let is_too_old = |part: &Batch| part.is_spooled() && spool.is_too_old(part.signal);
@@ -91,13 +102,13 @@ impl Worker {
         records
     }
 
-    /// Whether a flush waits for all that others have left.
+    /// Returns whether a flush also waits for the requests that other processes have left.
     pub(super) fn drains(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.drains())
     }
 
-    /// Moves what cannot be sent now to the spool, oldest first, and then all that has left the queue. What the spool cannot
-    /// take stays.
+    /// Moves the parts in memory to the spool, oldest first, then all records that have left the queue. Whatever the
+    /// spool cannot take stays in memory.
     pub(super) fn move_to_spool(&mut self, at: usize) {
         let of_spool = self.deliveries[at].take_parts(Batch::is_spooled);
         while let Some(part) = self.deliveries[at].parts.pop() {
@@ -110,7 +121,7 @@ impl Worker {
         self.pass_on_to_spool(at);
     }
 
-    /// Moves all that has left the queue to the spool, if that has something that goes before it.
+    /// Moves all records that have left the queue to the spool, if the spool has older records of the signal.
     pub(super) fn pass_on_to_spool(&mut self, at: usize) {
         while self.deliveries[at].passes_on_to_spool() {
             let delivery = &mut self.deliveries[at];
@@ -121,7 +132,7 @@ impl Worker {
                 }
                 Some(Next::Batch(batch)) => {
                     if let Some(batch) = self.append_to_spool(at, batch) {
-                        // the last to be sent: the parts that are there are older
+                        // At the bottom of the stack, to be sent last: the other parts are older.
                         return self.deliveries[at].parts.insert(0, batch);
                     }
                 }
@@ -129,7 +140,7 @@ impl Worker {
         }
     }
 
-    /// Writes a batch to the spool; returns it if that cannot take it.
+    /// Writes a batch to the spool and counts it as spooled. Returns the batch if the spool cannot take it.
     fn append_to_spool(&mut self, at: usize, batch: Batch) -> Option<Batch> {
         let Some(spool) = &mut self.spool else { return Some(batch) };
         let result = write(spool, &batch);
@@ -142,7 +153,7 @@ impl Worker {
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
         }
-        // before the sync, which takes its time: a process that dies meanwhile has it once
+        // Free the batch before the sync, which may take long: a process that dies meanwhile leaves its records once.
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
         None
@@ -163,7 +174,7 @@ impl Worker {
                 let origin = Origin::Spool { is_own: request.is_own };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
                     Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
-                    // its checksum is right: something else than this library has written it
+                    // The checksum is valid, so the entry was not written by this library.
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
                         self.settle_loaded(at);
@@ -171,7 +182,7 @@ impl Worker {
                 }
             }
             Err(error) => {
-                delivery.pause_for(clock::now(), UNREADABLE);
+                delivery.pause_for(clock::now(), UNREADABLE_PAUSE);
                 let what = || format!("the spool cannot be read: {error}");
                 self.reporter.report(signal, ProblemKind::Spool, what);
             }
@@ -184,7 +195,8 @@ impl Worker {
         self.release_part(at, part);
     }
 
-    /// Frees a part whose outcome is counted. The next part is another one.
+    /// Frees a part whose outcome is counted. A part from the spool also loses its entry on disk, if it was the last
+    /// part.
     pub(super) fn release_part(&mut self, at: usize, part: Batch) {
         let is_spooled = part.is_spooled();
         self.deliveries[at].release_batch(part);
@@ -194,8 +206,8 @@ impl Worker {
         }
     }
 
-    /// Counts a part whose records were lost with the file of the flight recorder. If the spool has a copy, nothing is lost: the
-    /// copy is read and sent instead.
+    /// Counts a part whose memory was lost because the flight recorder's file was truncated. If the spool has a copy,
+    /// nothing is lost: the copy is loaded and sent instead.
     pub(super) fn settle_lost(&mut self, at: usize, part: Batch) {
         match (part.origin, &mut self.spool) {
             (Origin::Spool { is_own }, Some(spool)) => {
@@ -208,7 +220,7 @@ impl Worker {
         self.report_spool();
     }
 
-    /// Counts and reports records in no part that were dropped: see [`Next::Dropped`].
+    /// Counts and reports records that were dropped before they were in a batch: see [`Next::Dropped`].
     pub(super) fn settle_dropped(&mut self, at: usize, outcome: Outcome, records: u64, bytes: usize) {
         self.deliveries[at].settle_all(Origin::Queue, vec![(records, bytes)], outcome);
         if outcome == Outcome::TooLarge {
@@ -218,7 +230,7 @@ impl Worker {
         self.report_spool();
     }
 
-    /// Removes the request that was loaded from the spool, once all its parts are settled.
+    /// Removes the loaded request from the spool, once all its parts are settled.
     fn settle_loaded(&mut self, at: usize) {
         if !self.deliveries[at].parts.iter().any(Batch::is_spooled) {
             let delivery = &mut self.deliveries[at];
@@ -231,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// The end: what is left goes to the spool.
+    /// Closes the spool at the end of a stop: returns loaded requests to it, and writes all other unsettled records.
     pub(super) fn close_spool(&mut self) {
         (0..self.deliveries.len()).for_each(|at| self.keep_halves(at));
         let Some(spool) = &mut self.spool else { return };
@@ -255,19 +267,20 @@ impl Worker {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
         }
-        // what was found since the last tick
+        // Problems that were found since the last tick.
         self.report_spool();
     }
 
-    /// Of a request in the spool that was divided, some parts are settled: those that are left become requests of their own, or
-    /// the next process would send all of it again. They go behind what waits already.
+    /// Writes the unsettled parts of a divided request to the spool as separate requests, and removes the original.
+    /// Otherwise the next process would send the settled parts again. The new requests are last in the order.
     fn keep_halves(&mut self, at: usize) {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         let of_spool = || delivery.parts.iter().filter(|part| part.is_spooled());
         if !of_spool().any(Batch::is_half) {
             return;
         }
-        // where one finds no room, the request stays, with those that were written before it
+        // If a write fails, the original request stays on disk together with the parts already written: some records
+        // may then be sent twice, but none is lost.
         if of_spool().rev().all(|part| write(spool, part).is_ok()) {
             of_spool().for_each(|part| self.counters.spool(part.signal, part.records));
             delivery.parts.retain(|part| !part.is_spooled());
@@ -275,10 +288,12 @@ impl Worker {
         }
     }
 
-    /// Moves queues to the disk that are close to being full. After a panic, the records that had left the queue are lost, but
-    /// not the batch that is being sent.
+    /// Moves queues that are nearly full to the disk, while `batch` of the delivery `sending` is being sent. A panic
+    /// loses the records that had left a queue, but not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
+            // Set aside, so that `next_batch` can use `in_hand`, and a panic does not count the batch that is being
+            // sent.
             let being_sent = mem::take(&mut self.deliveries[at].in_hand);
             if contain_panic(|| self.relieve_queue(at, sending, batch)).is_err() {
                 self.report_panic(at);
@@ -294,7 +309,8 @@ impl Worker {
         let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
-        // where the disk has others, which could not be read, a copy would not be the oldest: its answer would settle them
+        // If the spool already has requests (which could not be read), the copy would not be the oldest, and the
+        // verdict would remove one of them instead of the copy.
         let may_copy = !delivery.has_spooled;
         if is_pressing && is_in_order && (is_first || may_copy && self.copy_to_spool(batch)) {
             let delivery = &mut self.deliveries[at];
@@ -304,14 +320,14 @@ impl Worker {
         }
     }
 
-    /// Writes a batch in flight to the spool, so that what comes behind it can follow.
+    /// Writes a copy of the batch that is being sent to the spool, so that later records can follow it.
     fn copy_to_spool(&mut self, batch: &Batch) -> bool {
         let Some(spool) = &mut self.spool else { return false };
         self.state.is_copied_to_spool = write(spool, batch).is_ok();
         self.state.is_copied_to_spool
     }
 
-    /// If the spool got a copy of the batch while it was sent, makes the batch stand for that entry.
+    /// If the spool got a copy of the batch during the attempt, treats the batch as loaded from that entry.
     pub(super) fn adopt_entry(&mut self, at: usize, batch: &mut Batch) {
         if !mem::take(&mut self.state.is_copied_to_spool) {
             return;
@@ -319,15 +335,17 @@ impl Worker {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         spool.take_unread(delivery.signal);
         delivery.move_out_of_queue(batch);
-        // from now on the age of the entry is the bound
+        // From now on `spool-age` limits how long it is kept.
         delivery.give_up = Some(clock::now() + NO_DEADLINE);
     }
 }
 
-/// Writes a batch to the spool, which has it from then on.
+/// Appends a batch to the spool, and releases its chunks in the flight recorder: from then on the entry is the only
+/// copy that the next process sends.
 fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     let note_entry = |segment, offset| batch.note_entry(segment, offset);
-    // A copy: the flight recorder may be lost while the entry is written, and the entry's checksum would be right.
+    // Copy first, check second. If the flight recorder's file is truncated while the body is read, the copy contains
+    // zeros, and `is_lost` returns true. Without the copy, zeros could be written with a valid checksum.
     let body = batch.body().concat();
     if batch.is_lost() {
         return Err(io::Error::other("its records were lost with the flight recorder"));
@@ -337,23 +355,25 @@ fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// The parts of a batch that are within the limits, the first one last: another process may have had others, or left its queue.
+/// Divides a loaded batch into parts within the limits of this process, the first part last. The process that wrote
+/// it may have had larger limits, or may have left a whole queue in the flight recorder.
 fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
     let is_too_large = batch.records > limits.records as u64 || batch.len() > limits.bytes;
     if !is_too_large || !batch.is_divisible() {
         return vec![batch];
     }
-    // a request of the spool has its own resource
+    // Each scope of a spooled request carries its own resource.
     batch.halve(&[]).into_iter().rev().flat_map(|half| divide(half, limits)).collect()
 }
 
-/// Runs `work` on another thread, and meanwhile calls `look` every [`LOOK`]. Returns `None` if `work` panicked.
-pub(super) fn run_beside<T: Send>(
+/// Runs `work` on a second thread, and calls `look` every [`CHECK_INTERVAL`] until it ends. Returns `None` if `work`
+/// panicked.
+pub(super) fn run_in_background<T: Send>(
     mut work: impl FnMut() -> Option<T> + Send,
     mut look: impl FnMut(),
 ) -> Option<T> {
     #[cfg(test)]
-    if let Some(worked) = simulation::run_beside(LOOK, &mut work, &mut look) {
+    if let Some(worked) = simulation::run_in_background(CHECK_INTERVAL, &mut work, &mut look) {
         return worked;
     }
     let (running, ended) = bounded::<()>(0);
@@ -363,13 +383,13 @@ pub(super) fn run_beside<T: Send>(
             work()
         };
         let thread = spawn_scoped(scope, "standpipe-send", work).ok()?;
-        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        while ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             look();
         }
-        // The request of a thread that panicked may have arrived, so it is not sent again.
+        // If the thread panicked, its request may have arrived, so it is not sent again.
         Some(thread.join().ok().flatten())
     });
-    // Without a thread, the worker waits for the answer itself.
+    // If no thread can be started, the worker sends on its own thread.
     worked.unwrap_or_else(work)
 }
 
@@ -386,7 +406,7 @@ mod tests {
             calls += 1;
             resume_unwind(Box::new("on purpose"));
         };
-        assert_eq!(run_beside(work, || ()), None);
+        assert_eq!(run_in_background(work, || ()), None);
         assert_eq!(calls, 1);
     }
 }

@@ -23,7 +23,7 @@ use crate::record::{Scope, frames};
 use crate::transport::Verdict;
 use crate::transport::gate::Gate;
 
-/// How long a test waits for what must happen.
+/// Longest wait of a test for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn spec(gate: &Gate) -> ExporterSpec {
@@ -90,7 +90,7 @@ fn enqueue(handle: &ExporterHandle, numbers: impl IntoIterator<Item = u8>) {
 
 /// The numbers of the records in a request, in their order.
 fn numbers(body: &[u8]) -> Vec<u8> {
-    // the request, the resource and the scope, each with a header of two bytes here, then the scope's name
+    // Skip the headers of request, resource and scope, which have two bytes each here, then the scope's name.
     let scope_records = &body[2..];
     let records = &scope_records[2 + scope().field().len()..];
     frames(records).map(|frame| frame[frame.len() - 1]).collect()
@@ -143,7 +143,7 @@ fn a_caller_that_waits_behind_a_panicking_batch_gets_its_room() {
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
     enqueue(&handle, [1]);
     gate.next();
-    // not scoped: a caller that never gets in must fail the test, not hold it up
+    // Not a scoped thread: a caller that never gets room must fail the test, and not block it.
     let caller = Arc::clone(&handle);
     thread::spawn(move || enqueue(&caller, [2]));
     gate.panic();
@@ -158,7 +158,7 @@ fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
     let mut spec = spec(&gate);
     spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
-    // a race if it were the other way around: often enough to lose it
+    // In the wrong order, this would be a race. The loop is long enough to lose it.
     for _ in 0..200 {
         let sent = scope();
         let held = Arc::downgrade(&sent);
@@ -222,7 +222,7 @@ fn after_a_panic_of_its_own_the_worker_writes_off_all_that_had_left_the_queue() 
         panic!("there is a batch")
     };
     assert_eq!(batch.records, 2);
-    // one that came meanwhile is still in the queue
+    // A record that was enqueued meanwhile is still in the queue.
     queue.enqueue(&scope, &record(5), 1, &Wait::No);
     delivery.write_off();
     assert_eq!((delivery.taken, delivery.settled), (5, 5));
@@ -350,7 +350,7 @@ fn a_batch_whose_time_is_up_is_given_up_and_the_next_one_goes() {
     spec.retry.give_up_after = Duration::from_millis(50);
     let handle = ExporterHandle::start(spec.prepare()).unwrap();
     enqueue(&handle, [1]);
-    // the gate stays shut until the time is up
+    // The gate stays closed until the time is up.
     flush(&handle);
     assert_eq!(counts(&handle).dropped.gave_up, 1);
     gate.answer_in_advance(Verdict::Accepted);
@@ -442,7 +442,7 @@ fn a_worker_whose_owner_is_gone_ends() {
     let gate = Gate::default();
     let (running, ended) = bounded::<()>(0);
     let mut spec = spec(&gate);
-    // lives as long as the worker, which owns the hook
+    // The hook, and so this value, lives as long as the worker.
     spec.hook = Some(Arc::new(move |_| {
         let _ = &running;
     }));
@@ -543,11 +543,11 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
         worker.rest();
         rests += 1;
     }
-    // one, and another if the clock and the sleep are not of one mind
+    // One, and a second if the sleep ends slightly before the time that the clock shows.
     assert!(rests <= 3, "it woke {rests} times");
 }
 
-/// A worker with a spool, which is in the directory.
+/// Makes a worker with a spool in the directory.
 #[cfg(all(feature = "spool", target_os = "linux"))]
 fn worker_with_spool(name: &str) -> (Worker, std::path::PathBuf) {
     let directory = std::env::temp_dir().join(format!("standpipe-{name}-{}", std::process::id()));
@@ -606,7 +606,7 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     let older = batch_of(&mut worker, 1);
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), &|_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
-    // is sent while the disk cannot be read, which it can again before the answer comes
+    // This batch is sent while the disk cannot be read. The disk works again before the answer arrives.
     let mut sent = batch_of(&mut worker, 2);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);
@@ -684,7 +684,7 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 #[test]
 fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
-    // at its first call, at its second call, and so on
+    // Let the disk fail at its first call, then at its second call, and so on.
     for calls in 0..20_u32 {
         let (mut worker, directory) = worker_with_spool("panics");
         let mut sent = batch_of(&mut worker, 1);

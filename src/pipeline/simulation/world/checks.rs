@@ -1,4 +1,4 @@
-//! What must hold: between two steps, of every attempt, and at the end.
+//! The checks of a simulation: invariants after every step, the deadline of every attempt, and the state at the end.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use crate::pipeline::clock;
 use crate::pipeline::ledger::Counts;
 use crate::record::Signal;
 
-/// A stop with this budget makes an attempt of each signal.
-const LEAST_BUDGET: Duration = Duration::from_millis(100);
+/// Shortest budget with which a stop must make an attempt for each signal.
+const MIN_BUDGET: Duration = Duration::from_millis(100);
 
 impl World {
-    /// What must hold after every step.
+    /// Checks the invariants that hold after every step.
     pub(super) fn check(&self) {
-        // the server has counted what the pipeline will count when the attempt is over
+        // During an attempt, the server may have counted records that the pipeline has not counted yet.
         if self.attempt.get().is_some() {
             return;
         }
@@ -68,14 +68,14 @@ impl World {
         self.flushes.borrow_mut().extend(rest);
     }
 
-    /// The queue holds what is not settled, within its bounds.
+    /// Checks that the queue's level is the number of records in flight, and within the bounds.
     fn check_level(&self, signal: Signal, counts: &Counts) {
         let handle = self.handle();
         let queue = handle.queue(signal).expect("the signal is exported");
         let (records, bytes) = queue.level();
         let most = &self.script.settings.queue;
         let is_within = records <= most.records && bytes <= most.bytes && (records > 0) == (bytes > 0);
-        // what was loaded from the disk is in flight, but not in the queue
+        // Records that were loaded from the disk are in flight, but do not count toward the queue.
         let is_exact = match self.disk {
             None => records as u64 == counts.in_flight,
             Some(_) => records as u64 <= counts.in_flight,
@@ -86,12 +86,12 @@ impl World {
         }
     }
 
-    /// The worker does not turn without a reason, nor try again without a pause: one takes half of the first delay on average, and
-    /// a server may wish for none after an answer.
+    /// Checks that the worker does not run without a reason, nor retry without a pause. A pause is half of the first
+    /// delay on average, and a server may ask for a zero pause once after an answer.
     fn check_turns(&self) {
         let attempts: u64 = self.attempts().iter().sum();
         let offered: u64 = self.offered.iter().map(Cell::get).sum();
-        // with a disk there is something to do every second
+        // The spool has periodic work every second.
         let seconds = if self.disk.is_some() { (clock::now() - self.start).as_secs() } else { 0 };
         let reasons = attempts + offered + self.commands.get() + seconds;
         if self.turns.get() > 50 + 4 * reasons {
@@ -126,18 +126,18 @@ impl World {
             let (budget, book) = (self.budget.get(), &self.books.borrow()[signal as usize]);
             let tried = book.attempts - self.attempts_before.get()[signal as usize];
             let later = book.later - book.later_before_stop;
-            // A pause for the sake of a proxy holds in a stop as well.
-            let must_try = budget >= LEAST_BUDGET && self.refused_at.get().is_none();
+            // The pause after a refusal by the proxy also holds in a stop.
+            let must_try = budget >= MIN_BUDGET && self.refused_at.get().is_none();
             if counts.dropped.shutdown > 0 && must_try {
                 if tried == 0 {
                     self.fail(format!("the stop has not tried {signal}: {counts}"));
                 }
-                // half of the budget, but for the length of an attempt
+                // Attempts go on for about half of the budget, less the length of one attempt.
                 if later == 0 && book.time_in_stop < budget / 3 {
                     self.fail(format!("{signal} had {:?} of {budget:?}: {counts}", book.time_in_stop));
                 }
             }
-            // one in 100 ms, the first and the last, and two before a server was found
+            // One per 100 ms, plus the first, the last, and two before a server was reached.
             if later > budget.as_millis() as u64 / 100 + 4 + tried.saturating_sub(later) {
                 self.fail(format!("{later} of {tried} attempts of {signal} led to nothing in {budget:?}"));
             }

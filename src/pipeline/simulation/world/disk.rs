@@ -1,4 +1,4 @@
-//! Where a simulated program keeps what survives it: a directory in memory, of its own.
+//! The directory of a simulated program's spool, in memory if the system has `/dev/shm`.
 
 use std::fs;
 #[cfg(unix)]
@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 
 use crate::process::atomic::AtomicU64;
 
-/// Removed at the end.
+/// A directory that is removed when this value is dropped.
 pub(super) struct Disk(pub(super) PathBuf);
 
 impl Disk {
     pub(super) fn new() -> Self {
-        // several tests may run at a time
+        // Several tests may run at the same time.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -30,7 +30,7 @@ impl Disk {
         Self(path)
     }
 
-    /// The name of something that is there.
+    /// Returns the name of any file in the directory.
     pub(super) fn first_file(&self) -> Option<String> {
         let mut files = fs::read_dir(&self.0).ok()?;
         files.find_map(|file| file.ok()?.file_name().into_string().ok())

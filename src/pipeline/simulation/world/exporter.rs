@@ -1,4 +1,4 @@
-//! The exporter of a simulation: what drives its worker, and its transport.
+//! The exporter of a simulation, driven by a simulated thread or by callers, and its transport.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::process::Driver;
 use crate::record::{LogLimits, SpanLimits};
 use crate::transport::{Payload, Transport, Verdict};
 
-/// A program that drives its exporters itself does so this often at least.
+/// Longest time between two calls of `pump` in a program that drives its exporters itself.
 const PUMP_EVERY: Duration = Duration::from_millis(20);
 
-/// The exporter, and what drives it.
+/// The exporter, by what drives it.
 pub(super) enum Exporter {
     Thread { handle: Box<ExporterHandle>, worker: RefCell<Option<(Box<Worker>, OnEnd)>>, sleep: Cell<Sleep> },
     Caller { set: ExporterSet, next_pump: Cell<Instant> },
@@ -57,16 +57,16 @@ impl Exporter {
         }
     }
 
-    /// Ends it between two steps, as `kill -9` does: what is in memory is gone, but for what survives.
+    /// Ends the exporter between two steps, as `kill -9` does: only the spool and the flight recorder survive.
     pub(super) fn kill(&self) {
         self.handle().abandon();
         if let Self::Thread { worker, .. } = self {
-            // without what it does at its end
+            // Dropped without calling `on_end`.
             drop(worker.take());
         }
     }
 
-    /// A step of what drives the exporter, if it is due and not in the middle of one.
+    /// Does one step of the worker, if one is due and none is under way.
     pub(super) fn step(&self, world: &World) -> bool {
         match self {
             Self::Thread { worker, sleep, .. } => {
@@ -101,7 +101,7 @@ impl Exporter {
         }
     }
 
-    /// When the next step is due, if nothing happens before.
+    /// Returns when the next step is due, if nothing happens before.
     pub(super) fn next(&self, world: &World) -> Option<Instant> {
         match self {
             Self::Thread { worker, sleep, .. } => match sleep.get() {
@@ -113,7 +113,7 @@ impl Exporter {
     }
 }
 
-/// The transport of the simulation on the same thread.
+/// The transport, which passes requests to the simulation on the same thread.
 pub(super) struct Network;
 
 impl Transport for Network {

@@ -1,4 +1,4 @@
-//! A simulated program: one thread plays the callers, the worker, and the network in turn, and its time is the simulation's.
+//! A simulated program: one thread plays the callers, the worker and the network in turn, in simulated time.
 
 mod checks;
 mod disk;
@@ -31,7 +31,7 @@ use disk::Disk;
 use exporter::{Exporter, Network};
 use network::Request;
 
-/// Of the exporter.
+/// The exporter's handle, which keeps the exporter alive.
 struct Handle(Rc<Exporter>);
 
 impl Deref for Handle {
@@ -42,13 +42,14 @@ impl Deref for Handle {
     }
 }
 
-/// The longest time after its budget that a stop may take, and that its interrupted worker has of it.
+/// Longest time by which a stop may exceed its budget.
 const LATEST_STOP: Duration = Duration::from_millis(50);
+/// The part of that time in which an interrupted worker must end.
 const LAST_GRACE: Duration = Duration::from_millis(30);
-/// After a refusal, the proxy gets no request for at least this long.
+/// Shortest time without requests after a refusal by the proxy.
 const PROXY_PAUSE: Duration = Duration::from_secs(60);
-/// More steps are an endless loop.
-const MOST_STEPS: u64 = 1_000_000;
+/// Number of steps above which a simulation is assumed to be in an endless loop.
+const MAX_STEPS: u64 = 1_000_000;
 
 thread_local! {
     static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
@@ -65,14 +66,14 @@ pub(super) struct World {
     is_verbose: bool,
     dice: RefCell<Dice>,
     exporter: RefCell<Option<Rc<Exporter>>>,
-    /// What the program before this one has counted.
+    /// Counts of the previous program.
     before: Cell<[Counts; SIGNALS.len()]>,
-    /// Where records survive the program.
+    /// Directory of the spool, if the script has one.
     disk: Option<Disk>,
     scopes: [[Arc<Scope>; SCOPES.len()]; SIGNALS.len()],
-    /// What is still to come, the next one last.
+    /// Future actions, the next one last.
     agenda: RefCell<Vec<(Instant, Action)>>,
-    /// What could not be done while the thread that would do it was at something else.
+    /// Actions that had to be postponed, because their thread was busy.
     postponed: RefCell<Vec<Action>>,
     books: RefCell<[Book; SIGNALS.len()]>,
     /// Records that callers have tried to enqueue.
@@ -81,19 +82,21 @@ pub(super) struct World {
     /// Whether the network has recovered for good.
     recovered: Cell<bool>,
     stop_by: Cell<Option<Instant>>,
-    /// Of each signal, before the stop; one that is still under way then counts as made in it.
+    /// Attempts of each signal before the stop. An attempt that is under way when the stop begins counts as made in
+    /// the stop.
     attempts_before: Cell<[u64; SIGNALS.len()]>,
     budget: Cell<Duration>,
     is_cut: Cell<bool>,
     is_interrupted: Cell<bool>,
-    /// When the proxy refused the exporter the last time.
+    /// Time of the last refusal by the proxy.
     refused_at: Cell<Option<Instant>>,
-    /// An attempt is under way, or a caller waits: nothing else may wait on the same stack.
+    /// Signal of the attempt that is under way. During an attempt, or while a caller waits, nothing else may wait on
+    /// the same stack.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
-    /// The request of an attempt beside the worker, which looks at its queues now.
+    /// The request that is being sent in the background, while the worker checks its queues.
     under_way: RefCell<Option<Request>>,
-    /// How often the worker has moved the queue behind a request to the disk, while the request was sent.
+    /// How often the worker moved queued records to the disk while a request was being sent.
     pub(super) relieved: Cell<u64>,
     failure: RefCell<Option<String>>,
     commands: Cell<u64>,
@@ -191,7 +194,8 @@ impl World {
         }
     }
 
-    /// Network and disk recover: all that is accepted is settled in a time that the settings bound.
+    /// Lets network and disk recover, and checks that all accepted records are settled within a time that follows
+    /// from the settings.
     fn recover(&self) {
         self.note(|| "network and disk recover".to_owned());
         self.recovered.set(true);
@@ -202,7 +206,7 @@ impl World {
             longest_pause = longest_pause.max(MAX_PROXY_PAUSE);
         }
         let pace = settings.pace.throttle + settings.pace.linger;
-        // a disk that could not be read is tried again after five seconds
+        // The spool is read again five seconds after an error.
         let spare = Duration::from_secs(if self.disk.is_some() { 15 } else { 5 });
         let bound = 2 * (longest_pause + settings.attempt_timeout + pace) + spare;
         let by = clock::now() + bound;
@@ -219,19 +223,19 @@ impl World {
         }
     }
 
-    /// Lets time pass as long as something is to come.
+    /// Lets time pass while `is_to_come` returns true.
     fn pass_while(&self, is_to_come: impl Fn() -> bool) {
         simulated::World::pass(self, None, &|| !is_to_come());
     }
 
-    /// Does one thing that is due: a step of the worker, or an action. False if nothing is.
+    /// Does one thing that is due: a step of the worker, or an action. Returns false if nothing is due.
     fn step(&self) -> bool {
         self.steps.set(self.steps.get() + 1);
         let has_acted = self.exporter().step(self) || self.act();
         if has_acted {
             self.check();
         }
-        if self.steps.get() > MOST_STEPS {
+        if self.steps.get() > MAX_STEPS {
             self.fail("it goes on for ever".to_owned());
         }
         if let Some(failure) = self.failure.borrow().as_ref().filter(|_| self.is_free()) {
@@ -240,12 +244,12 @@ impl World {
         has_acted
     }
 
-    /// Whether no attempt is under way and no caller waits.
+    /// Returns whether no attempt is under way and no caller waits.
     fn is_free(&self) -> bool {
         self.attempt.get().is_none() && !self.is_caller_waiting.get()
     }
 
-    /// The next action, if it is time for it.
+    /// Performs the next action, if it is due.
     fn act(&self) -> bool {
         if self.is_free() {
             let again = self.postponed.take().into_iter().rev().map(|action| (clock::now(), action));
@@ -265,7 +269,7 @@ impl World {
 
     fn perform(&self, action: Action) {
         let exporter = self.exporter();
-        // only the worker's own thread does not need this one
+        // A worker without a thread runs on this thread, which is busy.
         let must_wait = !self.is_free() && matches!(*exporter, Exporter::Caller { .. });
         if must_wait && !matches!(action, Action::Burst { .. }) {
             return self.postponed.borrow_mut().push(action);
@@ -298,7 +302,7 @@ impl World {
         }
     }
 
-    /// Enqueues one record; false if its caller would have to wait, and cannot now.
+    /// Enqueues one record. Returns false if the caller would have to wait and cannot wait now.
     fn enqueue(&self, signal: Signal, bytes: u64) -> bool {
         let handle = self.handle();
         let mut dice = self.dice.borrow_mut();
@@ -309,7 +313,7 @@ impl World {
         let mut text = format!("{number:08}").into_bytes();
         text.resize(len as usize, 0);
         let (mut record, mut frame) = (Vec::new(), Vec::new());
-        // a text in the records of all signals
+        // Field 3 is a text in the records of both signals.
         encode_field(0x1a, &text, &mut record);
         encode_field(0x12, &record, &mut frame);
         let is_done = handle.enqueue(scope, &frame, 1, &Wait::No);
@@ -321,7 +325,8 @@ impl World {
             self.waiting(|| handle.enqueue(scope, &frame, 1, &Wait::FromNow));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
-            // the worker's own thread is in the middle of an attempt where only the caller's time should pass
+            // With a worker thread, the wait cannot be checked: the simulated attempt takes time in which the caller
+            // would go on.
             let settings = &self.script.settings;
             let longest = settings.queue.block_timeout.filter(|_| settings.driver == Driver::Caller);
             if longest.is_some_and(|longest| waited > longest) {
@@ -336,7 +341,7 @@ impl World {
         true
     }
 
-    /// A call that may wait.
+    /// Makes a call that may wait.
     fn waiting<T>(&self, call: impl FnOnce() -> T) -> T {
         self.is_caller_waiting.set(true);
         let returned = call();
@@ -397,7 +402,7 @@ impl World {
         }
     }
 
-    /// A round may begin now, whatever the throttle is.
+    /// Notes that a round may begin now, regardless of the throttle.
     fn hurry(&self) {
         self.books.borrow_mut().iter_mut().for_each(|book| book.hurried = Some(clock::now()));
     }
@@ -412,7 +417,7 @@ impl World {
         }
     }
 
-    /// Of each signal.
+    /// Returns the number of attempts of each signal.
     fn attempts(&self) -> [u64; SIGNALS.len()] {
         self.books.borrow().each_ref().map(|book| book.attempts)
     }
@@ -433,7 +438,7 @@ impl World {
         Handle(self.exporter())
     }
 
-    /// Something is wrong. It is noted, as a panic would be taken for one of the transport.
+    /// Notes a failed check. It does not panic, because the worker would contain the panic as one of the transport.
     fn fail(&self, what: String) {
         self.note(|| format!("FAILED: {what}"));
         self.failure

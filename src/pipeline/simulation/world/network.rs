@@ -1,25 +1,25 @@
-//! One attempt, as the simulated network and its server see it.
+//! One attempt, from the side of the simulated network and its server.
 
 use std::time::Instant;
 
 use super::{PROXY_PAUSE, World};
 use crate::pipeline::clock::{self, simulated};
-use crate::pipeline::simulation::beside;
+use crate::pipeline::simulation::background_send;
 use crate::pipeline::simulation::server::{Reply, numbers};
 use crate::transport::{Payload, Verdict};
 
-/// A request that is not answered.
+/// A request that was not answered yet.
 pub(super) struct Request {
     begun: Instant,
     numbers: Vec<usize>,
     bytes: usize,
     reply: Reply,
-    /// How many records of its signal were queued at the end of the last slice of time.
+    /// Number of queued records of its signal at the end of the last slice of time.
     queued: usize,
 }
 
 impl World {
-    /// Makes one attempt. Beside the worker, it returns after each slice of time.
+    /// Makes one attempt. If it is sent in the background, it returns after each slice of time and is called again.
     pub(super) fn send(&self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let (signal, at) = (payload.signal, payload.signal as usize);
         let queued = || self.handle().queue(signal).map_or(0, |queue| queue.level().0);
@@ -31,12 +31,13 @@ impl World {
         let Request { begun, reply, bytes, .. } = request;
         let is_broken = || self.is_cut.get() || self.is_interrupted.get();
         let end = deadline.min(begun + reply.after);
-        let slice_ends = beside::slice_ends().unwrap_or(end);
+        let slice_ends = background_send::slice_ends().unwrap_or(end);
         self.attempt.set(Some(signal));
         simulated::World::pass(self, Some(end.min(slice_ends)), &is_broken);
         if clock::now() < end && !is_broken() {
             self.under_way.replace(Some(Request { queued: queued(), ..request }));
-            beside::go_on();
+            background_send::go_on();
+            // Not the answer: `run_in_background` calls again and ignores it.
             return Verdict::Accepted;
         }
         self.attempt.set(None);
@@ -56,7 +57,7 @@ impl World {
         verdict
     }
 
-    /// A request has arrived; `None` if it cannot be read.
+    /// Receives and checks a request, and decides on its reply. Returns `None` if the request cannot be read.
     fn receive(&self, payload: &Payload<'_>, deadline: Instant) -> Option<Request> {
         let (begun, settings, at) = (clock::now(), &self.script.settings, payload.signal as usize);
         let body = payload.body.concat();

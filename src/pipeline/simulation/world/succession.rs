@@ -1,4 +1,4 @@
-//! A program with a disk ends, and another one goes on with what it left.
+//! The succession of two programs: one with a spool ends, and another one delivers the records that it left.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use crate::spool::faults;
 impl World {
     pub(super) fn start_exporter(&self) {
         faults::set(None);
-        // the files of the program before this one are in use as long as it is there
+        // Drop the previous program first: it holds locks on its files.
         self.exporter.take();
         self.exporter.replace(Some(Rc::new(Exporter::start(self.spec()))));
     }
 
-    /// Lets calls to the disk fail from now on.
+    /// Lets calls to the disk fail from now on, as often as the script says.
     pub(super) fn break_disk(&self) {
         let (dice, spool) = (RefCell::new(self.dice.borrow().clone()), self.script.settings.spool);
         let is_lenient = spool.is_some_and(|spool| spool.faults > 0);
@@ -25,13 +25,14 @@ impl World {
         faults::set(spool.map(|spool| Box::new(move || dice.borrow_mut().chance(spool.faults)) as _));
     }
 
-    /// The program is killed between two steps.
+    /// Kills the program between two steps.
     pub(super) fn kill(&self) {
         self.note(|| "the program is killed".to_owned());
         self.exporter().kill();
     }
 
-    /// Another program finds what the first one has left, and delivers it: network and disk are in order now.
+    /// Starts another program, which must deliver all records that the first has left. Network and disk no longer
+    /// fail.
     pub(super) fn deliver_what_was_left(&self) {
         self.note(|| "another program starts".to_owned());
         let before = SIGNALS.map(|signal| self.counts(signal));
@@ -41,7 +42,7 @@ impl World {
         self.is_interrupted.set(false);
         self.refused_at.set(None);
         self.flushes.take();
-        // what could not be noted as settled comes again
+        // Records whose outcome could not be noted on disk arrive again.
         self.books.borrow_mut().iter_mut().for_each(Book::forget_order);
         self.start_exporter();
         self.perform(Action::Stop(Duration::from_secs(600)));

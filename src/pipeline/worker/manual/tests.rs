@@ -14,7 +14,7 @@ use crate::record::{Scope, Signal};
 use crate::transport::Verdict;
 use crate::transport::gate::Gate;
 
-/// How long a test waits for what must happen.
+/// Longest wait of a test for an event that must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn spec(gate: &Gate) -> ExporterSpec {
@@ -52,7 +52,7 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Does what is due, which is one attempt, while the test decides what comes of that.
+/// Does what is due, one attempt, while the test decides on its result.
 fn pump(handle: &ExporterHandle, decide: impl FnOnce()) {
     let pumped = handle.manual().unwrap();
     thread::scope(|scope| {
@@ -110,13 +110,13 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
     spec.queue.block_timeout = None;
     let handle = Arc::new(start(&spec));
     (0..2).for_each(|_| enqueue(&handle));
-    // so long that it was reported: from then on nothing but a wake-up ends the wait
+    // Long enough that the wait was reported. From then on only a wake-up ends the wait.
     let since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (done, ended) = mpsc::channel();
     pump(&handle, || {
         gate.next();
         let caller = Arc::clone(&handle);
-        // not scoped: a caller that never gets in must fail the test, not hold it up
+        // Not a scoped thread: a caller that never gets room must fail the test, and not block it.
         thread::spawn(move || {
             caller.enqueue(&scope(), &[0x12, 0], 1, &Wait::Since(since));
             done.send(())
@@ -126,11 +126,11 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
             assert!(Instant::now() < deadline, "the caller does not want the worker");
             thread::yield_now();
         }
-        // not due again before the thread that drives has stopped
+        // Not due again before the thread that drives the worker has stopped.
         let after = Some(Duration::from_millis(500));
         gate.answer(Verdict::TryLater { after, reason: "busy".to_owned() });
     });
-    // from here on the caller is the only one
+    // From here on, only the caller drives the worker.
     gate.answer(Verdict::Accepted);
     assert_eq!(ended.recv_timeout(PATIENCE), Ok(()), "the caller was not let go");
     assert_eq!(handle.ledger().traces.delivered, 2);
@@ -146,6 +146,6 @@ fn a_worker_that_has_ended_is_waited_for_by_none() {
     assert!(handle.is_stopped() && handle.wait_for_end(Instant::now()));
     assert_eq!(super::pump(&[manual], soon()), None);
     assert!(manual.wait_for_return(Instant::now()));
-    // and a flush is over at once
+    // A flush is over at once as well.
     assert!(handle.start_flush().ends_within(PATIENCE));
 }

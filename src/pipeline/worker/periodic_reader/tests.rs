@@ -21,10 +21,10 @@ use crate::transport::Verdict;
 use crate::transport::gate::{Gate, Sent};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// As good as never.
+/// An interval that does not end during a test.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// An exporter of metrics whose every request stops at a gate.
+/// An exporter of metrics whose requests all wait at a gate.
 struct World {
     gate: Gate,
     meter: Meter,
@@ -115,7 +115,7 @@ fn the_first_push_comes_after_one_interval_and_then_one_each() {
     counter.add(1, ());
     world.gate.next();
     assert!(begun.elapsed() >= interval, "{:?}", begun.elapsed());
-    // while the first is at the gate, there is no second
+    // While the first request is at the gate, there is no second.
     counter.add(1, ());
     assert_eq!(world.accept(), orders(1));
     assert_eq!(world.accept(), orders(2));
@@ -151,7 +151,7 @@ fn a_newer_snapshot_replaces_one_that_could_not_be_delivered() {
     counter.add(1, ());
     assert_eq!(sums(&world.gate.next()), orders(1));
     counter.add(1, ());
-    // after the next interval, whichever attempt that is
+    // After the next interval, at any attempt.
     let newer = (0..100).map(|_| sums(&world.gate.answer(later()))).find(|sums| *sums != orders(1));
     assert_eq!(newer, Some(orders(2)));
     let counts = world.counts();
@@ -237,20 +237,20 @@ fn a_metric_of_many_series_is_sent_in_parts_within_the_limits() {
 fn a_collector_that_finds_metrics_too_large_is_sent_fewer_at_once() {
     const METRICS: usize = 8;
     const POINTS: usize = 50;
-    const MOST_BYTES: usize = 3000;
+    const MAX_BYTES: usize = 3000;
     let world = World::new(Temporality::Cumulative, LONG);
     for metric in 0..METRICS {
         let counter = world.meter.counter(&format!("orders.{metric}"));
         (0..POINTS).for_each(|customer| counter.add(1, &[("customer", customer)]));
     }
     let flushed = world.handle.start_flush();
-    assert!(world.gate.next().body.len() > MOST_BYTES, "all of them are too large together");
+    assert!(world.gate.next().body.len() > MAX_BYTES, "all of them are too large together");
     let mut arrived = 0;
     let deadline = Instant::now() + PATIENCE;
     while !flushed.is_over() {
         assert!(Instant::now() < deadline, "{}", world.counts());
         let Some(sent) = world.gate.next_within(Duration::from_millis(5)) else { continue };
-        let fits = sent.body.len() <= MOST_BYTES;
+        let fits = sent.body.len() <= MAX_BYTES;
         arrived += if fits { sums(&sent).len() } else { 0 };
         let too_large = Verdict::TooLarge { reason: "too large".to_owned() };
         world.gate.answer(if fits { Verdict::Accepted } else { too_large });
@@ -303,7 +303,7 @@ fn spans_keep_their_throttle_while_metrics_are_pushed() {
     let span = [0x12, 3, 0x0a, 1, 1];
     world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.gate.answer(Verdict::Accepted);
-    // the throttle lets the next span go in an hour
+    // The throttle delays the next span by an hour.
     world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.meter.counter("orders").add(1, ());
     for _ in 0..5 {
@@ -353,7 +353,7 @@ fn a_stop_without_time_counts_what_was_measured_as_lost() {
         let counter = world.meter.counter("orders");
         counter.add(1, &[("shop.country", "SE")]);
         counter.add(1, &[("shop.country", "FI")]);
-        // there is no time to ask
+        // No time is left to call the callback.
         world.meter.build("asked").observe_counter(|observer| observer.observe(1, ()));
         world.handle.start_stop(Instant::now());
         assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
@@ -455,14 +455,14 @@ fn a_stop_that_comes_while_a_flush_sends_spans_pushes_once() {
     let span = [0x12, 3, 0x0a, 1, 1];
     world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     world.gate.answer(Verdict::Accepted);
-    // the throttle leaves this one to the flush
+    // The throttle delays this span, so the flush must send it.
     world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
     let flushed = world.handle.start_flush();
     world.gate.next();
     let counts = world.stop(|| {
-        // the stop is noticed between two attempts
+        // The worker notices the stop between two attempts.
         world.gate.answer(later());
-        // either may be first: each signal has its turn
+        // Either signal may be first.
         let sent = [(); 2].map(|()| world.gate.answer(Verdict::Accepted));
         let is_span = |sent: &&Sent| sent.body.windows(span.len()).any(|window| window == span);
         let pushed: Vec<_> = sent.iter().filter(|sent| !is_span(sent)).map(sums).collect();
@@ -480,14 +480,14 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         let span = [0x12, 3, 0x0a, 1, 1];
         world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
         world.gate.answer(Verdict::Accepted);
-        // the throttle leaves this one to the stop
+        // The throttle delays this span, so the stop must send it.
         world.handle.enqueue(&scope, &span, 1, &Wait::FromNow);
         if has_metrics {
             world.meter.counter("orders").add(1, ());
         }
         let by = Instant::now() + PATIENCE;
         world.handle.start_stop(by);
-        // whichever is first
+        // Either may be first.
         let first = world.gate.answer(Verdict::Accepted);
         let left_for_others = by.saturating_duration_since(first.deadline);
         assert_eq!(left_for_others > Duration::ZERO, has_metrics, "{left_for_others:?}");

@@ -1,4 +1,4 @@
-//! Metrics that callers have enqueued, beside those that the worker collects.
+//! Tests of metrics that callers have enqueued, together with those that the worker collects.
 
 use super::*;
 use crate::pipeline::queue::Wait;
@@ -6,7 +6,7 @@ use crate::record::{
     AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Point, PointKind,
 };
 
-/// A framed sum of a caller's own, with `points` points of the value 7.
+/// Returns a framed sum of a caller, with `points` points of the value 7.
 fn outside(points: i64) -> Vec<u8> {
     let point_kind = PointKind::Sum { monotonic: true, temporality: AggregationTemporality::Cumulative };
     let mut record = MetricRecord::default();
@@ -58,7 +58,7 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
     });
     let first = world.handle.start_flush();
     was_asked.recv_timeout(PATIENCE).unwrap();
-    // with these the queue is full: they leave it while a part of the snapshot waits to be sent
+    // These fill the queue. They leave it while a part of the snapshot waits to be sent.
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
     world.handle.enqueue(&scope, &outside(6), 6, &Wait::FromNow);
     drop(go_on);

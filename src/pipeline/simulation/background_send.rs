@@ -1,4 +1,5 @@
-//! Plays a second thread on the thread of the simulation: its work returns after each slice of time, and is called again.
+//! Simulates the thread that sends in the background, on the thread of the simulation: its work returns after each
+//! slice of time, and is called again.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -6,13 +7,15 @@ use std::time::{Duration, Instant};
 use crate::pipeline::clock::simulated;
 
 thread_local! {
-    /// How long the work goes on before the first thread has its turn; `None` if that one does the work itself.
+    /// Length of a slice of the second thread, after which the first thread runs; `None` if there is no second
+    /// thread.
     static SLICE: Cell<Option<Duration>> = const { Cell::new(None) };
+    /// True if the work returned because its slice ended, and must be called again.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `work` until it has ended, and `look` after each slice of time. `None` if no simulation plays this thread.
-pub(crate) fn run_beside<T>(
+/// Calls `work` until it has ended, and `look` after each slice of time. Returns `None` outside of a simulation.
+pub(crate) fn run_in_background<T>(
     slice: Duration,
     work: &mut impl FnMut() -> T,
     look: &mut impl FnMut(),
@@ -28,12 +31,12 @@ pub(crate) fn run_beside<T>(
     Some(worked)
 }
 
-/// Returns when the slice of time that begins now is over.
+/// Returns the end of the slice that begins now; `None` if there is no second thread.
 pub(super) fn slice_ends() -> Option<Instant> {
     Some(simulated::now()? + SLICE.get()?)
 }
 
-/// The work goes on after this slice.
+/// Notes that the work is not done at the end of its slice.
 pub(super) fn go_on() {
     GOES_ON.set(true);
 }
