@@ -8,6 +8,8 @@ use crate::context::{self, SpanContext, Suppression, unix_nanos};
 use crate::pipeline::exporter_set::ExporterSet;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::process;
+#[cfg(feature = "log")]
+use crate::record::EncodedAttributes;
 use crate::record::Pool;
 use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
 
@@ -37,10 +39,10 @@ struct LoggerShared {
 }
 
 impl LoggerShared {
-    /// Counts a record that no exporter's level lets pass. What is logged about the sending is not counted.
+    /// Counts a record that was not built, if no exporter's level lets it pass. What is logged about the sending is not counted.
     #[inline]
-    fn count_filtered(&self, severity: Severity) {
-        if !context::may_be_suppressed() {
+    fn count_if_filtered(&self, severity: Severity) {
+        if !self.exporters.takes_log(severity) && !context::may_be_suppressed() {
             self.exporters.count_log_filtered(severity);
         }
     }
@@ -103,16 +105,15 @@ impl Logger {
     /// ```
     #[inline]
     pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
-        let filtered = (!self.shared.exporters.takes_log(severity)).then_some(severity);
-        let mut open = match filtered {
-            Some(_) => None,
-            None if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
-            None => OpenLog::begin(&self.shared, severity),
+        let mut open = match self.shared.exporters.takes_log(severity) {
+            false => None,
+            true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
+            true => OpenLog::begin(&self.shared, severity),
         };
         if let Some(open) = &mut open {
             body.with_value(|body| open.record.set_body(body));
         }
-        Log { open, filtered, shared: &self.shared }
+        Log { open, severity, shared: &self.shared }
     }
 
     /// Whether a record of this severity would go anywhere: worth asking before its text is put together.
@@ -142,9 +143,7 @@ impl Logger {
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_if_filtered(&self, severity: Severity) {
-        if !self.shared.exporters.takes_log(severity) {
-            self.shared.count_filtered(severity);
-        }
+        self.shared.count_if_filtered(severity);
     }
 
     /// Counts a record as lost to a panic of the program's own code.
@@ -174,8 +173,7 @@ impl fmt::Debug for Logger {
 pub struct Log<'a> {
     /// `None` where nothing is recorded.
     open: Option<Box<OpenLog>>,
-    /// Its severity, if no exporter's level lets it pass.
-    filtered: Option<Severity>,
+    severity: Severity,
     shared: &'a LoggerShared,
 }
 
@@ -191,8 +189,18 @@ impl Log<'_> {
     #[inline]
     pub fn set_in_place(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = &mut self.open {
-            value.with_value(|value| open.record.set(key, value));
+            match value.as_value() {
+                Some(value) => open.record.set(key, value),
+                None => value.with_value(|value| open.record.set(key, value)),
+            }
         }
+    }
+
+    /// Sets attributes that were encoded before. Returns false, and sets none, if they have to be set one by one.
+    #[cfg(feature = "log")]
+    #[inline]
+    pub(crate) fn set_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
+        self.open.as_mut().is_none_or(|open| open.record.set_encoded(attributes))
     }
 
     /// Names the kind of event that this record is one of: all records of a name have the same attributes.
@@ -236,10 +244,9 @@ impl Log<'_> {
     /// Sends the record.
     #[inline]
     pub fn emit(self) {
-        match (self.open, self.filtered) {
-            (Some(open), _) => open.emit(self.shared),
-            (None, Some(severity)) => self.shared.count_filtered(severity),
-            (None, None) => {}
+        match self.open {
+            Some(open) => open.emit(self.shared),
+            None => self.shared.count_if_filtered(self.severity),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
+use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::tracing::{SpanExt, TracingLayer};
 use standpipe::config::Proxy;
 use standpipe::{Config, Sampler, Span, SpanBuilder, SpanContext, SpanKind, Telemetry, Tracer};
@@ -39,6 +40,8 @@ enum Work {
     FromC { attributes: u64 },
     /// Spans that are not recorded.
     Unsampled(fn(Tracer) -> Burst),
+    /// Records of the `log` crate.
+    LogCrate,
     /// A call that another benchmark makes too.
     Known,
 }
@@ -61,6 +64,7 @@ pub(crate) const PROGRAMS: &[Subject] = &[
         work: Work::Spooled { attributes: 5, open_spans: true, make: native::<5> },
     },
     span("span of tracing, 5 fields", 5, 0, bridged),
+    span("span of tracing, name, kind and 5 fields, lean", 5, 0, bridged_lean),
     Subject { name: "span from C, 3 attributes", with_worker: false, work: Work::FromC { attributes: 3 } },
     unsampled("unsampled child, 5 attributes", |tracer| {
         let root = tracer.span(text::ROOT);
@@ -74,9 +78,11 @@ pub(crate) const PROGRAMS: &[Subject] = &[
     }),
     log("log, 0 attributes"),
     log("log, 5 attributes"),
+    Subject { name: "log of the log crate, 5 attributes", with_worker: true, work: Work::LogCrate },
     quiet("filtered log, 5 attributes"),
     quiet("counter add, 0 attributes"),
     quiet("counter add, 2 attributes"),
+    quiet("counter add, 3 attributes"),
     quiet("counter add, 5 attributes"),
     quiet("counter add, bound"),
     quiet("histogram record, 0 attributes"),
@@ -94,6 +100,7 @@ impl Subject {
             Work::Spooled { attributes, .. } => Arrives::Spans { attributes, events: 0 },
             Work::FromC { attributes } => Arrives::Spans { attributes, events: 0 },
             Work::Unsampled(_) => Arrives::Nothing,
+            Work::LogCrate => Arrives::Each,
             Work::Known => calls::arrives(self.name),
         };
         Play { part: self.name, settings: &[], arrives }
@@ -160,6 +167,12 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let burst = make(telemetry.tracer(text::SCOPE));
             Ok(calls::sending(Arc::new(telemetry), burst))
         }
+        Work::LogCrate => {
+            let telemetry = workload::start(exporter)?;
+            LogBridge::new(&telemetry).install()?;
+            let burst = calls::log(&telemetry, |_| emit_by_log_crate());
+            Ok(calls::sending(Arc::new(telemetry), burst))
+        }
         Work::Known => calls::start_with(name, exporter),
     }
 }
@@ -190,11 +203,55 @@ fn with_five_attributes(span: SpanBuilder<'_>) -> Span {
     span
 }
 
+fn emit_by_log_crate() {
+    log::info!(
+        target: text::SCOPE,
+        "http.route" = black_box(text::ROUTE.1),
+        "server.address" = black_box(text::HOST.1),
+        "cloud.region" = black_box(text::ZONE.1),
+        "http.response.status_code" = black_box(text::STATUS.1),
+        "cache.hit" = black_box(text::CACHED.1);
+        "order placed"
+    );
+}
+
 /// Through the layer for `tracing`, with the filter that programs have in production.
 fn bridged(telemetry: &Telemetry) -> Result<Burst, Error> {
     set_global_default(Registry::default().with(TracingLayer::new(telemetry)).with(LevelFilter::INFO))?;
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     Ok(Box::new(move |spans| (0..spans / TRACE).for_each(|_| bridged_trace(&remote))))
+}
+
+/// The same without attributes for threads and places in the code, and with names and kinds that fields set.
+fn bridged_lean(telemetry: &Telemetry) -> Result<Burst, Error> {
+    let layer = TracingLayer::new(telemetry).location(false).threads(false);
+    set_global_default(Registry::default().with(layer).with(LevelFilter::INFO))?;
+    let remote = SpanContext::from_traceparent(text::REMOTE)?;
+    Ok(Box::new(move |spans| (0..spans / TRACE).for_each(|_| bridged_lean_trace(&remote))))
+}
+
+fn bridged_lean_trace(remote: &SpanContext) {
+    macro_rules! span {
+        ($name:expr, $kind:expr) => {
+            info_span!(
+                target: text::SCOPE,
+                "span",
+                otel.name = black_box($name),
+                otel.kind = black_box($kind),
+                http.route = black_box(text::ROUTE.1),
+                server.address = black_box(text::HOST.1),
+                cloud.region = black_box(text::ZONE.1),
+                http.response.status_code = black_box(text::STATUS.1),
+                cache.hit = black_box(text::CACHED.1),
+            )
+        };
+    }
+    let root = span!(text::ROOT, "server");
+    root.set_parent(remote);
+    let _in_root = root.enter();
+    for _ in 1..TRACE {
+        drop(span!(text::CHILD, "client").entered());
+    }
 }
 
 fn bridged_trace(remote: &SpanContext) {

@@ -23,6 +23,7 @@ pub(crate) const CALLS: &[Call] = &[
     call("counter add, 0 attributes", None, |t| counter(t, |counter| counter.add(1, ()))),
     call("counter add, 1 attribute", None, |t| counter(t, |counter| counter.add(1, &one()))),
     call("counter add, 2 attributes", Some(250), |t| counter(t, |counter| counter.add(1, &two()))),
+    call("counter add, 3 attributes", Some(250), |t| counter(t, |counter| counter.add(1, &three()))),
     call("counter add, 5 attributes", None, |t| counter(t, |counter| counter.add(1, &five()))),
     call("counter add, bound", Some(60), |t| {
         let bound = t.meter(text::SCOPE).counter("orders").with(&one());
@@ -163,7 +164,7 @@ fn exponential(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static
 }
 
 /// Within a span, as most logs are.
-fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Burst {
+pub(crate) fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Burst {
     let (logger, span) = (telemetry.logger(text::SCOPE), telemetry.tracer(text::SCOPE).span(text::ROOT));
     repeat(move |_| {
         let _inside = &span;
@@ -182,6 +183,11 @@ pub(crate) fn one() -> [(&'static str, &'static str); 1] {
 
 fn two() -> [(&'static str, &'static str); 2] {
     [(text::ROUTE.0, black_box(text::ROUTE.1)), (text::ZONE.0, black_box(text::ZONE.1))]
+}
+
+fn three() -> [(&'static str, &'static str); 3] {
+    let [route, zone] = two();
+    [route, zone, (text::HOST.0, black_box("eu.shop.internal"))]
 }
 
 fn five() -> [(&'static str, Value<'static>); 5] {

@@ -21,6 +21,25 @@ pub(crate) struct Stack {
     depth: usize,
     /// The last id that was given to a frame.
     entered: NonZeroU64,
+    /// The spans of bridges among the frames, innermost last. Native spans never touch this list.
+    #[cfg(feature = "tracing")]
+    bridged: Vec<Bridged>,
+}
+
+/// A span of a bridge that a thread is in, by the bridge's own ids.
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BridgedSpan {
+    pub(crate) layer: u64,
+    pub(crate) id: u64,
+}
+
+#[cfg(feature = "tracing")]
+struct Bridged {
+    span: BridgedSpan,
+    is_recording: bool,
+    /// `None` for a span that is not current, as without an exporter.
+    frame: Option<NonZeroU64>,
 }
 
 /// One of the spans.
@@ -79,18 +98,85 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     }
 }
 
-/// Returns the innermost span of this thread, and its clock, apart from those that `others` keep current.
+/// Returns the innermost span of this thread, and its clock, apart from the spans of other layers.
 #[cfg(feature = "tracing")]
-pub(crate) fn current_without<'a>(
-    others: impl Iterator<Item = &'a ContextGuard> + Clone,
-) -> Option<(SpanContext, Option<Clock>)> {
-    let is_other = |frame: &Frame| {
-        others.clone().any(|guard| guard.entered.as_ref().is_some_and(|entered| entered.0 == frame.id))
-    };
+pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     look(|stack| {
+        let is_other = |frame: &&Frame| {
+            stack.bridged.iter().any(|other| other.span.layer != layer && other.frame == Some(frame.id))
+        };
         let frame = stack.frames[..stack.depth].iter().rfind(|frame| !is_other(frame))?;
         Some((frame.context.clone(), frame.clock))
     })
+}
+
+/// Returns the innermost span of a layer that this thread is in, by its id, and whether it is recorded.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
+    look(|stack| {
+        let innermost = stack.bridged.iter().rfind(|bridged| bridged.span.layer == layer)?;
+        Some((innermost.span.id, innermost.is_recording))
+    })
+}
+
+/// Notes that this thread is in a span of a bridge. With a context, it becomes the thread's current one.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(crate) fn enter_bridged(
+    span: BridgedSpan,
+    is_recording: bool,
+    context: Option<(&SpanContext, Option<Clock>)>,
+) {
+    change(|stack| {
+        let frame = context.map(|(context, clock)| stack.push_copy(context, clock).0);
+        stack.bridged.push(Bridged { span, is_recording, frame });
+    });
+}
+
+/// Notes that this thread has left a span of a bridge. Spans may be left in any order.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(crate) fn leave_bridged(span: BridgedSpan) {
+    change(|stack| match stack.bridged.last() {
+        Some(last) if last.span == span => {
+            let frame = last.frame;
+            stack.bridged.pop();
+            frame.into_iter().for_each(|frame| stack.leave(frame));
+        }
+        _ => stack.leave_bridged_below(span),
+    });
+}
+
+/// Leaves the spans of layers for which `is_there` returns false.
+#[cfg(feature = "tracing")]
+pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
+    change(|stack| {
+        let mut gone = Vec::new();
+        stack.bridged.retain(|bridged| {
+            let is_there = is_there(bridged.span.layer);
+            gone.extend(bridged.frame.filter(|_| !is_there));
+            is_there
+        });
+        gone.into_iter().for_each(|frame| stack.leave(frame));
+    });
+}
+
+/// Returns whether this thread is in a span of a bridge.
+#[cfg(feature = "tracing")]
+pub(crate) fn is_in_bridged() -> bool {
+    look(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
+}
+
+/// Changes the thread's stack, unless the thread ends or the stack is in use.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+fn change(work: impl FnOnce(&mut Stack)) {
+    let _ = STACK.try_with(|stack| {
+        if let Ok(mut stack) = stack.try_borrow_mut() {
+            work(&mut stack);
+        }
+    });
 }
 
 /// Proof that a span is on this thread's stack, until it leaves.
@@ -100,7 +186,7 @@ pub(crate) struct Entered(NonZeroU64);
 /// Makes a span the thread's current one.
 #[inline]
 pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Entered> {
-    with_stack(|stack| stack.map(|stack| stack.push(context.clone(), clock)))
+    with_stack(|stack| stack.map(|stack| stack.push_copy(context, clock)))
 }
 
 /// Calls `work` with the thread's stack. The stack is `None` while the thread ends, or if it is in use: the program's
@@ -129,7 +215,13 @@ impl Entered {
 
 impl Stack {
     const fn new() -> Self {
-        Self { frames: Vec::new(), depth: 0, entered: NonZeroU64::MIN }
+        Self {
+            frames: Vec::new(),
+            depth: 0,
+            entered: NonZeroU64::MIN,
+            #[cfg(feature = "tracing")]
+            bridged: Vec::new(),
+        }
     }
 
     /// The innermost span.
@@ -155,6 +247,25 @@ impl Stack {
         Entered(id)
     }
 
+    /// As [`push`](Self::push), field by field: a context without a state, which most are, needs no clone that could be dropped.
+    #[inline(always)]
+    fn push_copy(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
+        let copy = SpanContext { state: None, ..*context };
+        let entered = self.push(copy, clock);
+        if context.state.is_some() {
+            self.set_state(context);
+        }
+        entered
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_state(&mut self, context: &SpanContext) {
+        if let Some(frame) = self.frames.get_mut(self.depth.wrapping_sub(1)) {
+            frame.context.state.clone_from(&context.state);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&mut self, frame: Frame) {
@@ -171,6 +282,14 @@ impl Stack {
             }
             _ => self.leave_below(id),
         }
+    }
+
+    #[cfg(feature = "tracing")]
+    #[cold]
+    fn leave_bridged_below(&mut self, span: BridgedSpan) {
+        let left = self.bridged.iter().rposition(|bridged| bridged.span == span);
+        let frame = left.and_then(|index| self.bridged.remove(index).frame);
+        frame.into_iter().for_each(|frame| self.leave(frame));
     }
 
     #[cold]

@@ -25,7 +25,10 @@ pub(crate) use baggage::decode_percent;
 pub(crate) use clock::{Clock, unix_nanos, unix_now};
 pub use current::ContextGuard;
 #[cfg(feature = "tracing")]
-pub(crate) use current::current_without;
+pub(crate) use current::{
+    BridgedSpan, current_without_other_layers, enter_bridged, innermost_of_layer, is_in_bridged,
+    leave_bridged, leave_gone_layers,
+};
 pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
 #[cfg(any(feature = "ffi", feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;

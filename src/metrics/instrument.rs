@@ -171,7 +171,7 @@ impl Instrument {
     /// The aggregator that measurements without attributes go to, if it is the only one and easily found.
     #[inline]
     fn only_bare(&self) -> Option<&Aggregator> {
-        match self.storages.original().map(|storages| &**storages) {
+        match self.storages.get().map(|storages| &**storages) {
             Some([storage]) => storage.bare(),
             _ => None,
         }
@@ -185,7 +185,7 @@ impl Instrument {
     /// This process's storages, in the order of the exporters.
     #[inline]
     pub(super) fn storages(&self) -> &[MetricStorage] {
-        match self.storages.original() {
+        match self.storages.get() {
             Some(storages) => storages,
             None => self.storages_of_child(),
         }

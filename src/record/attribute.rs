@@ -160,6 +160,25 @@ impl ShortValue for i64 {
     }
 }
 
+/// An integer whose varint has one or two bytes: it is written without a loop.
+#[derive(Clone, Copy)]
+pub(super) struct SmallInt(pub(super) u16);
+
+impl ShortValue for SmallInt {
+    #[inline(always)]
+    fn field_len(self) -> usize {
+        if self.0 < 0x80 { 4 } else { 5 }
+    }
+
+    #[inline(always)]
+    fn write(self, out: &mut Writer<'_>) {
+        match self.0 {
+            small @ 0..0x80 => *out.chunk() = [tag::VALUE, 2, tag::INT, small as u8],
+            number => *out.chunk() = [tag::VALUE, 3, tag::INT, number as u8 | 0x80, (number >> 7) as u8],
+        }
+    }
+}
+
 impl ShortValue for f64 {
     #[inline(always)]
     fn field_len(self) -> usize {

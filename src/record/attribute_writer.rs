@@ -4,11 +4,17 @@
 //! new, and all lengths fit into one byte. For the others the writer searches the fields that are there; of a key that is
 //! set again the old field is taken out and the new one written at the end.
 
+#[cfg(any(feature = "log", feature = "tracing"))]
+mod encoded;
+
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub(crate) use encoded::EncodedAttributes;
+
 use super::Value;
 use super::attribute::{
-    Attribute, ShortValue, is_short_with_key, key_of_field, key_of_short, short_len, write_short,
+    Attribute, ShortValue, SmallInt, is_short_with_key, key_of_field, key_of_short, short_len, write_short,
 };
-use super::buffer::{Buffer, Nested, frames};
+use super::buffer::{Buffer, Nested, field_len, frames};
 use super::key_filter::{KeyBit, KeyFilter, hash};
 use super::wire::encoded_len_varint;
 
@@ -154,14 +160,8 @@ impl AttributeWriter {
         self.tasks = self.tasks & !COPY | if is_copied { COPY } else { 0 };
     }
 
-    // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
-    #[inline(always)]
-    pub(super) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.close_sub_message();
-        self.put(key, value);
-    }
-
     /// Sets an attribute of the open sub-message, if there is one, or of the record.
+    // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
         self.put_hashed(key, KeyBit::of(key.as_bytes()), value);
@@ -178,8 +178,29 @@ impl AttributeWriter {
         }
     }
 
+    /// Sets an attribute as [`put_hashed`](Self::put_hashed) does, by code for this key at the call site if it takes the fast
+    /// path.
+    ///
+    /// With a literal key the compiler folds all lengths and copies the key by constant stores: three texts, an integer and a
+    /// boolean take 166 instructions less. Each call site is about 420 bytes larger.
+    #[inline(always)]
+    pub(super) fn put_inlined(&mut self, key: &str, value: Value<'_>) {
+        let bit = KeyBit::of(key.as_bytes());
+        match value {
+            Value::Str(text) => self.put_text_inlined(key, bit, text),
+            Value::Int(number @ 0..0x4000) => self.put_small_int_inlined(key, bit, number),
+            Value::Bool(boolean) => self.put_bool_inlined(key, bit, boolean),
+            other => self.put_hashed(key, bit, other),
+        }
+    }
+
     #[inline(never)]
     pub(super) fn put_text(&mut self, key: &str, bit: KeyBit, text: &str) {
+        self.put_text_inlined(key, bit, text);
+    }
+
+    #[inline(always)]
+    fn put_text_inlined(&mut self, key: &str, bit: KeyBit, text: &str) {
         if text.len() > self.value_length || !self.put_short(key, bit, text) {
             self.put_long_text(key, bit, text);
         }
@@ -187,7 +208,16 @@ impl AttributeWriter {
 
     #[inline(never)]
     pub(super) fn put_int(&mut self, key: &str, bit: KeyBit, number: i64) {
-        if !self.put_short(key, bit, number) {
+        if let 0..0x4000 = number {
+            self.put_small_int_inlined(key, bit, number);
+        } else if !self.put_short(key, bit, number) {
+            self.put_long_int(key, bit, number);
+        }
+    }
+
+    #[inline(always)]
+    fn put_small_int_inlined(&mut self, key: &str, bit: KeyBit, number: i64) {
+        if !self.put_short(key, bit, SmallInt(number as u16)) {
             self.put_long_int(key, bit, number);
         }
     }
@@ -200,6 +230,11 @@ impl AttributeWriter {
 
     #[inline(never)]
     pub(super) fn put_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
+        self.put_bool_inlined(key, bit, boolean);
+    }
+
+    #[inline(always)]
+    fn put_bool_inlined(&mut self, key: &str, bit: KeyBit, boolean: bool) {
         if !self.put_short(key, bit, boolean) {
             self.put_long_bool(key, bit, boolean);
         }
@@ -336,6 +371,30 @@ impl AttributeWriter {
     pub(super) fn take_back(&mut self, tag: u8) {
         self.close_sub_message();
         self.remove(|field| field[0] == tag);
+    }
+
+    /// Replaces the record's field with this tag, or appends it, and returns where it ends. An empty value takes the field out.
+    pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
+        self.close_sub_message();
+        match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {
+            Some(at) => {
+                self.fields.hashed_to = self.fields.start;
+                self.buffer.replace_field(at, value)
+            }
+            None => {
+                self.append(tag, value);
+                (!self.buffer.has_outgrown()).then_some(self.buffer.position())
+            }
+        }
+    }
+
+    /// Writes a field, unless its value is empty.
+    pub(super) fn append(&mut self, tag: u8, value: &[u8]) {
+        if !value.is_empty() {
+            if let Some(mut out) = self.buffer.claim(field_len(value.len())) {
+                out.field(tag, value);
+            }
+        }
     }
 
     /// Writes a count, unless it is 0.

@@ -172,7 +172,15 @@ impl Buffer {
     /// a tag of one byte.
     pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut at = start;
-        for field in frames(self.bytes(start)) {
+        // Nearly all fields have a length of one byte.
+        while let [_, len @ 0..0x80, ..] = self.bytes(at) {
+            let field = self.bytes(at).get(..usize::from(*len) + 2)?;
+            if is_it(field) {
+                return Some(at);
+            }
+            at += field.len();
+        }
+        for field in frames(self.bytes(at)) {
             if is_it(field) {
                 return Some(at);
             }
@@ -188,6 +196,28 @@ impl Buffer {
         self.copied_to = NOT_COPIED;
         self.len -= count;
         count
+    }
+
+    /// Gives the length-delimited field at `at` (of a one-byte tag) another value, in its place: the bytes behind it are moved
+    /// once. Returns where the field ends. An empty value takes the field out.
+    pub(crate) fn replace_field(&mut self, at: usize, value: &[u8]) -> Option<usize> {
+        if value.is_empty() {
+            self.remove_field(at);
+            return None;
+        }
+        let (end, new_len) = (self.len, field_len(value.len()));
+        let old_len = first_field_len(self.bytes(at))?;
+        if new_len > old_len {
+            self.claim(new_len - old_len)?;
+        }
+        self.copied_to = NOT_COPIED;
+        self.len = end - old_len + new_len;
+        if old_len != new_len {
+            self.storage.copy_within(at + old_len..end, at + new_len);
+        }
+        let tag = self.storage[at];
+        Writer { rest: &mut self.storage[at..at + new_len] }.field(tag, value);
+        Some(at + new_len)
     }
 
     /// The finished record as a field of its scope: tag, length, bytes; `None` if it has outgrown its limit.

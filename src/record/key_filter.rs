@@ -32,6 +32,21 @@ impl KeyBit {
     }
 }
 
+/// A literal key and its bit, for keys that are known before the record.
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy)]
+pub(crate) struct HashedKey {
+    pub(super) name: &'static str,
+    pub(super) bit: KeyBit,
+}
+
+#[cfg(feature = "tracing")]
+impl HashedKey {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, bit: KeyBit::of(name.as_bytes()) }
+    }
+}
+
 /// The bits of all keys of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyFilter([u64; 2]);
@@ -48,6 +63,19 @@ impl KeyFilter {
     #[inline(always)]
     pub(super) fn add(&mut self, key: &str, bit: KeyBit) {
         self.0[key.len() & 1] |= bit.0;
+    }
+
+    /// Adds all keys of another filter. Returns false, and adds none, if one of their bits is set already.
+    #[cfg(any(feature = "log", feature = "tracing"))]
+    #[inline(always)]
+    pub(super) fn add_new(&mut self, other: &Self) -> bool {
+        let [even, odd] = other.0.map(|bits| bits & !KeyBit::OF_EMPTY_KEY);
+        if self.0[0] & even | self.0[1] & odd != 0 {
+            return false;
+        }
+        self.0[0] |= even;
+        self.0[1] |= odd;
+        true
     }
 
     /// The number of bits that are set, without that of the empty key.

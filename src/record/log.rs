@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::attribute::AnyValue;
 use super::attribute_writer::AttributeWriter;
+#[cfg(feature = "log")]
+use super::attribute_writer::EncodedAttributes;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
 use super::{LogLimits, Value};
@@ -21,6 +23,8 @@ mod tag {
     pub(super) const SPAN_ID: u8 = 0x52;
     pub(super) const OBSERVED_TIME: u8 = 0x59;
     pub(super) const EVENT_NAME: u8 = 0x62;
+    /// Of `AnyValue`.
+    pub(super) const STRING_VALUE: u8 = 0x0a;
 }
 
 /// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has
@@ -147,7 +151,27 @@ impl LogRecord {
 
     /// Writes the body, once. One that is nested too deeply is left out and counted as a dropped attribute: a record has
     /// no other count.
+    #[inline]
     pub(crate) fn set_body(&mut self, body: Value<'_>) {
+        match body {
+            Value::Str(text) => self.set_text_body(text),
+            other => self.set_any_body(other),
+        }
+    }
+
+    #[inline(never)]
+    fn set_text_body(&mut self, text: &str) {
+        // Its lengths take one byte each.
+        let is_short = text.len() < 0x7e;
+        let out = if is_short { self.attributes.buffer.claim_ready(4 + text.len()) } else { None };
+        let Some(mut out) = out else { return self.set_any_body(Value::Str(text)) };
+        let len = text.len() as u8;
+        *out.chunk() = [tag::BODY, len + 2, tag::STRING_VALUE, len];
+        out.put_short(text.as_bytes());
+    }
+
+    #[inline(never)]
+    fn set_any_body(&mut self, body: Value<'_>) {
         let Some(body) = AnyValue::new(body) else { return self.attributes.drop_one() };
         if let Some(mut out) = self.attributes.buffer.claim(body.field_len()) {
             body.write(tag::BODY, &mut out);
@@ -156,7 +180,21 @@ impl LogRecord {
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        self.attributes.set(key, value);
+        // A log record has no sub-message that would have to be closed.
+        self.attributes.put(key, value);
+    }
+
+    /// Sets attributes that were encoded before. Returns false, and sets none, if they have to be set one by one.
+    #[cfg(feature = "log")]
+    #[inline]
+    pub(crate) fn set_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
+        self.attributes.put_encoded(attributes)
+    }
+
+    /// Encodes attributes for many records; `None` if they have to be set one by one.
+    #[cfg(feature = "log")]
+    pub(crate) fn encode(attributes: &[(&str, Value<'_>)]) -> Option<EncodedAttributes> {
+        EncodedAttributes::new(tag::ATTRIBUTE, attributes)
     }
 
     /// Sets the severity as its source spells it.
@@ -183,9 +221,21 @@ impl LogRecord {
     /// Ends the record and returns its framed bytes; `None` if the record is larger than the largest message.
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
         if !self.has_severity_text {
-            self.write_text(tag::SEVERITY_TEXT, severity.name());
+            self.write_severity_name(severity.name());
         }
         self.write_end(severity.number(), end)
+    }
+
+    /// Writes a name, which is short: without a call, unless the buffer has to grow.
+    #[inline(always)]
+    fn write_severity_name(&mut self, name: &str) {
+        match self.attributes.buffer.claim_ready(2 + name.len()) {
+            Some(mut out) => {
+                *out.chunk() = [tag::SEVERITY_TEXT, name.len() as u8];
+                out.put_short(name.as_bytes());
+            }
+            None => self.write_text(tag::SEVERITY_TEXT, name),
+        }
     }
 
     // always: a second call for each record

@@ -7,6 +7,7 @@
 //! | `log.rs` | `LogRecord`; `Severity` |
 //! | `metric.rs`, `point.rs` | `Metric`, in frames within a limit, and its data points |
 //! | `attribute_writer.rs` | the attributes of a span, event, link or log record, each key once |
+//! | `attribute_writer/encoded.rs` | the attributes and keys of a call site, encoded and hashed once |
 //! | `key_filter.rs` | the Bloom filter that recognizes most new keys |
 //! | `attribute.rs`, `value.rs` | one `KeyValue`; [`Value`] and the types that convert to it |
 //! | `attribute_set.rs` | the attributes of a series, compared and hashed |
@@ -64,6 +65,8 @@ use std::fmt;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use attribute::MAX_DEPTH;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
+#[cfg(any(feature = "log", feature = "tracing"))]
+pub(crate) use attribute_writer::EncodedAttributes;
 pub(crate) use buffer::{Pool, field_len, frames};
 pub(crate) use chunk::{Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, records_in};
 #[cfg(all(feature = "spool", target_os = "linux"))]
@@ -76,6 +79,8 @@ pub use id::{InvalidId, SpanId, TraceId};
 pub(crate) use id::{from_hex, random};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use interrupted::{InterruptedSpan, span_id_of};
+#[cfg(feature = "tracing")]
+pub(crate) use key_filter::HashedKey;
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{

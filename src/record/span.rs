@@ -249,8 +249,8 @@ impl SpanRecord {
         // both first, so that the old and the new never need room together
         self.attributes.take_back(tag::PARENT_SPAN_ID);
         self.attributes.take_back(tag::TRACE_STATE);
-        self.append(tag::PARENT_SPAN_ID, &parent.span_id.0);
-        self.append(tag::TRACE_STATE, parent.trace_state.as_bytes());
+        self.attributes.append(tag::PARENT_SPAN_ID, &parent.span_id.0);
+        self.attributes.append(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.update_copies();
     }
 
@@ -261,23 +261,16 @@ impl SpanRecord {
         // whether the parent is remote is in the bytes behind
         self.write_over(head::FLAGS, [span.trace_flags]);
         self.attributes.take_back(tag::TRACE_STATE);
-        self.append(tag::TRACE_STATE, trace_state.as_bytes());
+        self.attributes.append(tag::TRACE_STATE, trace_state.as_bytes());
         self.update_copies();
     }
 
-    pub(crate) fn set_name(&mut self, name: &str) {
-        self.attributes.take_back(tag::NAME);
-        self.append(tag::NAME, name.as_bytes());
+    /// Renames the span in place: the bytes behind the name are moved once. Returns the name and whatever is behind it in the
+    /// storage; `None` if that is less.
+    pub(crate) fn set_name<const COUNT: usize>(&mut self, name: &str) -> Option<&[u8; COUNT]> {
+        let end = self.attributes.replace_field(tag::NAME, name.as_bytes());
         self.update_copies();
-    }
-
-    /// Writes a field, unless its value is empty.
-    fn append(&mut self, tag: u8, value: &[u8]) {
-        if !value.is_empty() {
-            if let Some(mut out) = self.attributes.buffer.claim(field_len(value.len())) {
-                out.field(tag, value);
-            }
-        }
+        self.attributes.buffer.storage_from(end?.checked_sub(name.len())?)
     }
 
     /// Overwrites bytes of the head.
@@ -288,11 +281,27 @@ impl SpanRecord {
         }
     }
 
+    /// As [`set`](Self::set), by code for this key at the call site: for keys that are literals there.
+    #[inline(always)]
+    pub(crate) fn set_inlined(&mut self, key: &str, value: Value<'_>) {
+        match self.attributes.has_tasks() {
+            false => self.attributes.put_inlined(key, value),
+            true => self.set_with_tasks(key, value),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
+        match self.attributes.has_tasks() {
+            false => self.attributes.put(key, value),
+            true => self.set_with_tasks(key, value),
+        }
+    }
+
+    #[inline(always)]
+    fn set_with_tasks(&mut self, key: &str, value: Value<'_>) {
         let bit = KeyBit::of(key.as_bytes());
         match value {
-            value if !self.attributes.has_tasks() => self.attributes.put_hashed(key, bit, value),
             Value::Str(text) => self.set_text(key, bit, text),
             Value::Int(number) => self.set_int(key, bit, number),
             Value::Bool(boolean) => self.set_bool(key, bit, boolean),
@@ -328,13 +337,6 @@ impl SpanRecord {
         self.close_sub_message();
         self.attributes.put_hashed(key, bit, value);
         self.update_copies();
-    }
-
-    /// The same before any event or link, so that none can be open, and while copies are paused.
-    #[cfg(feature = "tracing")]
-    #[inline(always)]
-    pub(crate) fn set_at_start(&mut self, key: &str, value: Value<'_>) {
-        self.attributes.put(key, value);
     }
 
     pub(crate) fn set_kind(&mut self, kind: SpanKind) {

@@ -72,6 +72,14 @@ pub enum Value<'a> {
 pub trait IntoValue {
     /// Calls `write` with the value, or not at all if the value is absent.
     fn with_value(self, write: impl FnOnce(Value<'_>));
+
+    /// Returns the value, if it is there without any work.
+    ///
+    /// For such types, `Span::set` is compiled for the literal key of each call site. All others need not implement this.
+    #[inline(always)]
+    fn as_value(&self) -> Option<Value<'_>> {
+        None
+    }
 }
 
 impl IntoValue for Value<'_> {
@@ -114,7 +122,7 @@ impl IntoValue for &Cow<'_, str> {
 macro_rules! from {
     ($($source:ty => |$name:ident| $value:expr;)*) => {
         $(impl<'a> From<$source> for Value<'a> {
-            #[inline]
+            #[inline(always)]
             fn from($name: $source) -> Self {
                 $value
             }
@@ -124,6 +132,11 @@ macro_rules! from {
             #[inline(always)]
             fn with_value(self, write: impl FnOnce(Value<'_>)) {
                 write(self.into());
+            }
+
+            #[inline(always)]
+            fn as_value(&self) -> Option<Value<'_>> {
+                Some((*self).into())
             }
         })*
     };

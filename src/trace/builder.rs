@@ -62,11 +62,12 @@ mod sealed {
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
-        #[inline]
+        // Always: the key is mostly a literal, which the compiler then writes by constant stores.
+        #[inline(always)]
         fn apply(self, open: &mut OpenSpan) {
             let (before, (key, value)) = self;
             before.apply(open);
-            value.with_value(|value| open.record.set(key, value));
+            open.set_inlined(key, value);
         }
     }
 

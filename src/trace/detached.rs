@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use super::builder::Started;
 use super::open::OpenSpan;
 use super::{AsError, Chain, EventBuilder, LinkBuilder, TracerShared, error};
+#[cfg(feature = "tracing")]
+use crate::context::{self, BridgedSpan};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -161,7 +163,7 @@ impl DetachedSpan {
     }
 
     #[inline]
-    pub(super) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
+    pub(crate) fn open_mut(&mut self) -> Option<&mut OpenSpan> {
         self.storage.as_deref_mut().and_then(OpenSpan::recorded)
     }
 
@@ -171,33 +173,15 @@ impl DetachedSpan {
         self.storage().is_recording()
     }
 
-    /// Sets several things that survive the process together.
-    #[cfg(feature = "tracing")]
-    #[inline(always)]
-    pub(crate) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
-        self.storage_mut().record.pause_copies();
-        set(self);
-        if let Some(open) = self.open_mut() {
-            open.record.resume_copies();
-        }
-    }
-
-    /// Sets an attribute of a span that has just been started, where no event or link can be open; only within
-    /// [`set_at_once`](Self::set_at_once).
+    /// As [`enter`](Self::enter), for a span of a bridge, until [`leave_bridged`](crate::context::leave_bridged).
     #[cfg(feature = "tracing")]
     #[inline]
-    pub(crate) fn set_at_start(&mut self, key: &str, value: impl IntoValue) {
-        if let Some(open) = self.open_mut() {
-            value.with_value(|value| open.record.set_at_start(key, value));
-        }
-    }
-
-    /// Sets the status, unless one was set.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
-        if let Some(open) = self.open_mut().filter(|open| !open.record.has_status()) {
-            open.record.set_status(status);
-        }
+    pub(crate) fn enter_bridged(&mut self, span: BridgedSpan) {
+        let storage = self.storage_mut();
+        storage.settle();
+        let is_recording = storage.is_recording();
+        let context = (&storage.context, is_recording.then_some(storage.clock));
+        context::enter_bridged(span, is_recording, storage.detached.can_enter.then_some(context));
     }
 
     /// Notes the current time as the end of the span. May be called again, which moves the end. Dropping the span

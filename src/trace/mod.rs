@@ -40,7 +40,7 @@ pub use error::{AnySpan, AsError, RecordErr};
 #[cfg(feature = "tracing")]
 pub(crate) use error::{causes, set_exception};
 pub(crate) use open::OpenMarks;
-#[cfg(feature = "ffi")]
+#[cfg(any(feature = "ffi", feature = "tracing"))]
 pub(crate) use open::OpenSpan;
 pub use span::{Chain, EventBuilder, LinkBuilder, Span};
 

@@ -11,7 +11,9 @@ use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::{NotEnqueuedReason, OpenSpans};
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, PerProcess};
-use crate::record::{Pool, SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
+#[cfg(feature = "tracing")]
+use crate::record::Status;
+use crate::record::{IntoValue, Pool, SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
 
 /// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
 /// of the same tracer again touches no reference count.
@@ -124,16 +126,36 @@ impl OpenSpan {
 
     /// Sets several things that survive the process together.
     #[inline(always)]
-    pub(super) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
+    pub(crate) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
         self.record.pause_copies();
         set(self);
         self.record.resume_copies();
     }
 
+    /// Sets an attribute, by code for its key at the call site if the value is there without any work.
+    #[inline(always)]
+    pub(super) fn set_inlined(&mut self, key: &str, value: impl IntoValue) {
+        match value.as_value() {
+            Some(value) => self.record.set_inlined(key, value),
+            None => value.with_value(|value| self.record.set(key, value)),
+        }
+    }
+
     /// Changes the name of the span, in the record and in the mark.
     pub(crate) fn rename(&mut self, name: &str) {
-        self.record.set_name(name);
-        self.mark.rename(name);
+        let written = self.record.set_name(name);
+        match written {
+            Some(bytes) => self.mark.rename(bytes, name.len()),
+            None => self.mark.rename(&first_bytes(name), name.len()),
+        }
+    }
+
+    /// Sets the status, unless one was set.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn status_unless_set(&mut self, status: Status<'_>) {
+        if !self.record.has_status() {
+            self.record.set_status(status);
+        }
     }
 
     /// Frees the storage if it is large, because the record will not be sent.
@@ -179,10 +201,10 @@ impl OpenMark {
     }
 
     /// Gives the open span another name.
-    pub(crate) fn rename(&self, name: &str) {
+    pub(crate) fn rename(&self, name: &[u8; LONGEST], len: usize) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.close();
-        self.write(&first_bytes(name), name.len(), sequence.wrapping_add(1));
+        self.write(name, len, sequence.wrapping_add(1));
     }
 
     #[inline(always)]

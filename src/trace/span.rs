@@ -172,10 +172,11 @@ macro_rules! setters {
         impl $span {
             /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
             /// counted.
-            #[inline]
+            // Always: the key is mostly a literal, which the compiler then writes by constant stores.
+            #[inline(always)]
             pub fn set(&mut self, key: &str, value: impl IntoValue) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
-                    value.with_value(|value| open.record.set(key, value));
+                    open.set_inlined(key, value);
                 }
                 Chain(self)
             }

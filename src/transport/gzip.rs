@@ -1,25 +1,70 @@
 //! Compression of request bodies, and of responses that a server compressed.
 
-/// Of 9. A request of spans becomes 15 % smaller than at the least effort; beyond this one every byte is dearly bought.
+/// Compression level, of 9. Measured per span of 235 bytes, in requests of 240 KB:
+///
+/// | level | CPU ns | bytes | CPU ns for each byte less than at the level before |
+/// |--:|--:|--:|--:|
+/// | 1 | 702 | 56 | 4 |
+/// | 2 | 1,316 | 48 | 77 |
+/// | 3 | 1,709 | 46 | 197 |
+/// | 6 | 2,626 | 42.5 | 262 |
+///
+/// A network of 1 Gbit/s sends a byte in 8 ns: only level 1 costs less than it saves.
 #[cfg(feature = "gzip")]
-const EFFORT: u32 = 2;
+const LEVEL: u32 = 1;
 
-/// Fills `compressed` with the body, smaller.
-pub(super) fn compress(body: &[&[u8]], compressed: &mut Vec<u8>) {
-    compressed.clear();
+/// Bytes that the output grows by at least.
+#[cfg(feature = "gzip")]
+const MIN_GROWTH: usize = 4 << 10;
+
+/// Compresses request bodies, one after the other.
+///
+/// The state of the algorithm is kept from one request to the next and reset. That saves 13 µs for each request, and takes
+/// about 300 KB as long as the transport is open.
+#[derive(Debug, Default)]
+pub(super) struct Compressor {
     #[cfg(feature = "gzip")]
-    if crate::config::demand::GZIP.is_raised() {
-        use std::io::Write;
+    state: Option<flate2::Compress>,
+    compressed: Vec<u8>,
+}
 
-        let mut encoder = flate2::write::GzEncoder::new(&mut *compressed, flate2::Compression::new(EFFORT));
-        for piece in body {
-            // writing to memory cannot fail
-            let _ = encoder.write_all(piece);
+impl Compressor {
+    /// Returns the body, smaller.
+    pub(super) fn compress(&mut self, body: &[&[u8]]) -> &[u8] {
+        self.compressed.clear();
+        #[cfg(feature = "gzip")]
+        if crate::config::demand::GZIP.is_raised() {
+            self.deflate(body);
+            return &self.compressed;
         }
-        return;
+        // not met: start() refuses gzip without the feature, and what sets it raises the demand
+        body.iter().for_each(|piece| self.compressed.extend_from_slice(piece));
+        &self.compressed
     }
-    // not met: start() refuses gzip without the feature, and what sets it raises the demand
-    body.iter().for_each(|piece| compressed.extend_from_slice(piece));
+
+    #[cfg(feature = "gzip")]
+    fn deflate(&mut self, body: &[&[u8]]) {
+        use flate2::{Compress, Compression, FlushCompress, Status};
+
+        const WINDOW_BITS: u8 = 15;
+        let state =
+            self.state.get_or_insert_with(|| Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS));
+        state.reset();
+        let pieces = body.iter().map(|piece| (*piece, FlushCompress::None));
+        for (mut rest, flush) in pieces.chain([(&[][..], FlushCompress::Finish)]) {
+            loop {
+                self.compressed.reserve(MIN_GROWTH.max(rest.len() / 4));
+                let before = state.total_in();
+                let status = state.compress_vec(rest, &mut self.compressed, flush);
+                rest = &rest[(state.total_in() - before) as usize..];
+                // The end of the stream is its own status. There is always room, so that no step fails.
+                let is_done = rest.is_empty() && matches!(flush, FlushCompress::None);
+                if is_done || !matches!(status, Ok(Status::Ok)) {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// Why there is nothing unpacked.
@@ -63,8 +108,7 @@ mod tests {
     #[test]
     fn what_was_compressed_is_unpacked_up_to_the_limit() {
         crate::config::demand::GZIP.raise();
-        let mut compressed = Vec::new();
-        compress(&[b"ab", b"cd"], &mut compressed);
+        let compressed = Compressor::default().compress(&[b"ab", b"cd"]).to_vec();
         assert_eq!(decompress(&compressed, true, 4), Ok((b"abcd".to_vec(), true)));
         assert_eq!(decompress(&compressed, true, 3), Ok((b"abc".to_vec(), false)));
         for end in 0..compressed.len() {
@@ -74,6 +118,19 @@ mod tests {
                 Ok((body, is_all)) => assert!(b"abcd".starts_with(&body) && !is_all, "cut at {end}"),
                 Err(fault) => assert_eq!(fault, Fault::Broken, "cut at {end}"),
             }
+        }
+    }
+
+    #[test]
+    fn requests_of_one_compressor_are_independent_of_each_other() {
+        crate::config::demand::GZIP.raise();
+        let mut compressor = Compressor::default();
+        let noise: Vec<u8> = (0..1 << 20).map(|_| crate::record::random() as u8).collect();
+        let bodies: [&[&[u8]]; 5] =
+            [&[&noise, b"", &noise[..7]], &[], &[&[b'a'; 300_000]], &[b"", b""], &[&noise[..1 << 16]]];
+        for body in bodies {
+            let (compressed, whole) = (compressor.compress(body), body.concat());
+            assert_eq!(decompress(compressed, true, whole.len()), Ok((whole, true)));
         }
     }
 }

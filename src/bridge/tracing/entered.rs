@@ -1,68 +1,38 @@
-//! Which spans of which layers this thread is in.
+//! The spans of a layer that this thread is in: they lie on the thread's stack of spans, so that entering a span changes one
+//! stack. And the layers that there are.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use tracing::Id;
 
-use crate::context::{self, ContextGuard};
+use crate::context::{self, BridgedSpan, ContextGuard};
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, lock};
 
-/// A span that this thread is in.
-struct Entered {
-    layer: u64,
-    span: Innermost,
-    guard: ContextGuard,
-}
-
-/// What events in a span need to know of it.
-#[derive(Clone)]
+/// A span that events belong to.
 pub(super) struct Innermost {
     pub(super) id: Id,
-    /// Whether anything of it is sent; that is settled once it is entered.
+    /// Whether it is sent: decided when it is entered.
     pub(super) is_recording: bool,
 }
 
 thread_local! {
-    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
     /// How many layers had gone when it was last tidied up.
     static GONE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Notes that the thread is in a span, whose context is current as long as the guard is kept.
 #[inline]
-pub(super) fn push(layer: u64, id: &Id, is_recording: bool, guard: ContextGuard) {
-    let span = Innermost { id: id.clone(), is_recording };
-    // A thread that is ending has no current span any more.
-    let _ = ENTERED.try_with(move |all| all.borrow_mut().push(Entered { layer, span, guard }));
+pub(super) fn span_of(layer: &LayerId, id: &Id) -> BridgedSpan {
+    BridgedSpan { layer: layer.0, id: id.into_u64() }
 }
 
-/// Notes that the thread has left a span. Spans may be left in any order.
+/// Returns the innermost span of this layer that the thread is in.
 #[inline]
-pub(super) fn remove(layer: u64, id: &Id) {
-    let is_it = |entered: &Entered| entered.layer == layer && entered.span.id == *id;
-    let _ = ENTERED.try_with(|all| {
-        let mut all = all.borrow_mut();
-        match all.last() {
-            Some(last) if is_it(last) => drop(all.pop()),
-            _ => {
-                if let Some(index) = all.iter().rposition(is_it) {
-                    all.remove(index);
-                }
-            }
-        }
-    });
-}
-
-/// The innermost span of this layer that the thread is in.
-#[inline]
-pub(super) fn innermost(layer: u64) -> Option<Innermost> {
-    let innermost = ENTERED.try_with(|all| {
-        all.borrow().iter().rfind(|entered| entered.layer == layer).map(|entered| entered.span.clone())
-    });
-    innermost.ok().flatten()
+pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
+    let (id, is_recording) = context::innermost_of_layer(layer.0)?;
+    Some(Innermost { id: Id::from_u64(id), is_recording })
 }
 
 /// Returns whether this thread's current span may be one of another layer.
@@ -73,13 +43,8 @@ pub(super) fn has_other_layers() -> bool {
 
 /// Makes the span current that this thread is in apart from the spans of other layers, until the guard is dropped.
 #[cold]
-pub(super) fn enter_apart_from_other_layers(layer: u64) -> ContextGuard {
-    let current = ENTERED.try_with(|all| {
-        let all = all.borrow();
-        let others = all.iter().filter(|entered| entered.layer != layer);
-        context::current_without(others.map(|entered| &entered.guard))
-    });
-    match current.ok().flatten() {
+pub(super) fn enter_apart_from_other_layers(layer: &LayerId) -> ContextGuard {
+    match context::current_without_other_layers(layer.0) {
         Some((context, clock)) => ContextGuard::enter(&context, clock),
         None => ContextGuard::enter_no_span(),
     }
@@ -97,13 +62,10 @@ pub(super) fn tidy_up() {
 
 #[cold]
 fn leave_gone() {
-    let _ = ENTERED.try_with(|all| {
-        let mut all = all.borrow_mut();
-        if !all.is_empty() {
-            let there = process::with_fork_lock(|| lock(&LAYERS).clone());
-            all.retain(|entered| there.contains(&entered.layer));
-        }
-    });
+    if context::is_in_bridged() {
+        let there = process::with_fork_lock(|| lock(&LAYERS).clone());
+        context::leave_gone_layers(|layer| there.contains(&layer));
+    }
 }
 
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
@@ -112,7 +74,7 @@ static LAYERS_GONE: AtomicU64 = AtomicU64::new(0);
 static LAYERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Identifies a layer among all others, dropped ones included.
-pub(super) struct LayerId(pub(super) u64);
+pub(super) struct LayerId(u64);
 
 impl LayerId {
     pub(super) fn next() -> Self {

@@ -10,7 +10,7 @@ use super::TracingLayer;
 use super::fields::{FieldValue, Fields, set_error, set_exception, set_exception_on};
 use crate::context::SpanContext;
 use crate::logs::Logger;
-use crate::record::{Severity, Status, Value};
+use crate::record::{EncodedAttributes, Severity, SpanRecord, Status, Value};
 use crate::trace::DetachedSpan;
 
 /// An event whose fields have been read.
@@ -45,17 +45,15 @@ impl<'a> EventRecord<'a> {
 
     /// Makes it an event of the span.
     pub(super) fn add_to_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
-        if !span.is_recording() {
-            return;
-        }
+        let Some(open) = span.open_mut() else { return };
         if let Some(failure) = self.failure {
-            span.status(Status::Error(failure));
+            open.record.set_status(Status::Error(failure));
         } else if *self.metadata.level() == Level::ERROR {
-            span.status_unless_set(Status::Error(""));
+            open.status_unless_set(Status::Error(""));
         }
         if layer.exceptions && self.fields.has_errors {
             self.fields.each(|_, value| match value {
-                FieldValue::Error(error) => set_exception(span, &error),
+                FieldValue::Error(error) => set_exception(open, &error),
                 FieldValue::Plain(_) => {}
             });
         }
@@ -177,34 +175,54 @@ impl<'a> CodeLocation<'a> {
     /// Sets the attributes for a source location.
     #[inline]
     pub(super) fn set_on(&self, mut set: impl FnMut(&'static str, Value<'a>)) {
-        if let Some(file) = self.file {
-            set("code.file.path", Value::Str(file));
-        }
-        if let Some(module) = self.module {
-            set("code.module.name", Value::Str(module));
-        }
-        if let Some(line) = self.line {
-            set("code.line.number", Value::Int(line));
-        }
+        self.attributes().for_each(|(key, value)| set(key, value));
+    }
+
+    /// Returns the attributes for a source location.
+    #[inline]
+    pub(super) fn attributes(&self) -> impl Iterator<Item = (&'static str, Value<'a>)> + use<'a> {
+        let file = self.file.map(|file| ("code.file.path", Value::Str(file)));
+        let module = self.module.map(|module| ("code.module.name", Value::Str(module)));
+        let line = self.line.map(|line| ("code.line.number", Value::Int(line)));
+        [file, module, line].into_iter().flatten()
     }
 }
 
-thread_local! {
-    static THREAD: OnceCell<(Option<i64>, Option<String>)> = const { OnceCell::new() };
+/// The attributes for a thread.
+struct ThreadDescription {
+    id: Option<i64>,
+    name: Option<String>,
+    encoded: Option<EncodedAttributes>,
 }
 
-/// Sets the attributes for this thread.
-pub(super) fn set_thread(mut set: impl FnMut(&'static str, Value<'_>)) {
+thread_local! {
+    static THREAD: OnceCell<ThreadDescription> = const { OnceCell::new() };
+}
+
+impl ThreadDescription {
+    fn of_this_thread() -> Self {
+        let thread = thread::current();
+        let (id, name) = (number(&format!("{:?}", thread.id())), thread.name().map(str::to_owned));
+        let mut described = Self { id, name, encoded: None };
+        let attributes: Vec<_> = described.attributes().collect();
+        described.encoded = SpanRecord::encode(&attributes);
+        described
+    }
+
+    fn attributes(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        let id = self.id.map(|id| ("thread.id", Value::Int(id)));
+        id.into_iter().chain(self.name.as_deref().map(|name| ("thread.name", Value::Str(name))))
+    }
+}
+
+/// Sets the attributes for this thread on a span that has just been started.
+#[inline]
+pub(super) fn set_thread(record: &mut SpanRecord) {
     let _ = THREAD.try_with(|thread| {
-        let (id, name) = thread.get_or_init(|| {
-            let thread = thread::current();
-            (number(&format!("{:?}", thread.id())), thread.name().map(str::to_owned))
-        });
-        if let Some(id) = id {
-            set("thread.id", Value::Int(*id));
-        }
-        if let Some(name) = name {
-            set("thread.name", Value::Str(name));
+        let described = thread.get_or_init(ThreadDescription::of_this_thread);
+        match &described.encoded {
+            Some(encoded) if record.set_encoded_at_start(encoded) => {}
+            _ => described.attributes().for_each(|(key, value)| record.set(key, value)),
         }
     });
 }

@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use tracing::field::{Field, Visit};
 
+use super::call_site::PlannedField;
 use crate::record::{Pool, SpanKind, Status, Value};
-use crate::trace::{self, DetachedSpan};
+use crate::trace::{self, DetachedSpan, OpenSpan};
 
 /// Fields as they were recorded, in order. Reused on its thread.
 #[derive(Debug, Default)]
@@ -230,8 +231,8 @@ impl StartingSpan {
 
     /// Returns the span if it is recorded.
     #[inline]
-    pub(super) fn recording(&mut self) -> Option<&mut DetachedSpan> {
-        self.0.as_mut().filter(|span| span.is_recording())
+    pub(super) fn recorded(&mut self) -> Option<&mut OpenSpan> {
+        self.0.as_mut().and_then(DetachedSpan::open_mut)
     }
 
     #[inline]
@@ -251,19 +252,31 @@ impl Drop for StartingSpan {
 
 /// Sets the fields of a span that no other thread knows yet, as they are read.
 pub(super) struct FieldsOf<'a> {
-    pub(super) span: &'a mut DetachedSpan,
+    pub(super) span: &'a mut OpenSpan,
+    /// The fields of the call site, by their indices.
+    pub(super) planned: &'a [PlannedField],
     pub(super) exceptions: bool,
+}
+
+impl FieldsOf<'_> {
+    #[inline(always)]
+    fn set(&mut self, field: &Field, value: Value<'_>) {
+        match self.planned.get(field.index()) {
+            Some(planned) => self.span.record.set_at_start(planned.key, value),
+            None => self.span.record.set(field.name(), value),
+        }
+    }
 }
 
 impl Visit for FieldsOf<'_> {
     #[inline]
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.span.set_at_start(field.name(), value);
+        self.set(field, Value::Bool(value));
     }
 
     #[inline]
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.span.set_at_start(field.name(), value);
+        self.set(field, Value::Int(value));
     }
 
     #[inline]
@@ -280,18 +293,22 @@ impl Visit for FieldsOf<'_> {
     }
 
     fn record_bytes(&mut self, field: &Field, value: &[u8]) {
-        self.span.set(field.name(), value);
+        self.set(field, Value::Bytes(value));
     }
 
     #[inline]
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.span.set_at_start(field.name(), value);
+        self.set(field, Value::Float(value));
     }
 
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
-        let name = field.name();
-        if is_order(name) { obey(self.span, name, value) } else { self.span.set_at_start(name, value) }
+        match self.planned.get(field.index()) {
+            Some(planned) if !planned.is_order => {
+                self.span.record.set_at_start(planned.key, Value::Str(value));
+            }
+            _ => set_text(self.span, field.name(), value),
+        }
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
@@ -306,22 +323,22 @@ impl Visit for FieldsOf<'_> {
 }
 
 /// Sets what the fields say.
-pub(super) fn set_fields(span: &mut DetachedSpan, fields: &Fields, exceptions: bool) {
+pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool) {
     fields.each(|name, value| match value {
-        FieldValue::Plain(Value::Str(text)) if is_order(name) => obey(span, name, text),
-        FieldValue::Plain(value) => _ = span.set(name, value),
+        FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
+        FieldValue::Plain(value) => span.record.set(name, value),
         FieldValue::Error(error) => {
             if exceptions {
                 set_exception(span, &error);
             }
-            set_error(name, &error, |key, value| _ = span.set(key, value));
+            set_error(name, &error, |key, value| span.record.set(key, value));
         }
     });
 }
 
 /// Sets the attributes of an error of the span or of one of its events.
-pub(super) fn set_exception(span: &mut DetachedSpan, error: &ErrorText<'_>) {
-    set_exception_on(error, |key, value| _ = span.set(key, value));
+pub(super) fn set_exception(span: &mut OpenSpan, error: &ErrorText<'_>) {
+    set_exception_on(error, |key, value| span.record.set(key, value));
 }
 
 pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
@@ -344,36 +361,35 @@ fn chain_key(field: &str) -> Cow<'_, str> {
 
 /// Whether a field may be an order rather than an attribute.
 #[inline]
-fn is_order(name: &str) -> bool {
+pub(super) fn is_order(name: &str) -> bool {
     name.starts_with("otel.")
 }
 
-#[cold]
+/// Obeys a text that is an order, and sets any other as an attribute.
 #[inline(never)]
-fn obey(span: &mut DetachedSpan, name: &str, text: &str) {
+fn set_text(span: &mut OpenSpan, name: &str, text: &str) {
     match name {
-        "otel.name" => _ = span.rename(text),
-        "otel.kind" => kind(text).into_iter().for_each(|kind| _ = span.kind(kind)),
-        "otel.status_code" if text.eq_ignore_ascii_case("ok") => _ = span.status(Status::Ok),
+        "otel.name" => span.rename(text),
+        "otel.kind" => kind(text).into_iter().for_each(|kind| span.record.set_kind(kind)),
+        "otel.status_code" if text.eq_ignore_ascii_case("ok") => span.record.set_status(Status::Ok),
         "otel.status_code" if text.eq_ignore_ascii_case("error") => span.status_unless_set(Status::Error("")),
         "otel.status_code" => {}
-        "otel.status_message" | "otel.status_description" => _ = span.status(Status::Error(text)),
-        _ => _ = span.set(name, text),
+        "otel.status_message" | "otel.status_description" => span.record.set_status(Status::Error(text)),
+        _ => span.record.set(name, Value::Str(text)),
     }
 }
 
+/// Reads a kind in lower case, as nearly all programs write it, by one comparison of words, and in any other case by a search.
 fn kind(text: &str) -> Option<SpanKind> {
-    let kinds = [
-        ("server", SpanKind::Server),
-        ("client", SpanKind::Client),
-        ("producer", SpanKind::Producer),
-        ("consumer", SpanKind::Consumer),
-        ("internal", SpanKind::Internal),
-    ];
-    // in lower case, as nearly all programs write them
-    let exact = kinds.iter().find(|(name, _)| text == *name);
-    let found = exact.or_else(|| kinds.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)));
-    found.map(|(_, kind)| *kind)
+    match text {
+        "server" => Some(SpanKind::Server),
+        "client" => Some(SpanKind::Client),
+        "producer" => Some(SpanKind::Producer),
+        "consumer" => Some(SpanKind::Consumer),
+        "internal" => Some(SpanKind::Internal),
+        _ if text.bytes().any(|byte| byte.is_ascii_uppercase()) => kind(&text.to_ascii_lowercase()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! The steps of a span or event in the layer, and the scopes that its records go to.
+//! The steps of a span or event in the layer.
 
-use std::borrow::Cow;
-use std::mem;
+use std::{mem, ptr};
 
 use tracing::span::{Attributes, Record};
 use tracing::{Event, Id, Level, Metadata, Subscriber};
@@ -9,17 +8,15 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::TracingLayer;
-use super::entered::{self, Innermost};
-use super::event::{CodeLocation, EventRecord, SpanOf, set_thread, severity};
+use super::call_site::CallSite;
+use super::entered::{self, Innermost, span_of};
+use super::event::{EventRecord, SpanOf, set_thread, severity};
 use super::fields::{Fields, FieldsOf, StartingSpan, set_fields};
 use super::open::{Activity, SpanState};
 
 use crate::bridge::{OnPanic, shows_credentials};
 use crate::context;
-use crate::logs::Logger;
-use crate::record::Value;
-use crate::telemetry::provider::Provider;
-use crate::telemetry::scope_cache::ScopeCache;
+use crate::record::SpanRecord;
 use crate::trace::{DetachedSpan, Tracer};
 
 impl<S: Subscriber> Layer<S> for TracingLayer {
@@ -28,14 +25,17 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         entered::tidy_up();
+        let metadata = attributes.metadata();
+        let call_site = self.call_site(metadata);
         // the program's own code runs while fields are read, and it may panic
-        let mut starting = StartingSpan::new(self.begin(attributes));
-        if let Some(span) = starting.recording() {
+        let mut starting = StartingSpan::new(self.begin(attributes, &call_site.scope.tracer));
+        if let Some(span) = starting.recorded() {
+            // Fields of another call site, which no macro passes, have other indices.
+            let is_planned = ptr::eq(attributes.fields(), metadata.fields());
+            let planned = if is_planned { &*call_site.fields } else { &[] };
             span.set_at_once(|span| {
-                if self.describes_spans() {
-                    self.describe(span, attributes.metadata());
-                }
-                attributes.record(&mut FieldsOf { span, exceptions: self.exceptions });
+                self.describe(&mut span.record, &call_site);
+                attributes.record(&mut FieldsOf { span, planned, exceptions: self.exceptions });
             });
         }
         let activity = if self.busy_and_idle { Some(Box::new(Activity::start())) } else { None };
@@ -47,7 +47,11 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         Fields::read(
             |fields| values.record(fields),
-            |fields| self.spans.with(id, |open| set_fields(&mut open.span, fields, self.exceptions)),
+            |fields| {
+                self.spans.with(id, |open| {
+                    open.span.open_mut().map(|span| set_fields(span, fields, self.exceptions))
+                })
+            },
         );
     }
 
@@ -63,7 +67,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         entered::tidy_up();
-        let innermost = if event.is_contextual() { entered::innermost(self.id.0) } else { None };
+        let innermost = if event.is_contextual() { entered::innermost(&self.id) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return self.count_if_filtered(event, innermost.is_some());
         }
@@ -74,18 +78,14 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        let entered = self.spans.with(id, |open| {
+        self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.enter());
-            let guard = open.span.enter();
-            (open.span.is_recording(), guard)
+            open.span.enter_bridged(span_of(&self.id, id));
         });
-        if let Some((is_recording, guard)) = entered {
-            entered::push(self.id.0, id, is_recording, guard);
-        }
     }
 
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        entered::remove(self.id.0, id);
+        context::leave_bridged(span_of(&self.id, id));
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
             open.span.end_here();
@@ -112,7 +112,7 @@ impl TracingLayer {
     fn count_if_filtered(&self, event: &Event<'_>, is_of_span: bool) {
         if self.is_log(is_of_span) {
             let metadata = event.metadata();
-            self.scopes.of_metadata(metadata).logger.count_if_filtered(severity(metadata.level()));
+            self.call_site(metadata).scope.logger.count_if_filtered(severity(metadata.level()));
         }
     }
 
@@ -121,7 +121,7 @@ impl TracingLayer {
     fn count_panic(&self, event: &Event<'_>, span: Option<&Id>) {
         let metadata = event.metadata();
         if self.is_log(span.is_some_and(|id| self.spans.with(id, |_| ()).is_some())) {
-            self.scopes.of_metadata(metadata).logger.count_panic(severity(metadata.level()));
+            self.call_site(metadata).scope.logger.count_panic(severity(metadata.level()));
         }
     }
 
@@ -149,51 +149,49 @@ impl TracingLayer {
     }
 
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
-        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(self.id.0));
+        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(&self.id));
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {
             Some(context) => SpanOf::Event(context),
             None if event.is_contextual() => SpanOf::Thread,
             None => SpanOf::NoSpan,
         };
-        let scope = match record.target_of_log() {
-            Some(target) => self.scopes.of_target(target),
-            None => self.scopes.of_metadata(event.metadata()),
-        };
-        record.emit_log(&scope.logger, span, self);
+        match record.target_of_log() {
+            Some(target) => record.emit_log(&self.scopes.of_target(target).logger, span, self),
+            None => record.emit_log(&self.call_site(event.metadata()).scope.logger, span, self),
+        }
     }
 
     fn takes_log(&self, metadata: &'static Metadata<'static>) -> bool {
-        self.scopes.of_metadata(metadata).logger.is_of_use(severity(metadata.level()))
+        self.call_site(metadata).scope.logger.is_of_use(severity(metadata.level()))
     }
 
     /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
     /// [`Tracer`](crate::Tracer), or a context that was entered.
     #[inline]
-    fn begin(&self, attributes: &Attributes<'_>) -> DetachedSpan {
-        let metadata = attributes.metadata();
+    fn begin(&self, attributes: &Attributes<'_>, tracer: &Tracer) -> DetachedSpan {
+        let name = attributes.metadata().name();
         if !attributes.is_contextual() {
-            return self.begin_elsewhere(metadata, attributes.parent());
+            return self.begin_elsewhere(tracer, name, attributes.parent());
         }
         if entered::has_other_layers() {
-            return self.begin_apart(metadata);
+            return self.begin_apart(tracer, name);
         }
-        self.scopes.of_metadata(metadata).tracer.span_builder(metadata.name()).detached()
+        tracer.span_builder(name).detached()
     }
 
     /// As [`begin`](Self::begin), where the thread's current span may be one of another layer.
     #[cold]
     #[inline(never)]
-    fn begin_apart(&self, metadata: &'static Metadata<'static>) -> DetachedSpan {
-        let _own = entered::enter_apart_from_other_layers(self.id.0);
-        self.scopes.of_metadata(metadata).tracer.span_builder(metadata.name()).detached()
+    fn begin_apart(&self, tracer: &Tracer, name: &str) -> DetachedSpan {
+        let _own = entered::enter_apart_from_other_layers(&self.id);
+        tracer.span_builder(name).detached()
     }
 
     #[inline(never)]
-    fn begin_elsewhere(&self, metadata: &'static Metadata<'static>, parent: Option<&Id>) -> DetachedSpan {
+    fn begin_elsewhere(&self, tracer: &Tracer, name: &str, parent: Option<&Id>) -> DetachedSpan {
         let parent = parent.and_then(|parent| self.spans.context(parent));
-        let scope = self.scopes.of_metadata(metadata);
-        let builder = scope.tracer.span_builder(metadata.name());
+        let builder = tracer.span_builder(name);
         match &parent {
             Some(parent) => builder.parent(parent).detached(),
             // a parent that a filter has kept from this layer is none
@@ -201,83 +199,15 @@ impl TracingLayer {
         }
     }
 
-    /// Whether spans have attributes beside their fields.
+    /// Sets the attributes of a span beside its fields: those of its call site, and those of its thread.
     #[inline]
-    fn describes_spans(&self) -> bool {
-        self.location | self.threads | self.level || self.sets_target()
-    }
-
-    fn describe(&self, span: &mut DetachedSpan, metadata: &Metadata<'_>) {
-        if self.location {
-            CodeLocation::of(metadata).set_on(|key, value| _ = span.set(key, value));
+    fn describe(&self, record: &mut SpanRecord, call_site: &CallSite) {
+        match &call_site.encoded {
+            Some(encoded) if record.set_encoded_at_start(encoded) => {}
+            _ => call_site.attributes.iter().for_each(|(key, value)| record.set(key, *value)),
         }
         if self.threads {
-            set_thread(|key, value| _ = span.set(key, value));
+            set_thread(record);
         }
-        if self.level {
-            span.set("level", Value::Str(metadata.level().as_str()));
-        }
-        if self.sets_target() {
-            span.set("target", Value::Str(metadata.target()));
-        }
-    }
-}
-
-/// Maximum number of call sites that are remembered. Each is a place in the code; large programs have thousands.
-const MAX_CALL_SITES: usize = 1 << 16;
-
-/// Where the records of a layer go.
-pub(super) struct Scopes {
-    provider: Provider,
-    /// Scope of all records, which then does not name the target.
-    pub(super) fixed: Option<Scope>,
-    /// By the address of its metadata: a call site is found without a look at its target.
-    by_call_site: ScopeCache<usize, Scope, MAX_CALL_SITES>,
-    /// For targets that are values of fields, as in records of the `log` crate.
-    by_target: ScopeCache<Box<str>, Scope>,
-}
-
-#[derive(Clone)]
-pub(super) struct Scope {
-    pub(super) tracer: Tracer,
-    pub(super) logger: Logger,
-}
-
-impl Scopes {
-    pub(super) fn new(provider: &Provider) -> Self {
-        Self {
-            provider: provider.clone(),
-            fixed: None,
-            by_call_site: ScopeCache::default(),
-            by_target: ScopeCache::default(),
-        }
-    }
-
-    pub(super) fn fix(&mut self, name: &str) {
-        self.fixed = Some(self.make(name));
-    }
-
-    /// The scope of a call site.
-    #[inline]
-    pub(super) fn of_metadata(&self, metadata: &'static Metadata<'static>) -> Cow<'_, Scope> {
-        if let Some(fixed) = &self.fixed {
-            return Cow::Borrowed(fixed);
-        }
-        let address = std::ptr::from_ref(metadata).addr();
-        let make = || (address, self.of_target(metadata.target()).into_owned());
-        self.by_call_site.get_or_make_hashed(address as u64, |known| *known == address, make)
-    }
-
-    /// The scope of a target.
-    pub(super) fn of_target(&self, target: &str) -> Cow<'_, Scope> {
-        if let Some(fixed) = &self.fixed {
-            return Cow::Borrowed(fixed);
-        }
-        let make = || (target.into(), self.make(target));
-        self.by_target.get_or_make(target, |known| **known == *target, make)
-    }
-
-    fn make(&self, name: &str) -> Scope {
-        Scope { tracer: self.provider.tracer(name), logger: self.provider.logger(name) }
     }
 }

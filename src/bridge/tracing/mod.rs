@@ -70,6 +70,7 @@
 //! A layer that a `reload::Layer` takes away sends the spans that are open as they are. A thread that is in one of them is
 //! out of it as soon as it traces through the next layer.
 
+mod call_site;
 mod entered;
 mod event;
 mod fields;
@@ -80,8 +81,8 @@ use std::fmt;
 
 use tracing::{Dispatch, Id, Span};
 
+use call_site::Scopes;
 use entered::LayerId;
-use layer::Scopes;
 use open::{OpenSpans, SpanState};
 
 use crate::context::SpanContext;

@@ -197,6 +197,75 @@ fn numbers_that_otlp_cannot_hold_are_pinned() {
     assert_eq!(Value::from(usize::MAX), Value::Int(i64::try_from(usize::MAX).unwrap_or(i64::MAX)));
 }
 
+/// The attributes that bridges set on every span and log record.
+const DESCRIPTION: [(&str, Value<'_>); 7] = [
+    ("code.file.path", Value::Str("src/orders.rs")),
+    ("code.module.name", Value::Str("shop::orders")),
+    ("code.line.number", Value::Int(4711)),
+    ("thread.id", Value::Int(1)),
+    ("thread.name", Value::Str("main")),
+    ("level", Value::Str("INFO")),
+    ("target", Value::Str("shop")),
+];
+
+#[test]
+fn encoded_attributes_are_those_that_are_set_one_by_one() {
+    let encoded = SpanRecord::encode(&DESCRIPTION).expect("no two of these keys share a bit");
+    let (mut at_once, mut one_by_one) =
+        (begun(&SpanLimits::default(), AMPLE), begun(&SpanLimits::default(), AMPLE));
+    assert!(at_once.set_encoded_at_start(&encoded));
+    DESCRIPTION.iter().for_each(|(key, value)| one_by_one.set(key, *value));
+    for record in [&mut at_once, &mut one_by_one] {
+        record.set("thread.id", Value::Int(2));
+        record.set("http.route", Value::Str("/"));
+    }
+    assert_eq!(finished(&mut at_once), finished(&mut one_by_one));
+}
+
+#[test]
+fn encoded_attributes_are_refused_where_each_has_to_be_looked_at() {
+    let encoded = SpanRecord::encode(&DESCRIPTION).expect("no two of these keys share a bit");
+    let few = SpanLimits { attributes: 6, ..SpanLimits::default() };
+    let short = SpanLimits { value_length: Some(12), ..SpanLimits::default() };
+    assert!(!begun(&few, AMPLE).set_encoded_at_start(&encoded));
+    assert!(!begun(&short, AMPLE).set_encoded_at_start(&encoded));
+    let mut set_before = begun(&SpanLimits::default(), AMPLE);
+    set_before.set("level", Value::Str("WARN"));
+    assert!(!set_before.set_encoded_at_start(&encoded));
+    assert_eq!(finished(&mut set_before).attributes.len(), 1);
+}
+
+#[test]
+fn inlined_attributes_are_those_that_are_not_inlined() {
+    let values = [0, 0x7f, 0x80, 0x3fff, 0x4000, -1].map(Value::Int);
+    let long = "ä".repeat(100);
+    let values =
+        values.into_iter().chain([Value::Bool(true), Value::Float(0.5), Value::Str(&long), Value::Str("")]);
+    for value in values.chain([Value::Ints(&[1])]) {
+        let (mut inlined, mut other) =
+            (begun(&SpanLimits::default(), AMPLE), begun(&SpanLimits::default(), AMPLE));
+        for _ in 0..2 {
+            inlined.set_inlined("a key", value);
+            other.set("a key", value);
+        }
+        assert_eq!(inlined.finish(2000), other.finish(2000), "{value:?}");
+    }
+}
+
+#[test]
+fn a_span_is_renamed_in_place() {
+    for name in ["", "b", "a name", "another name", &"long ".repeat(100)] {
+        let mut record = begun(&SpanLimits::default(), AMPLE);
+        record.set("before", Value::Int(1));
+        let written = record.set_name::<1>(name).copied();
+        record.set("after", Value::Int(2));
+        record.set("before", Value::Int(3));
+        assert_eq!(written, name.bytes().next().map(|first| [first]));
+        let span = finished(&mut record);
+        assert_eq!((&*span.name, span.attributes.len()), (name, 2));
+    }
+}
+
 #[test]
 fn two_parts_with_the_same_keys_do_not_touch_each_other() {
     let story = Story::with_equal_keys_everywhere();

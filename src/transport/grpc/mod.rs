@@ -22,7 +22,7 @@ use self::client::{Client, Request};
 use self::failure::CallFailure;
 use super::connect::Route;
 use super::dial::Interrupter;
-use super::gzip::compress;
+use super::gzip::Compressor;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
@@ -85,7 +85,7 @@ impl GrpcSpec {
     pub(crate) fn open(&self, driver: Driver) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
         let client = Client::new(self.route.open(&interrupter, driver), Arc::clone(&interrupter));
-        Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressed: Vec::new() }
+        Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressor: Compressor::default() }
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Grpc {
     client: Client,
     interrupter: Arc<Interrupter>,
     block: Vec<u8>,
-    compressed: Vec<u8>,
+    compressor: Compressor,
 }
 
 impl Grpc {
@@ -162,8 +162,7 @@ impl Grpc {
         let message = match self.spec.compression {
             Compression::None => Message::new(payload.body, false),
             Compression::Gzip => {
-                compress(payload.body, &mut self.compressed);
-                compressed = [&self.compressed[..]];
+                compressed = [self.compressor.compress(payload.body)];
                 Message::new(&compressed, true)
             }
         };

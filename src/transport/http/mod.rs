@@ -21,7 +21,7 @@ use self::connection::{HttpConnector, Unresolved};
 pub(crate) use self::probe_request::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
 use super::connect::{NetworkError, Route, Timeline};
 use super::dial::Interrupter;
-use super::gzip::compress;
+use super::gzip::Compressor;
 use super::proxy::Proxy;
 use super::redact::Secrets;
 use super::{Payload, SetupError, Transport, Verdict};
@@ -117,7 +117,7 @@ impl HttpSpec {
         let connector = Mutex::new(self.route.open(&interrupter, driver));
         let connector = HttpConnector { connector, origin: self.origin.clone(), timeline };
         let agent = Agent::with_parts(self.config.clone(), connector, Unresolved);
-        Http { spec: self.clone(), agent, compressed: Vec::new(), interrupter }
+        Http { spec: self.clone(), agent, compressor: Compressor::default(), interrupter }
     }
 
     /// Returns the proxy if it is the proxy, not the server, that refused the request.
@@ -190,7 +190,7 @@ fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
-    compressed: Vec<u8>,
+    compressor: Compressor,
     interrupter: Arc<Interrupter>,
 }
 
@@ -210,8 +210,8 @@ impl Http {
                 .header(header::CONTENT_LENGTH, payload.len())
                 .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
             Compression::Gzip => {
-                compress(payload.body, &mut self.compressed);
-                request.header(header::CONTENT_ENCODING, "gzip").send(&self.compressed[..])
+                let compressed = self.compressor.compress(payload.body);
+                request.header(header::CONTENT_ENCODING, "gzip").send(compressed)
             }
         }
     }

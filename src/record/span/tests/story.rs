@@ -91,7 +91,7 @@ impl Story {
                 Step::Kind(kind) => record.set_kind(*kind),
                 Step::Ok => record.set_status(Status::Ok),
                 Step::Error(message) => record.set_status(Status::Error(message)),
-                Step::Name(name) => record.set_name(name),
+                Step::Name(name) => _ = record.set_name::<1>(name),
                 Step::Parent(parent) => record.set_parent(&parent.as_parent()),
                 Step::Event { name, time, settings } => {
                     if record.open_event(name, *time) {

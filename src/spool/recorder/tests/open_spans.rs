@@ -15,7 +15,7 @@ const STEPS: [fn(&mut SpanRecord); 14] = [
         span.end_sub_message();
     },
     |span| span.set_status(Status::Error("of the program")),
-    |span| span.set_name("another"),
+    |span| _ = span.set_name::<1>("another"),
     |span| span.set_kind(SpanKind::Server),
     |span| span.set("text", Value::Str("short")),
     |span| span.set("c", Value::Float(0.5)),
