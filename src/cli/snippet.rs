@@ -109,7 +109,8 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
 /// Returns whether this is `[table]` or `[[table]]`, of names that may be shown, and not in the table of headers.
 fn is_header_of_table(line: &str) -> bool {
     let name = line.trim().trim_start_matches('[').trim_end_matches(']');
-    line.trim().starts_with('[') && is_key(name) && !name.contains(".headers.")
+    // A quoted name may be the only element of an array that began above.
+    line.trim().starts_with('[') && is_key(name) && !name.contains(['"', '\'']) && !name.contains(".headers.")
 }
 
 /// Returns the two halves of a line around the separator of its value, which belongs to the first.

@@ -308,12 +308,15 @@ fn blocks_all_but_synchronous_signals_on_every_thread_of_the_library() {
     // a thread that has done something has its name
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let threads = threads_named("standpipe-");
-    for name in ["standpipe-http", "standpipe-grpc", "standpipe-recv", "standpipe-in-"] {
-        assert!(threads.iter().any(|(thread, _)| thread.starts_with(name)), "no {name} in {threads:?}");
-    }
     let synchronous = SYNCHRONOUS.iter().fold(0, |signals, signal| signals | 1 << (signal - 1));
+    for name in ["standpipe-http", "standpipe-grpc", "standpipe-recv", "standpipe-in-"] {
+        let is_blocked =
+            |(thread, signals): &(String, u64)| thread.starts_with(name) && *signals == synchronous;
+        assert!(threads.iter().any(is_blocked), "no {name} in {threads:?}");
+    }
     for (name, signals) in threads {
-        assert_eq!(signals, synchronous, "{name} can be given {signals:#x}");
+        // The C library blocks all signals while a thread begins or ends, as threads of other tests may do now.
+        assert!(signals == synchronous || signals == 0, "{name} can be given {signals:#x}");
     }
     assert_eq!(not_blocked(Path::new("/proc/thread-self")), before, "the caller's own signals changed");
 }
