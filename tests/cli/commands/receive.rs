@@ -85,7 +85,7 @@ fn receive_says_what_it_refuses_once_for_each_kind_with_advice() {
         ("refused POST /v1/traces over HTTP with 403: ", format!("send to {http} or {grpc}")),
         ("refused a connection over HTTP with 505: ", format!("OTLP over gRPC is at {grpc}, ")),
         ("refused a connection over HTTP with 400: TLS handshake", "http:// instead of https://".to_owned()),
-        ("refused a connection over gRPC with 505: http/1", format!("OTLP over HTTP is at {http}, ")),
+        ("refused a connection over gRPC with 505: HTTP/1", format!("OTLP over HTTP is at {http}, ")),
         ("refused a connection over gRPC with 505: TLS handshake", "http:// instead of https://".to_owned()),
     ];
     assert_eq!(lines.len(), expected.len(), "{said}");
