@@ -40,10 +40,10 @@
 //! ```
 //!
 //! A span or log record is encoded as OTLP protobuf while the program sets its attributes. The thread reuses the buffer
-//! for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the queue. The queue
-//! is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over one connection,
-//! which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic operation or
-//! under a lock that is rarely contended, and the worker encodes the sums once per interval.
+//! for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the
+//! queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over
+//! one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic
+//! operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
 //!
 //! Start with [`Telemetry`]. It makes [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and [`Meter`]s for
 //! instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records by their outcome.
