@@ -1,11 +1,11 @@
-//! Text of messages: escapes untrusted text, so that it cannot move a terminal's cursor, end a line, or hide or reorder
-//! the text around it, and writes numbers with their nouns.
+//! Text of messages: numbers with their nouns, and escaping of untrusted text, so that it cannot move a terminal's
+//! cursor, end a line, or hide or reorder the text around it.
 //!
 //! Public only for the command, which also shows text that the library did not produce.
 
 use std::borrow::Cow;
 
-/// Returns whether a character is printed as itself, without any other effect.
+/// Returns whether a terminal prints the character itself, and does nothing else.
 pub fn shows_itself(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
 }

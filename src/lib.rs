@@ -39,11 +39,11 @@
 //!                            │                  │     ledger: every record, by reason
 //! ```
 //!
-//! A span or log record is encoded as OTLP protobuf while the program sets its attributes, into a buffer that the thread
-//! reuses, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the queue. The queue
-//! is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over one connection,
-//! which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic operation or
-//! under a lock that is rarely contended, and the worker encodes the sums once per interval.
+//! A span or log record is encoded as OTLP protobuf while the program sets its attributes. The thread reuses the buffer
+//! for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the
+//! queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over
+//! one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic
+//! operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
 //!
 //! Start with [`Telemetry`]. It makes [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and [`Meter`]s for
 //! instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records by their outcome.
@@ -55,7 +55,7 @@
 //! | [First hour](guide::first_hour) | step by step from an empty directory to a trace in the browser |
 //! | [Programs](guide::programs) | complete programs: a web service, a tool, a program without threads, a migrated program |
 //! | [Signals](guide::signals) | spans, log records, metrics, sampling |
-//! | [Contexts](guide::contexts) | headers, environment, threads, rayon, channels, baggage, the global |
+//! | [Contexts](guide::contexts) | headers, environment, threads, rayon, channels, baggage, the global telemetry |
 //! | [Configuration](guide::configuration), [environment](guide::environment) | every setting and variable with its default |
 //! | [Exit](guide::exit) | which records survive `process::exit`, panics and signals |
 //! | [Operations](guide::operations) | threads, a full queue, the ledger, problems, forks, containers |

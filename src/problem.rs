@@ -11,8 +11,8 @@ use crate::record::Signal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The [name](crate::Exporter::name) of the exporter; empty if the problem concerns no exporter, such as one of the
-    /// configuration.
+    /// The [name](crate::Exporter::name) of the exporter; empty if the problem concerns no exporter, such as a warning
+    /// about the configuration.
     pub exporter: String,
     /// The kind of problem. A recurring problem is reported at most once per minute and signal.
     pub kind: ProblemKind,
@@ -24,8 +24,8 @@ pub struct Problem {
     pub message: String,
     /// Number of occurrences of this kind for this signal since the last report, including this one.
     pub occurrences: u64,
-    /// Whether records may be missing that no count of the [ledger](crate::ledger) includes: a damaged file of a
-    /// [spool](crate::Exporter::spool) does not show how many records it had, or a file in the spool is left unread.
+    /// Whether records may be lost that the [ledger](crate::ledger) does not count: the number of records in a damaged
+    /// file of a [spool](crate::Exporter::spool) is unknown, or a file in the spool is left unread.
     pub is_unaccounted: bool,
 }
 
@@ -51,8 +51,8 @@ pub enum ProblemKind {
     Unavailable,
     /// The collector refused a batch permanently. Its records are lost and counted.
     Refused,
-    /// The collector does not accept a signal, such as logs. Its records are lost and counted; other signals are not
-    /// affected. Reported once per signal, and again only after the collector has accepted the signal in the meantime.
+    /// The collector does not accept a signal, such as logs. The signal's records are lost and counted; other signals
+    /// are not affected. Reported once per signal, and again only if the collector accepted the signal in between.
     NotTaken,
     /// The collector accepted a batch but rejected some of its records, or returned a warning.
     PartialSuccess,
@@ -68,7 +68,8 @@ pub enum ProblemKind {
     TooLarge,
     /// The worker panicked. The current batch is lost and counted, and the worker continues.
     WorkerPanicked,
-    /// A callback of a metric panicked. Values that it had observed before are sent, and so are all other metrics.
+    /// A callback of a metric panicked. Values that it had observed before the panic are sent, as are all other
+    /// metrics.
     CallbackPanicked,
     /// An instrument has an invalid name, invalid bounds or an invalid measurement. The message contains the metric and
     /// the reason.
@@ -91,7 +92,7 @@ impl ProblemKind {
     pub(crate) const COUNT: usize = 15;
 }
 
-/// A finding of a spool, for the message of a problem.
+/// A finding about the files of a spool. It becomes the message of a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Note {
     pub(crate) message: String,

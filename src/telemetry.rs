@@ -48,9 +48,9 @@ use crate::transport::{self, HttpSpec, Opener};
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// If it is dropped without [`shutdown`](Self::shutdown), it shuts down with a budget of two seconds, or of
-/// [`Config::drop_budget`]. If it is dropped on an exporter's own thread, the drop returns at once, and the exporters
-/// use the budget.
+/// Dropping it without [`shutdown`](Self::shutdown) shuts it down with a budget of two seconds, or of
+/// [`Config::drop_budget`]. On an exporter's own thread, the drop returns at once, and the exporters send the remaining
+/// records within that budget.
 ///
 /// # In a forked child
 ///
@@ -73,17 +73,17 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is [disabled](Config::disabled). A
-    /// connection is made when the first records are sent. All Unix signals are blocked on these threads, so that
-    /// signal handlers run on the program's own threads.
+    /// connection is made when the first records are sent. These threads block all Unix signals except those of faults
+    /// and aborts, so that signal handlers run on the program's own threads.
     ///
     /// Before this function returns, the [hook](Config::on_problem) receives each warning about the
     /// [configuration](ProblemKind::Configuration), such as an unknown variable, and a missing
     /// [service name](ProblemKind::NoServiceName).
     ///
     /// # Errors
-    /// If the configuration is invalid, with all diagnostics at once. [`ConfigError::into_usable`] returns the
-    /// configuration without its broken exporters. On targets without threads, such as `wasm32-wasip1`, every exporter
-    /// is an error; use [`start_manual`](Self::start_manual) there.
+    /// Returns an error if the configuration is invalid, with all diagnostics at once, or if an exporter cannot be
+    /// started. [`ConfigError::into_usable`] returns the configuration without its broken exporters. On targets without
+    /// threads, such as `wasm32-wasip1`, no exporter can be started; use [`start_manual`](Self::start_manual) there.
     pub fn start(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::OwnThread, config)
     }
@@ -152,8 +152,8 @@ impl Telemetry {
     /// their budgets.
     ///
     /// # Errors
-    /// As [`start`](Self::start). Also if callers would [wait without limit](Exporter::block_timeout) for room, which
-    /// is the default of Stalwart's files.
+    /// As [`start`](Self::start). Also returns an error if callers could [wait without
+    /// limit](Exporter::block_timeout) for room in the queue, which is the default in Stalwart's configuration files.
     pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::Caller, config)
     }
@@ -167,7 +167,7 @@ impl Telemetry {
 
     fn start_self_observation(&self, config: &Config) {
         if config.self_observation && demand::SELF_OBSERVATION.is_raised() {
-            // The program's own provider exports the health of all exporters, including the application's.
+            // The main provider exports the metrics about all exporters, including those of the application.
             let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
             let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
             self_observation::observe(&exporter_sets, &own, &config.exporters);
@@ -210,8 +210,8 @@ impl Telemetry {
         self.main.meter_with_version(scope, version)
     }
 
-    /// Returns the second provider, which keeps the telemetry of an application that the program runs separate from the
-    /// program's own.
+    /// Returns the second provider, for a program that runs an application: it keeps the application's telemetry
+    /// separate from the program's own.
     ///
     /// [`Config::application`] or a file configures it. It has its own resource, sampler, exporters and queues, even if
     /// both providers send to the same collector. Without a configuration, it is a no-op. Flush, shutdown and ledger
@@ -261,7 +261,7 @@ impl Telemetry {
     /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only
     /// returns the time.
     ///
-    /// In a [hook](Config::on_problem) or in the callback of a metric, it does nothing.
+    /// If a [hook](Config::on_problem) or the callback of a metric calls this function, it does nothing.
     pub fn pump(&self, budget: Duration) -> Option<Instant> {
         // A call without a budget does not advance the order of the exporters.
         let first = self.pumps.fetch_add(usize::from(!budget.is_zero()), Ordering::Relaxed);
@@ -269,9 +269,9 @@ impl Telemetry {
     }
 
     /// Sends all records that were accepted before the call, without waiting for throttle or linger, and collects and
-    /// sends the metrics. [Without threads](Self::start_manual), this thread sends, and interrupts an attempt when the
-    /// budget is used up; its records stay in the queue and may be sent twice. Pauses after failed attempts are
-    /// shortened to 100 ms, unless the server requested them.
+    /// sends the metrics. [Without threads](Self::start_manual), this thread sends, and interrupts a running attempt
+    /// when the budget is used up; the records of that attempt stay in the queue and may be sent twice. Pauses after
+    /// failed attempts are shortened to 100 ms, unless the server requested them.
     ///
     /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
     /// thread would wait for itself.
@@ -439,7 +439,7 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error +
     }
 }
 
-/// Refuses unlimited waits of callers if no thread sends, because they would stop the program.
+/// Refuses a configuration in which callers wait without limit although no thread sends: the program would hang.
 fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
     let is_endless = exporter.queue.when_full == WhenFull::Block && exporter.queue.block_timeout.is_none();
     let has_callers = [Signal::Traces, Signal::Logs].iter().any(|&signal| exporter.signals.contain(signal));

@@ -11,7 +11,7 @@ use super::ContextGuard;
 
 pub(super) const BAGGAGE: &str = "baggage";
 
-/// Maximum members and bytes of a baggage: the minimum that W3C Baggage obliges everyone to propagate.
+/// Maximum members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least as much.
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 8192;
 
@@ -33,8 +33,8 @@ const MAX_BYTES: usize = 8192;
 ///
 /// # Limits
 ///
-/// A baggage has at most 64 members and 8,192 bytes as a header, the minimum that W3C Baggage obliges everyone to
-/// propagate. A member that does not fit is left out as a whole.
+/// A baggage has at most 64 members, and its header at most 8,192 bytes. W3C Baggage requires every implementation to
+/// propagate at least as much. A member that does not fit is left out as a whole.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Baggage {
     /// Members with distinct keys; `None` if there are no members, so that an empty baggage needs no allocation.
@@ -71,8 +71,8 @@ impl Baggage {
         Some(&self.member(key)?.value)
     }
 
-    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`; empty without
-    /// properties.
+    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`, or an empty text if
+    /// there are none.
     pub fn metadata(&self, key: &str) -> &str {
         self.member(key).map_or("", Member::metadata)
     }
@@ -121,7 +121,7 @@ impl Baggage {
     }
 
     /// Reads a `baggage` header. Malformed members, and members that exceed the [limits](Self#limits), are left out. If
-    /// a key occurs twice, the last value counts. Several headers are one list: join them with commas.
+    /// a key occurs twice, the last value counts. If a request has several `baggage` headers, join them with commas.
     pub fn from_header(header: &str) -> Self {
         let mut members = Vec::new();
         for member in header.split(',').filter_map(Member::parse) {
@@ -130,7 +130,7 @@ impl Baggage {
         Self::of(members)
     }
 
-    /// Returns the `baggage` header, which is empty without members.
+    /// Returns the `baggage` header, or an empty text if there are no members.
     pub fn header(&self) -> String {
         let members: Vec<&str> = self.members().iter().map(|member| &*member.encoded).collect();
         members.join(",")
@@ -303,7 +303,7 @@ impl Entered {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Removes the baggage from the stack at any position, because guards may be dropped in any order.
+    /// Removes the baggage from the stack, wherever it is, because guards may be dropped in any order.
     pub(super) fn leave(self) {
         let _ = CURRENT.try_with(|stack| {
             if let Ok(mut stack) = stack.try_borrow_mut() {

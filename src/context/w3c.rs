@@ -8,14 +8,14 @@ use crate::record::{SpanId, TraceId, from_hex};
 
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
-/// Maximum bytes and members of a `tracestate`; a larger one is dropped.
+/// Maximum bytes and members of a `tracestate`. A `tracestate` that exceeds one of them is dropped.
 const MAX_STATE_BYTES: usize = 512;
 const MAX_STATE_MEMBERS: usize = 32;
 
 pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
 
-/// Error of a `traceparent` that cannot be used.
+/// Why a `traceparent` cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseContextError(&'static str);
 
@@ -52,7 +52,7 @@ impl SpanContext {
     }
 
     /// Returns the span that started this process, from the environment variables `TRACEPARENT` and `TRACESTATE`, or
-    /// `None` without a valid one.
+    /// `None` if `TRACEPARENT` is not set or invalid.
     ///
     /// ```
     /// use standpipe::{SpanContext, Tracer};
@@ -90,7 +90,7 @@ impl SpanContext {
     /// Reads a `traceparent` header.
     ///
     /// # Errors
-    /// When the header is malformed, or an id is all zero. A program then starts a new trace.
+    /// Returns an error if the header is malformed or an id is all zero. The program should then start a new trace.
     pub fn from_traceparent(header: &str) -> Result<Self, ParseContextError> {
         let bytes = header.trim_matches([' ', '\t']).as_bytes();
         let (head, tail) = bytes.split_at_checked(LENGTH).ok_or(ParseContextError("too short"))?;
@@ -104,7 +104,7 @@ impl SpanContext {
         match version {
             0xff => return Err(ParseContextError("version ff is forbidden")),
             0 if !tail.is_empty() => return Err(ParseContextError("too long for version 00")),
-            // A later version may add fields behind a dash.
+            // A later version may append fields, separated by a dash.
             _ if !tail.is_empty() && tail[0] != b'-' => return Err(ParseContextError("too long")),
             _ => {}
         }
@@ -114,7 +114,7 @@ impl SpanContext {
     /// Creates a context from its parts.
     ///
     /// # Errors
-    /// When an id is all zero.
+    /// Returns an error if an id is all zero.
     pub(crate) fn known(
         trace_id: TraceId,
         span_id: SpanId,
@@ -130,7 +130,7 @@ impl SpanContext {
         Ok(Self { is_remote, ..Self::new(trace_id, span_id, flags) })
     }
 
-    /// Sets the `tracestate` header. An invalid or oversized one is dropped, as the standard demands.
+    /// Sets the `tracestate` header. An invalid or oversized header is dropped, as the standard demands.
     #[must_use]
     pub fn with_tracestate(mut self, header: &str) -> Self {
         self.state = clean_state(header).map(Into::into);
@@ -143,7 +143,7 @@ impl SpanContext {
     }
 }
 
-/// Returns the environment variable that carries a header to a process, or `None` if it is absent or not UTF-8.
+/// Returns the value of the environment variable for a header, or `None` if it is not set or not UTF-8.
 pub(super) fn variable(header: &str) -> Option<String> {
     env::var(header.to_ascii_uppercase()).ok()
 }

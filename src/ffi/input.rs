@@ -260,10 +260,10 @@ impl Arena {
             return None;
         }
         let element = |value: &AnyValue<'a>| match value.kind {
-            // `value` would reset the depth.
+            // A zeroed value. `value` would set `nested` back to 0.
             0 => None,
-            // An element beyond a limit makes the whole value too deep, so that the record drops and counts the
-            // attribute.
+            // If an element exceeds a limit, the whole value is returned as too deep, so that the record drops and
+            // counts the attribute.
             kind::BYTES.. => {
                 // SAFETY: as in `value`.
                 self.list(value.kind, unsafe { value.content.list }, depth + 1)

@@ -301,13 +301,13 @@ fn budget(milliseconds: u32) -> Duration {
 pub(super) type Callback =
     unsafe extern "C" fn(user: *mut c_void, kind: i32, message: *const c_char, times: u64);
 
-/// Passes problems to the callback until it is closed.
+/// Passes problems to the callback until the gate is closed.
 pub(super) struct Gate {
     callback: Option<Callback>,
     user: *mut c_void,
     is_closed: AtomicBool,
-    /// Held while the callback runs. A forked child gets a new one, because the parent's may be locked forever in the
-    /// child.
+    /// Held while the callback runs. A forked child gets a new mutex, because the parent's may be locked forever in
+    /// the child.
     running: PerProcess<Mutex<()>>,
 }
 

@@ -11,7 +11,7 @@
 //! | `logs.rs`, `metrics.rs` | log records; instruments |
 //!
 //! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other
-//! pointer has its own type, so that its `unsafe` code is next to the promise of the caller on which it relies.
+//! pointer has its own type, so that its `unsafe` code is next to the guarantee of the caller on which the code relies.
 
 #![allow(unsafe_code, reason = "pointers from C are only as good as the caller's word for them")]
 
@@ -86,7 +86,7 @@ fn keep_panics_silent() {
     }
 }
 
-/// Returns whether the library contains a panic of this thread.
+/// Returns whether the library would catch a panic of this thread.
 fn is_caught() -> bool {
     INSIDE.get() || runs_exporter_code()
 }
@@ -106,7 +106,7 @@ struct Versioned<'a, T> {
 unsafe trait SizeFirst: Copy {}
 
 impl<T: SizeFirst> Versioned<'_, T> {
-    /// Reads the caller's struct. Fields that its version lacks are zero; without a struct, all fields are.
+    /// Reads the caller's struct. Fields that its version lacks are zero. If the pointer is null, all fields are zero.
     fn read(&self) -> T {
         // SAFETY: zeros are a valid value, by the contract of `SizeFirst`.
         let mut value = unsafe { mem::zeroed::<T>() };
@@ -117,7 +117,7 @@ impl<T: SizeFirst> Versioned<'_, T> {
         value
     }
 
-    /// Writes the fields that the caller's version has. Returns `None` without a struct, or if its size is too small.
+    /// Writes the fields that the caller's version has. Returns `None` if the pointer is null or the size too small.
     fn write(&self, value: &T) -> Option<()> {
         let first = size_of::<usize>();
         let len = self.len().filter(|len| *len >= first)?;
@@ -216,7 +216,7 @@ extern "C" fn standpipe_text_free(text: OwnedText) {
     guarded(|| drop(text));
 }
 
-/// The version of the library, as `STANDPIPE_VERSION` of the header it was built with.
+/// Returns the version of the library in the format of `STANDPIPE_VERSION`.
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_version() -> u32 {
     let parts = env!("CARGO_PKG_VERSION").split(['.', '-', '+']).take(3);

@@ -19,24 +19,26 @@
  *
  * Rules for all functions:
  *
- * - NULL. Every pointer may be NULL. A NULL handle is a no-op: if the telemetry cannot be started, all handles made from it
- *   are NULL, and the program runs without telemetry.
+ * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing: if the telemetry cannot be started, all
+ *   handles made from it are NULL, and the program runs without telemetry. If a function cannot work without another
+ *   argument that is NULL, it returns STANDPIPE_INVALID_ARGUMENT.
  * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread frees
  *   the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
  * - Ownership. The caller owns the result of a function ..._new or ..._start until it passes it to ..._free or ..._end.
  *   Arguments are read within the call and never stored, except for `problem` and `user` of standpipe_options.
- * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After it, they are no-ops.
+ * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are no-ops.
  * - Texts end with a zero byte, or have an explicit length. They are UTF-8; invalid bytes are sent as U+FFFD.
- * - Full queue. New records are dropped and counted, and the caller never waits, unless STANDPIPE_BLOCK_WHEN_FULL, a file or
- *   a variable selects waiting.
+ * - Full queue. New records are dropped and counted as `not_enqueued`, and the caller never waits. With
+ *   STANDPIPE_BLOCK_WHEN_FULL, or if a file or a variable says so, the caller waits for room instead.
  * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
  *   registers nothing with atexit.
  * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the records
  *   that were queued, and the spans that were open, at the fork.
- * - Signals. The library's threads block all Unix signals, and no function raises SIGPIPE. No function may be called in a
- *   signal handler.
- * - The library neither prints nor ends the process. Functions do not throw. A bug in the library results in
- *   STANDPIPE_PANICKED; a function without a result then does nothing.
+ * - Signals. The library's threads block all Unix signals except those that a fault or an abort of the thread raises. No
+ *   function raises SIGPIPE. No function may be called in a signal handler.
+ * - The library neither prints nor ends the process. Functions do not throw. If a bug makes the library panic, the function
+ *   returns STANDPIPE_PANICKED; a function without a result code returns NULL, false or 0, or does nothing. Only a
+ *   library that was installed with --abort ends the process at a panic.
  * - Structs that begin with `size` get further fields at their end in later versions. Set `size` to sizeof, and unused
  *   fields to zero. An older library ignores unknown fields; a newer library treats missing fields as zero.
  *
@@ -171,12 +173,12 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
 
 /* ---- Start and end ---- */
 
-/* Callback for problems. A recurring problem is reported once per minute. The callback runs on a thread of the library, never
- * on two threads at once. standpipe_start calls it with STANDPIPE_PROBLEM_CONFIGURATION and
- * STANDPIPE_PROBLEM_NO_SERVICE_NAME on the calling thread, and with STANDPIPE_MANUAL the sending thread calls it. It is never
- * called after standpipe_free has returned. It should return soon, and must neither throw nor longjmp. Records that it emits
- * to the same telemetry are dropped and counted. `message` contains no secrets and is valid until the callback returns;
- * `times` is the number of occurrences since the last report. */
+/* Callback for problems. A recurring problem is reported at most once per minute and signal. The callback runs on a thread of
+ * the library, with two exceptions: a start function calls it on the calling thread for STANDPIPE_PROBLEM_CONFIGURATION and
+ * STANDPIPE_PROBLEM_NO_SERVICE_NAME, and with STANDPIPE_MANUAL it runs on the thread that sends. It never runs on two threads
+ * at once, and is never called after standpipe_free has returned. It should return soon, and must neither throw nor longjmp.
+ * Records that it emits to the same telemetry are dropped and counted as `not_enqueued`. `message` contains no secrets and is
+ * valid until the callback returns; `times` is the number of occurrences since the last report. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
 
 #define STANDPIPE_PROBLEM_UNAVAILABLE 1        /* the collector cannot be reached; records are kept and sent again */
@@ -190,7 +192,7 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 #define STANDPIPE_PROBLEM_WORKER_PANICKED 9    /* a bug in the library; the current batch is lost */
 #define STANDPIPE_PROBLEM_CALLBACK_PANICKED 10 /* a callback of a metric panicked; not used in C */
 #define STANDPIPE_PROBLEM_INSTRUMENT 11        /* an instrument has an invalid name, bounds or measurement */
-#define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; the rest is combined */
+#define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; further sets share a series */
 #define STANDPIPE_PROBLEM_CONFIGURATION 13     /* a warning about the configuration */
 #define STANDPIPE_PROBLEM_NO_SERVICE_NAME 14   /* no service name is set; it is derived from the program's file */
 #define STANDPIPE_PROBLEM_SPOOL 15             /* the spool is full, unreadable or damaged; new records stay in memory */
@@ -204,8 +206,8 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 typedef struct {
     size_t size;
     const char *endpoint; /* base URL, such as "http://localhost:4318", to which /v1/traces, /v1/logs and /v1/metrics are
-                             appended. With STANDPIPE_GRPC: host and port, with TLS unless it begins with http:// or is
-                             loopback */
+                             appended. With STANDPIPE_GRPC: host and port, with TLS unless the endpoint begins with
+                             http:// or is a loopback address */
     const char *service;  /* service.name */
     uint32_t flags;
     uint32_t reserved;
@@ -223,7 +225,7 @@ typedef struct {
     uint64_t dropped;      /* lost after they were accepted */
     uint64_t superseded;   /* data points of metrics that newer ones replaced; not a loss */
     uint64_t in_flight;    /* queued, or being sent */
-    uint64_t not_enqueued; /* never accepted: the queue was full, the record too large, or the telemetry shut down */
+    uint64_t not_enqueued; /* never accepted, for example because the queue was full or the telemetry shut down */
     uint64_t filtered;     /* log records below the level of the exporter; not a loss */
     uint64_t attempts;     /* requests, including retries */
     uint64_t open_spans;   /* spans that have not ended */
@@ -231,48 +233,53 @@ typedef struct {
     uint64_t spooled;      /* stored in the spool, to be sent by this process or a later one */
 } standpipe_ledger;
 
-/* These functions start the telemetry, with one thread for each exporter. Connections are made when records are sent.
+/* These functions start the telemetry, with one thread for each exporter unless STANDPIPE_MANUAL is set. Connections are made
+ * when records are sent.
  *
  * They return STANDPIPE_OK or an error code. *out is a handle or NULL. *error is NULL, or a text with all errors, which the
  * caller frees with standpipe_text_free. If `error` itself is NULL, no text is returned.
  *
- * The functions differ in the source of the configuration. A path or a text that is NULL is STANDPIPE_INVALID_ARGUMENT. If a
- * program calls only the first function and is linked with --gc-sections, it does not contain the parsers for files and
- * variables. */
+ * The functions differ in the source of the configuration. If the path or the text is NULL, they return
+ * STANDPIPE_INVALID_ARGUMENT. A program that calls only standpipe_start and is linked with --gc-sections does not contain the
+ * parsers for files and variables. */
 
 /* Starts one exporter for options->endpoint, which must be set. */
 int32_t standpipe_start(const standpipe_options *options, standpipe **out, char **error);
-/* Starts the exporters of OpenTelemetry's environment variables; options->endpoint, if set, takes precedence. */
+/* Starts the exporters that OpenTelemetry's environment variables describe. If options->endpoint is set, starts one exporter
+ * for it instead, and the variables fill its other settings. */
 int32_t standpipe_start_from_env(const standpipe_options *options, standpipe **out, char **error);
-/* Starts the exporters of a TOML file, or of a YAML file if the library has that feature; and one for options->endpoint, if
- * set. */
+/* Starts the exporters of a TOML file, or of a YAML file if the library was built with the feature yaml. Starts one more
+ * exporter for options->endpoint, if it is set. */
 int32_t standpipe_start_from_file(const char *path, const standpipe_options *options, standpipe **out, char **error);
-/* Starts the exporters of a TOML text. `len` may be STANDPIPE_NUL_TERMINATED. */
+/* As standpipe_start_from_file, with the TOML text itself. `len` may be STANDPIPE_NUL_TERMINATED. */
 int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_options *options, standpipe **out,
                                   char **error);
 
 /* Sends all accepted records, and the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not enough; *left is the number
- * of remaining records. In `problem`, it sends nothing. */
+ * of remaining records. If `problem` calls this function, it sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
 
-/* With STANDPIPE_MANUAL: sends and retries on this thread what is due. *next_ms is the time until the next call is due, or
- * UINT32_MAX if nothing is queued. The program should also call it after emitting records. It begins no request after the
- * budget is used up, but a running request may take up to the exporter's timeout longer. With a budget of 0, it only returns
- * the time. With threads, it does nothing. */
+/* With STANDPIPE_MANUAL: sends and retries, on this thread, the batches that are due. *next_ms is the time until the program
+ * should call this function again, or UINT32_MAX if nothing is queued and no metrics are to be collected. The program should
+ * also call it after emitting records. It begins no request after the budget is used up, but a running request may exceed
+ * the budget by up to the exporter's timeout. With a budget of 0, it only returns the time. Without STANDPIPE_MANUAL, it does
+ * nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
-/* Writes the current ledger: all fields that both versions have, except `size`. */
+/* Writes the current ledger. `ledger->size` must be set; fields that the caller's version or the library's version of the
+ * struct lacks are not written. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
 /* Returns the ledger of each exporter and signal, with all reasons, as JSON. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
 
 /* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms, whatever the
  * network does. Returns STANDPIPE_INCOMPLETE if records could not be sent, which the ledger counts as dropped. A second call
- * has no further effect. In `problem`, the shutdown only begins. */
+ * has no further effect. If `problem` calls this function, it only begins the shutdown and returns at once. */
 int32_t standpipe_shutdown(const standpipe *telemetry, uint32_t budget_ms, standpipe_ledger *ledger);
 
 /* Frees the handle. If the telemetry was not shut down, shuts it down with a budget of two seconds. Waits for a running
- * `problem`, so the caller must not hold a lock that `problem` takes. Within `problem`, it does not wait. */
+ * `problem`, so the caller must not hold a lock that `problem` takes. If `problem` itself calls this function, it does not
+ * wait. */
 void standpipe_free(standpipe *telemetry);
 
 /* ---- Traces ---- */
@@ -292,7 +299,7 @@ typedef struct {
     size_t size;
     const char *name;
     int32_t kind;
-    uint32_t is_root;        /* if not 0, begins a new trace; other settings of the parent are ignored */
+    uint32_t is_root;        /* if not 0, begins a new trace; `parent` and the headers are ignored */
     standpipe_span *parent;  /* takes precedence over traceparent */
     const char *traceparent; /* header of the incoming request; ignored if invalid */
     const char *tracestate;
@@ -367,8 +374,8 @@ size_t standpipe_baggage(char *out, size_t room);
 standpipe_logger *standpipe_logger_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_logger_free(standpipe_logger *logger);
 
-/* Severities. OpenTelemetry's numbers are 1 to 24; these are the first of each name. Other numbers are rounded to the nearest
- * one. */
+/* Severities. OpenTelemetry's numbers are 1 to 24, four for each name; the constants are the first of each four. 0 means
+ * STANDPIPE_INFO, a negative number 1, and a number above 24 means 24. */
 #define STANDPIPE_TRACE 1
 #define STANDPIPE_DEBUG 5
 #define STANDPIPE_INFO 9
@@ -416,14 +423,15 @@ void standpipe_meter_free(standpipe_meter *meter);
 standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter, int32_t kind, const char *name,
                                                const char *unit, const char *description, const double *bounds,
                                                size_t n);
-/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. It accepts no further ones. */
+/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. Measurements with this handle
+ * accept no further attributes. */
 standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *instrument, const standpipe_attr *attrs,
                                                 size_t n);
 void standpipe_instrument_free(standpipe_instrument *instrument);
 
-/* Record a measurement. They return STANDPIPE_INVALID_ARGUMENT and record nothing for an instrument of another kind, a negative
- * value of a counter that does not accept it, or attributes of a bound instrument. NaN and infinities are reported to `problem`
- * and not recorded. */
+/* Record a measurement. These functions return STANDPIPE_INVALID_ARGUMENT and record nothing if the instrument is of another
+ * kind, if the value of a counter without negative values is negative, or if attributes are passed with a bound instrument.
+ * NaN and infinities are reported to `problem` and not recorded. */
 int32_t standpipe_add(const standpipe_instrument *instrument, int64_t value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_add_double(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_record(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);

@@ -19,7 +19,7 @@ fn a_panic_ends_at_the_border_unseen() {
     assert!(!is_caught());
     let code = guarded(|| -> Code {
         assert!(is_caught());
-        // Within a callback, which calls a function of the header.
+        // As when a callback calls a function of the header.
         guarded(|| ());
         assert!(is_caught());
         panic_any(7)
@@ -134,12 +134,12 @@ fn structs_have_the_layout_of_the_header() {
         }
         "standpipe_scope" Scope { "opaque" thread }
     };
-    // These are distinct types in Rust.
+    // C types that have no struct in Rust: `bool` is read as `u8`, and a function pointer may be null.
     let sizes = [("bool", size_of::<u8>()), ("standpipe_problem_fn", size_of::<Option<Callback>>())];
     let sizes = sizes.map(|(c, size)| format!("_Static_assert(sizeof({c}) == {size}, \"\");\n")).concat();
     let options = ["-x", "c", "-std=c11", "-fsyntax-only", "-I", env!("CARGO_MANIFEST_DIR"), "-"];
-    // Until it executes its program, the child holds the locks of other tests. It is not forked by the C library, whose
-    // fork handlers would wait for this lock.
+    // Until it calls `exec`, a child would share the file locks that other tests are taking; the fork lock prevents
+    // that. `Command` does not run the fork handlers, which would wait for the fork lock.
     let start = || Command::new("cc").args(options).stdin(Stdio::piped()).spawn();
     let Ok(mut compiler) = crate::process::with_fork_lock(start) else {
         println!("SKIPPED: there is no cc");

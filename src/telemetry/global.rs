@@ -1,7 +1,7 @@
-//! The installed telemetry, which code without access to a [`Telemetry`] uses while its guard lives.
+//! The installed telemetry: while its [`InstallGuard`] lives, code without access to a [`Telemetry`] uses it.
 //!
-//! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its value and makes a new value after a
-//! change. So each use takes two atomic loads and no lock.
+//! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its own value, and makes a new value if
+//! the numbers differ. So each use takes two atomic loads and no lock.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,8 +17,8 @@ use crate::pipeline::ledger::Ledger;
 use crate::process;
 use crate::trace::Tracer;
 
-/// Odd while a telemetry is installed, and then the number of the installation. Each installation and each end adds
-/// one.
+/// Counts installations and uninstallations. The count is odd while a telemetry is installed, and is then the number of
+/// that installation.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<Option<Provider>> = Mutex::new(None);
 
@@ -30,7 +30,7 @@ fn number_of(current: usize) -> usize {
 
 impl Telemetry {
     /// Installs this telemetry: [`tracer`], [`logger`], [`meter`] and every [`Global`] of the program use it until the
-    /// guard is dropped. The drop shuts the telemetry down, as that of a [`Telemetry`] does. Afterwards another
+    /// guard is dropped. Dropping the guard shuts the telemetry down, like dropping a [`Telemetry`]. Afterwards another
     /// telemetry can be installed, for example by the next test.
     ///
     /// ```
@@ -56,7 +56,8 @@ impl Telemetry {
     /// ```
     ///
     /// # Errors
-    /// If another telemetry is installed. [`InstallError::into_telemetry`] returns this one.
+    /// Returns an error if another telemetry is installed. [`InstallError::into_telemetry`] returns the telemetry that
+    /// was not installed.
     pub fn install(self) -> Result<InstallGuard, InstallError> {
         let mut provider = Some(self.main.clone());
         let number = process::with_locked(&INSTALLED, |installed| {
@@ -75,7 +76,7 @@ impl Telemetry {
     }
 }
 
-/// The installed telemetry, until this is dropped. From [`Telemetry::install`].
+/// Guard that keeps a telemetry installed, and shuts it down when dropped. [`Telemetry::install`] returns it.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down: give it a name"]
 pub struct InstallGuard {
@@ -95,8 +96,8 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // Stored before the provider is taken: a value made without a provider must count as made without an
-            // installation.
+            // Stored before the provider is taken, so that no `Global` keeps a value that was made without a provider
+            // as a value of this installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });
@@ -119,15 +120,14 @@ impl Deref for InstallGuard {
     }
 }
 
-/// Returns the main provider, as for the telemetry.
+/// Returns the main provider of the installed telemetry.
 impl AsRef<Provider> for InstallGuard {
     fn as_ref(&self) -> &Provider {
         self.telemetry.as_ref()
     }
 }
 
-/// The error of an installation: another telemetry is installed, or this process was forked while another thread
-/// installed one.
+/// The error of [`Telemetry::install`]: another telemetry is installed.
 #[derive(Debug)]
 pub struct InstallError(Telemetry);
 
@@ -187,13 +187,13 @@ fn provider() -> Provider {
 /// # check_out();
 /// ```
 ///
-/// Before an installation, and after its end, it is a no-op. A use takes two atomic loads, without a lock or an
-/// allocation. If several threads use it for the first time simultaneously, each may make a value, of which one is
-/// kept. Values of earlier installations are never freed, because other threads may still use them; only tests have
-/// many installations.
+/// While no telemetry is installed, the value is a no-op. A use takes two atomic loads, without a lock or an
+/// allocation. If several threads use the static for the first time simultaneously, each may make a value, and one of
+/// the values is kept. Values of earlier installations are never freed, because other threads may still use them; only
+/// tests have many installations.
 pub struct Global<T> {
     make: fn() -> T,
-    /// Value for the time without an installation.
+    /// Value that is used while no telemetry is installed.
     idle: OnceLock<Box<Made<T>>>,
     /// Linked list of the values for installations, oldest first.
     installed: OnceLock<Box<Made<T>>>,
@@ -207,7 +207,7 @@ struct Made<T> {
 }
 
 impl<T> Global<T> {
-    /// Makes a static whose value `make` returns, using [`tracer`], [`logger`] or [`meter`].
+    /// Makes a static. `make` makes its value, and should call [`tracer`], [`logger`] or [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }
@@ -230,7 +230,7 @@ impl<T> Global<T> {
                 cell = &made.next;
             }
             let made = Box::new(Made { number, value: (self.make)(), next: OnceLock::new() });
-            // If the installation changed meanwhile, the value may belong to either one, so it is discarded.
+            // If the installation changed meanwhile, it is unknown to which one the value belongs, so it is discarded.
             if CURRENT.load(Ordering::Acquire) == current {
                 // The fork lock keeps a child from inheriting a half-initialized cell. If another thread was faster,
                 // the next iteration finds its value.

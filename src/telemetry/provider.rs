@@ -18,8 +18,9 @@ use crate::trace::{OpenMarks, Tracer};
 /// second.
 ///
 /// The two providers share only the thread's current span, and end together with the [`Telemetry`](crate::Telemetry). A
-/// clone refers to the same provider. A provider without an exporter is a no-op: it has no thread and no queue, its
-/// records use no memory, and its spans are left out of the trace without breaking it.
+/// clone refers to the same provider. A provider without an exporter is a no-op: it has no thread and no queue, and its
+/// records use no memory. Its spans are left out of the trace, which stays connected: they propagate the context of
+/// their parent.
 ///
 /// ```
 /// use standpipe::Provider;
@@ -45,10 +46,10 @@ pub struct Provider {
 type ScopeKey = (Signal, String, String);
 
 impl Provider {
-    /// Starts the exporters of a provider, which read the registry.
+    /// Starts the exporters of a provider. They collect the metrics of the registry.
     ///
     /// # Errors
-    /// If a thread could not be started. No thread is left running then.
+    /// Returns an error if a thread cannot be started or a spool cannot be opened. No thread is left running.
     pub(crate) fn start(
         spec: ProviderSpec,
         registry: Arc<Registry>,

@@ -23,7 +23,7 @@ pub(crate) struct ScopeCache<K, V, const MAX: usize = MAX_SCOPES> {
 
 impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
     /// Returns the value of `key`; `is_it` distinguishes the key from others with the same hash. For a new key, returns
-    /// the result of `make` and stores it if there is room.
+    /// the value that `make` returns, and stores it if there is room.
     #[inline]
     pub(crate) fn get_or_make(
         &self,
@@ -97,8 +97,8 @@ impl<T> AppendMap<T> {
     /// Inserts an item unless the map contains one for which `is_it` holds. Returns the item in the map, and whether it
     /// is the new one.
     pub(crate) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
-        // Allocated before and freed after the lock is held: the program's allocator may log, and so call this
-        // function.
+        // Allocated before the lock is taken, and freed after it is released: the program's allocator may emit a log
+        // record, and so call this function.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
         // The fork lock serializes insertions, and keeps a child from inheriting a half-initialized slot.

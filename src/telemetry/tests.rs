@@ -18,8 +18,8 @@ use crate::{
 
 const fn is_shared_by_threads<T: Send + Sync>() {}
 
-/// Checked by the compiler, as the list in `trace/tests.rs`: programs store these in statics and send them to other
-/// threads.
+/// Checked by the compiler, like the list in `trace/tests.rs`: programs store values of these types in statics and send
+/// them to other threads.
 const _: () = {
     is_shared_by_threads::<Telemetry>();
     is_shared_by_threads::<Provider>();
