@@ -315,8 +315,8 @@ pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>)
     damaged
 }
 
-/// Returns the contents of a spool directory: one [`Instance`] for each exporter of each process, in the order of their
-/// start. Records that a running process moves from its queue to a segment during the call may be missing.
+/// Returns the contents of a spool directory: one [`Instance`] per exporter of a process, oldest first. Records that a
+/// running process moves from its queue to a segment during the call may be missing.
 ///
 /// # Errors
 /// When the directory cannot be read, or other users may use it.
