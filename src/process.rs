@@ -236,9 +236,9 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
 
-    // SAFETY: the handlers are functions for the life of the process; they touch atomics, a local of the
-    // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
-    // unnoticed, which is no worse than not asking.
+    // SAFETY: the handlers exist for the whole life of the process. They touch only atomics, a thread-local of the
+    // forking thread, and a lock that keeps its whole state in itself. If the call fails (no memory), forks stay
+    // unnoticed, as without the call.
     unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 

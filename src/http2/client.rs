@@ -1,8 +1,9 @@
 //! The client's side of a connection, pure: bytes in, bytes and the end of a call out.
 //!
-//! There is one call at a time, because one worker sends. The owner of the socket repeats
-//! [`send`](ClientConnection::send), write [`output`](ClientConnection::output), read and
-//! [`receive`](ClientConnection::receive), until [`take_end`](ClientConnection::take_end) returns the end of the call.
+//! There is one call at a time, because one worker sends. The owner of the socket calls
+//! [`send`](ClientConnection::send), writes [`output`](ClientConnection::output), reads from the socket and calls
+//! [`receive`](ClientConnection::receive). It repeats these steps until [`take_end`](ClientConnection::take_end)
+//! returns the end of the call.
 
 mod call;
 #[cfg(test)]
@@ -36,7 +37,7 @@ pub(crate) struct ClientConnection {
     is_broken: bool,
 }
 
-/// What the sending of a message waits for.
+/// The event for which the sending of a message waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The output must be written; then more can be framed.
@@ -74,7 +75,7 @@ impl ClientConnection {
         self.connection.peer.has_greeted
     }
 
-    /// Returns the bytes behind the last complete frame, or those that broke a rule.
+    /// Returns the bytes after the last complete frame, or those that broke a rule.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()
@@ -104,8 +105,8 @@ impl ClientConnection {
         if list_bytes > limit { Err(limit) } else { Ok(()) }
     }
 
-    /// Begins a call with an encoded header block that uses no dynamic table. Its fields have `list_bytes` by the
-    /// peer's count.
+    /// Begins a call with an encoded header block that uses no dynamic table. `list_bytes` is the size of its fields as
+    /// the peer counts it (section 6.5.2).
     pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), usize> {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
@@ -209,8 +210,8 @@ impl ClientConnection {
                 self.leave(last_stream, code, debug);
                 Ok(())
             }
-            // Not counted as noise: an upload against a small window takes thousands. The connection's window is
-            // already larger.
+            // WINDOW_UPDATE is not counted as noise: an upload against a small window takes thousands of them. Those of
+            // stream 0 were already applied to the connection's window.
             Event::Frame(Frame::WindowUpdate { stream: stream @ 1.., increment }) => {
                 self.widen(stream, increment)
             }
@@ -315,8 +316,8 @@ fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
     if bytes.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
-    // The fourth byte of a frame is its type, and the first frame is SETTINGS. A larger byte is text, or an unknown
-    // protocol.
+    // The fourth byte of a frame is its type, and the first frame is SETTINGS. A byte above the last known type is
+    // text, or an unknown protocol.
     if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
         return Err(Fault::protocol("the peer speaks neither HTTP/2 nor HTTP/1: check the port"));
     }

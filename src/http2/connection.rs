@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
-    /// table's limit.
+    /// table's limit, or because it is the client's first block.
     pub(crate) owes_size_update: bool,
 }
 
@@ -60,8 +60,8 @@ impl Connection {
         }
     }
 
-    /// Takes the received bytes out of the connection, with `bytes` appended. Taken out, because frames borrow from
-    /// them while the connection changes. The owner returns them by [`put_back`](Self::put_back).
+    /// Takes the received bytes out of the connection, with `bytes` appended. They are moved out, because frames borrow
+    /// from them while the connection changes. The owner returns them by [`put_back`](Self::put_back).
     pub(crate) fn take_inbox(&mut self, bytes: &[u8]) -> FrameBuffer {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.push(bytes);
@@ -72,7 +72,7 @@ impl Connection {
         self.inbox = inbox;
     }
 
-    /// Returns the bytes behind the last complete frame, or those that broke a rule.
+    /// Returns the bytes after the last complete frame, or those that broke a rule.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.inbox.waiting()
@@ -225,8 +225,8 @@ impl FrameBuffer {
         &self.bytes[self.start..]
     }
 
-    /// Takes the next frame if it is complete. A length above the limit is a fault as soon as the frame's head is
-    /// there.
+    /// Takes the next frame if it is complete. A length above the limit is a fault as soon as the frame's head has
+    /// arrived.
     pub(crate) fn take(&mut self) -> Result<Option<(Head, &[u8])>, Fault> {
         let Some((head, rest)) = self.bytes[self.start..].split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);

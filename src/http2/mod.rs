@@ -23,8 +23,9 @@
 //! | 10.5 denial of service | limits in `connection`, `client`, `hpack::decoder` |
 //!
 //! # Bounds
-//! A hostile peer can make a connection hold at most one frame (16 KiB), one header block (32 KiB), one decoded header
-//! list, and the dynamic table (4 KiB). Frames without effect are counted, and too many of them end the connection.
+//! Of the bytes that a hostile peer sends, `connection` holds at most one frame (16 KiB), one header block (32 KiB),
+//! one decoded header list, and the dynamic table (4 KiB). `client` also holds the headers, the trailers and at most 64
+//! KiB of the body of one response. Frames without effect are counted, and too many of them end the connection.
 
 pub(crate) mod client;
 pub(crate) mod connection;

@@ -1,8 +1,8 @@
 //! Delays forks while a foreign library initializes one of its statics at its first use.
 //!
-//! A child that is forked during the initialization would find the static half made, and would wait forever for the
-//! thread that makes it. So a fork waits until the first use is over. No lock is held during the use: the foreign
-//! code may call the program's logger, which may do anything, even wait for the thread that forks. For the same
+//! A child that is forked during the initialization would find the static half initialized, and would wait forever for
+//! the thread that initializes it. So a fork waits until the first use is over. No lock is held during the use: the
+//! foreign code may call the program's logger, which may do anything, even wait for the thread that forks. For the same
 //! reason the wait of a fork is bounded. A use that lasts longer than the bound is assumed to be inside the logger,
 //! before the initialization.
 
@@ -26,7 +26,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// True if this thread is one of them.
+    /// True if this thread is one of those that `UNDER_WAY` counts.
     static IS_HERE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -41,13 +41,13 @@ pub(crate) fn begin() -> Option<FirstUse> {
     if IS_OVER.load(Ordering::Acquire) {
         return None;
     }
-    // Under the fork lock: a fork that is under way has already seen that no use is.
+    // Needs the fork lock: a fork that holds it has already checked that no first use is under way.
     with_fork_lock(|| UNDER_WAY.fetch_add(1, Ordering::SeqCst));
     IS_HERE.set(true);
     Some(FirstUse { generation: generation() })
 }
 
-/// Notes that the static is initialised.
+/// Notes that the static is initialized.
 pub(crate) fn end() {
     if !IS_OVER.load(Ordering::Relaxed) {
         IS_OVER.store(true, Ordering::Release);

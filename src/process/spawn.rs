@@ -95,7 +95,8 @@ mod signals {
     impl Drop for Blocked {
         fn drop(&mut self) {
             if let Some(before) = &self.0 {
-                // SAFETY: the set was filled by the same function; the null pointer asks for nothing back.
+                // SAFETY: the set was filled by the same function; with the null pointer, the call does not return the
+                // previous mask.
                 unsafe { pthread_sigmask(SIG_SETMASK, &raw const *before, ptr::null_mut()) };
             }
         }

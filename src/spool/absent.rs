@@ -20,7 +20,7 @@ use crate::record::{OpenSpanSlot, Signal, Slot};
 #[cfg(feature = "spool")]
 pub use contents::{Contents, Instance};
 
-/// Returns the contents of a spool directory, by process.
+/// Returns the contents of a spool directory: one [`Instance`] per exporter of a process.
 ///
 /// # Errors
 /// Always: only Linux has a spool.

@@ -10,8 +10,9 @@ pub(crate) fn checksum<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     !pieces.into_iter().fold(!0, update)
 }
 
-/// Returns the byte and the bit mask whose flip changes the checksum of `len` bytes by `difference`. CRC is linear, so
-/// the change that a bit makes depends only on the number of bytes behind it, and one pass over the positions finds it.
+/// Returns the bit (index of its byte, and mask) whose flip changes the checksum of `len` bytes by `difference`. CRC is
+/// linear, so the change depends only on the bit and on the number of bytes that follow, and one pass over the
+/// positions finds the bit.
 pub(crate) fn find_flipped_bit(len: usize, difference: u32) -> Option<(usize, u8)> {
     let mut changes: [u32; 8] = std::array::from_fn(|bit| TABLES[0][1 << bit]);
     for byte in (0..len).rev() {
@@ -32,13 +33,13 @@ fn update(mut crc: u32, mut bytes: &[u8]) -> u32 {
     bytes.iter().fold(crc, |crc, byte| crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)])
 }
 
-/// `tables[n][byte]` is the remainder of `byte` with `n` zero bytes behind it.
+/// `tables[n][byte]` is the remainder of `byte` followed by `n` zero bytes.
 const fn tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut index = 0;
     while index < 8 * 256 {
         let (zeros, byte) = (index / 256, index % 256);
-        // Each table is the previous one with one more zero byte behind.
+        // Each table extends the bytes of the previous one by a zero byte.
         let mut crc = if zeros == 0 { byte as u32 } else { tables[zeros - 1][byte] };
         let mut bit = 0;
         while bit < 8 {

@@ -8,8 +8,8 @@
 //! | `<instance>.new` | file being created; renamed when it is complete |
 //! | `*.damaged` | file that was set aside |
 //!
-//! A process holds an `flock` on each of its files for as long as it lives. A file that can be locked belongs to a dead
-//! process.
+//! An exporter holds an `flock` on each of its files until it ends or its process dies. A file that can be locked is
+//! therefore no longer in use.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -31,8 +31,8 @@ const NEW: &str = ".new";
 #[derive(Debug, Clone)]
 pub(crate) struct Directory(PathBuf);
 
-/// A locked file that does not have its final name yet. A child forked now inherits the descriptor, but not the lock
-/// (see [`lock_file`]).
+/// A locked file that does not have its final name yet. The lock is kept by a mapping and not by `file` (see
+/// [`lock_file`]), so a child forked now inherits the descriptor, but not the lock.
 #[derive(Debug)]
 pub(super) struct NewFile {
     pub(super) file: File,

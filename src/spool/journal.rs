@@ -9,18 +9,20 @@
 //!                      └─ bad CRC ───► Damaged: counted, the segment is kept as *.damaged
 //! ```
 //!
-//! A segment is removed when all its entries are done, so the log needs no compaction. The index (one [`Lane`] per
-//! signal) is in memory and is rebuilt from the entry headers at [`Journal::open`]; bodies stay on disk and are checked
-//! when they are read. An append costs one write, `next` one read, `done` a one-byte write or an unlink.
+//! An entry is *in hand* while it is being sent. A segment is removed when all its entries are done, so the log needs
+//! no compaction. The index (one [`Lane`] per signal) is in memory and is rebuilt from the entry headers at
+//! [`Journal::open`]; bodies stay on disk and are checked when they are read. An append costs one write, `next` one
+//! read, `done` a one-byte write or an unlink.
 //!
 //! # No entry is lost
 //! - An append that has returned survives the death of the process, because the bytes are in the page cache. A sync
 //!   that has returned covers power loss, too.
-//! - After a failed append, no entry follows in the same segment: a partial entry would shift it, and its header's
-//!   checksum includes its offset. A reader takes the partial entry at the end of a segment for an unfinished append,
-//!   not for damage.
-//! - An entry is marked or removed only when it is done. Delivery is therefore at least once: after a crash, at most
-//!   the entry in hand of each signal is sent again.
+//! - After a failed append, nothing more is appended to the same segment: a partial entry would shift the next entry,
+//!   whose header checksum includes its intended offset. A reader treats a partial entry at the end of a segment as an
+//!   unfinished append, not as damage.
+//! - An entry is marked, or removed with its segment, only after the outcome of its records is known (such as
+//!   delivered, expired or damaged). Delivery is therefore at least once: after a crash, at most the entry in hand of
+//!   each signal is sent again.
 //!
 //! Each signal has its own segments and byte limit, so a signal that the collector never accepts cannot displace
 //! another. The journal is pure: time is an argument, and [`Storage`] does all I/O.
@@ -56,7 +58,8 @@ pub(crate) struct Journal<S> {
     /// failed.
     current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
-    /// Bytes of unreadable or unknown segments. They are not used, but they occupy the disk.
+    /// Bytes of segments that could not be scanned. They are not used, but they occupy the disk and count against the
+    /// limit.
     left_alone: u64,
     lanes: [Lane; Signal::COUNT],
     /// Damage that was found since the last [`take_damage`](Self::take_damage), by segment.
@@ -93,7 +96,8 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 struct Segment {
-    /// Signal of the entries. A segment of another process may contain others, too; then this is the first one.
+    /// Signal of the entries. A segment of another process may mix signals; then this is the signal of the first
+    /// pending entry.
     signal: Signal,
     /// Upper bound of the file's length: a failed append may have written less.
     bytes: u64,
@@ -166,8 +170,8 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// `StorageFull` if the limit of the signal or of one entry would be exceeded. No part of the request will ever be
-    /// returned as an entry, and later appends are not affected.
+    /// `StorageFull` if the limit of the signal or of one entry would be exceeded; otherwise the error of the storage.
+    /// After an error, no part of the request is ever returned as an entry, and later appends are not affected.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -197,7 +201,8 @@ impl<S: Storage> Journal<S> {
             segment.is_synced = false;
         }
         if let Err(error) = written {
-            // A part of the entry may be in the file. An entry behind it would not be where its header says.
+            // A part of the entry may be in the file. The next entry would then not begin at the offset that its
+            // header's checksum includes.
             self.current[signal as usize] = None;
             self.sweep();
             return Err(error);
@@ -240,13 +245,13 @@ impl<S: Storage> Journal<S> {
         Signal::ALL.map(|signal| self.lanes[signal as usize].records)
     }
 
-    /// Takes the oldest entry of a signal in hand, or returns `None` while one is in hand. Damaged entries are skipped
-    /// and counted.
+    /// Reads the oldest entry of a signal and takes it in hand. Returns `None` if no entry is pending, or one is
+    /// already in hand. Damaged entries are skipped and counted.
     ///
     /// # Errors
     ///
-    /// When the entry cannot be read at the moment. It stays the oldest until it can be read, expires, or has failed
-    /// [`MAX_FAILED_READS`] times: a bad sector must not block all later entries.
+    /// When the entry cannot be read at the moment. The entry stays the oldest until it is read or expires, or until
+    /// [`MAX_FAILED_READS`] reads have failed: a bad sector must not block all later entries.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if self.is_in_hand(signal) {
             return Ok(None);
@@ -319,7 +324,7 @@ impl<S: Storage> Journal<S> {
         if self.is_in_hand(signal) { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
 
-    /// Takes the oldest entry of a signal in hand without reading it. Returns the time of its append.
+    /// Takes in hand the oldest entry of a signal, without reading it. Returns the time of its append.
     pub(crate) fn take_unread(&mut self, signal: Signal) -> Option<u64> {
         let lane = &mut self.lanes[signal as usize];
         let time_ms = lane.slots.front()?.header.time_ms;
@@ -372,8 +377,8 @@ impl<S: Storage> Journal<S> {
         slots.for_each(|slot| jump.shift(&mut slot.header.time_ms));
     }
 
-    /// Syncs if the policy demands it now. Must be called after each append and, for [`SpoolSync::EverySecond`],
-    /// periodically.
+    /// Syncs if the policy demands it now. Must be called after each append. For [`SpoolSync::EverySecond`], the caller
+    /// must also sync periodically, by this function or by [`sync`](Self::sync).
     ///
     /// # Errors
     ///

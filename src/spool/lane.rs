@@ -90,8 +90,8 @@ impl Jump {
         (u128::from(by_ms) > TOLERANCE.as_millis()).then_some(Self { from_ms, by_ms })
     }
 
-    /// Shifts a time before the jump, so that its age does not change. A later time was taken after the jump, or before
-    /// the clock was wrong, and stays.
+    /// Shifts a time before the jump, so that its age does not change. A later time stays unchanged: it was taken after
+    /// the jump, or earlier, while the clock was still right.
     pub(super) fn shift(self, time_ms: &mut u64) {
         if *time_ms <= self.from_ms {
             *time_ms += self.by_ms;

@@ -36,11 +36,12 @@
 // A record has at least one owner on disk at every moment between its acceptance and its outcome:
 // 1. `Queue::enqueue` returns after the record is committed in a slot of the recorder (one Release store after the
 //    copy).
-// 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot names
-//    the entry before the entry is written (`note_entry`), so a process that dies between the two steps leaves both
-//    copies, and `OrphanedQueue::leave_to_entries` drops the copy in the slot.
-// 3. A slot is freed, or an entry is marked, only after the collector has answered. A process that dies before that
-//    leaves the record for the next one: delivery is at least once, and at most one request per signal is sent twice.
+// 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot stores
+//    the place of the entry before the entry is written (`note_entry`). If the process dies after the append and before
+//    the mark, both copies exist, and the next process drops the copy in the slot (`OrphanedQueue::leave_to_entries`).
+// 3. A slot is freed only after its records have an outcome or are in the journal, and an entry is marked only after
+//    its records have an outcome. If the process dies earlier, the next process sends the records: delivery is at least
+//    once, and at most one request per signal is sent twice.
 //
 // The exceptions are counted or reported: metrics that the worker collects, which are in memory until they are spooled;
 // a chunk that finds no slot (`Recorder::has_all`); a file that was truncated or damaged; and, after a power loss, data
@@ -88,9 +89,9 @@ pub(crate) use storage::tests::faults;
 
 /// Maximum size of a segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
-/// Places for open spans. A span that finds none is not delivered if the process dies.
+/// Number of places for open spans. A span without a place is not delivered if the process dies before the span ends.
 const OPEN_SPANS: u32 = 512;
-/// Interval of [`Spool::tick`] while records are pending.
+/// Interval of [`Spool::tick`] while records are pending, or always if the recorder has places for open spans.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay of the first repeated search for files of dead processes: a process that was killed just before this one
 /// started may still have been alive during the search at the start.
@@ -114,7 +115,7 @@ pub(crate) struct Spool {
     noted: BTreeSet<Note>,
     /// Files that were taken over from dead processes, oldest first.
     orphans: VecDeque<OrphanedSpool>,
-    /// When the request in hand of each signal was written, in milliseconds since 1970.
+    /// Time at which the request *in hand* (the one being sent) was written, by signal, in milliseconds since 1970.
     loaded_since: [u64; Signal::COUNT],
     /// Damaged records since the last [`Spool::take_damaged`].
     damaged: [Dropped; Signal::COUNT],
@@ -138,7 +139,7 @@ pub(crate) struct Dropped {
 }
 
 impl Note {
-    /// A finding that states all missing records.
+    /// Creates a finding for which `is_unaccounted` is false: the ledger counts all records that are missing.
     fn new(message: String) -> Self {
         Self { message, is_unaccounted: false }
     }
@@ -259,7 +260,8 @@ impl Spool {
         self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
-        // Not `sync_if_due`: a request that came since the last tick must not wait for the next append to be synced.
+        // Not `sync_if_due`, which skips the sync within a second of the last one: a request appended since then must
+        // not wait for the next append.
         if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
@@ -280,8 +282,8 @@ impl Spool {
         Some(self.expire())
     }
 
-    /// Returns when [`tick`](Self::tick) is due next. While nothing is pending, only the next search counts, so an idle
-    /// worker rests.
+    /// Returns when [`tick`](Self::tick) is due next. Without pending records and without places for open spans, that
+    /// is the time of the next search, so that an idle worker sleeps longer.
     pub(crate) fn next_tick(&self) -> Option<Instant> {
         let is_busy =
             self.recorder.has_open_spans() || Signal::ALL.into_iter().any(|signal| self.has_pending(signal));
@@ -346,9 +348,9 @@ impl Spool {
         self.journal.append(signal, records, body, now_ms(), note)
     }
 
-    /// Returns the bytes that the journal may use for a signal: an equal share of all, less the bytes of the same
-    /// signal that dead processes left. Bytes that belong to no single signal (their recorders) reduce the shares of
-    /// all.
+    /// Returns the bytes that the journal may use for a signal: an equal share of `spool-bytes`, minus the bytes of the
+    /// same signal that dead processes left. Files of dead processes that belong to no single signal, such as
+    /// recorders, reduce the share of every signal.
     fn share_of(&self, signal: Signal) -> u64 {
         let sum = |bytes: &dyn Fn(&OrphanedSpool) -> u64| self.orphans.iter().map(bytes).sum::<u64>();
         let of_signals: u64 =
@@ -370,7 +372,8 @@ impl Spool {
         }
     }
 
-    /// Returns whether the spool was opened by `standpipe drain`: it only delivers what other processes left.
+    /// Returns whether the spool was opened by `standpipe drain`: such a spool only delivers the records that other
+    /// processes left.
     pub(crate) fn drains(&self) -> bool {
         self.search.wanted.is_none()
     }
@@ -379,7 +382,7 @@ impl Spool {
         self.journal.pending(signal) > 0 || self.orphans.iter().any(|orphan| orphan.has_pending(signal))
     }
 
-    /// Returns the oldest request of a signal, those of dead processes first.
+    /// Returns the oldest request of a signal. Requests of dead processes come first.
     ///
     /// # Errors
     /// When the request cannot be read at the moment. A later call tries again.
@@ -412,8 +415,8 @@ impl Spool {
         settled
     }
 
-    /// Takes the oldest request of this process and this signal in hand without reading it, because the caller still
-    /// has its bytes.
+    /// Takes in hand the oldest request that this process wrote for the signal. The request is not read, because the
+    /// caller still has its bytes.
     pub(crate) fn take_unread(&mut self, signal: Signal) {
         if let Some(time_ms) = self.journal.take_unread(signal) {
             self.loaded_since[signal as usize] = time_ms;
@@ -458,7 +461,8 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // True for settled segments that could not be removed, too: they need the recorder, which names their owner.
+        // Includes settled segments that could not be removed. If the header of one is damaged, only the recorder names
+        // its owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;

@@ -45,13 +45,13 @@ pub(crate) struct OrphanedSpool {
     notes: Vec<Note>,
     /// Damaged places and unproven chunks of the recorder that were already reported.
     noted: (u64, u64),
-    /// Records that were in segments and no longer are, by signal, until they are counted.
+    /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],
     recorder: Result<OrphanedQueue, Unreadable>,
     /// Places in the recorder of the requests in hand, by signal.
     loaded: [Option<Place>; Signal::COUNT],
-    /// Time of the takeover, in milliseconds since 1970. It is the age of queued records, because the recorder does not
-    /// store when they were enqueued.
+    /// Time of the takeover, in milliseconds since 1970. The age of queued records is counted from this time, because
+    /// the recorder does not store when they were enqueued.
     taken_over: u64,
     /// Lock of the recorder; `None` if the recorder is missing. Each segment has its own lock.
     _lock: Option<Map>,
@@ -90,7 +90,7 @@ impl Search {
         let mut files = Files::new(self.directory.path(), instance);
         (files.owner, files.wanted) = (owner, self.wanted.clone());
         let orphan = OrphanedSpool::open(&path, files, self.limits, recorder, lock)?;
-        // A segment in use means that the process lives without its recorder, or is about to end.
+        // A segment in use means that the process lives although its recorder was removed, or that it is about to end.
         Ok((!orphan.journal.storage.is_in_use).then_some(orphan))
     }
 }
@@ -109,7 +109,7 @@ impl OrphanedSpool {
         for (segment, bytes) in cut {
             let path = journal.storage.path(segment);
             if may_change {
-                // Nothing can be read there. Without the cut, every start would report the bytes again.
+                // These bytes are not a complete entry. If they stayed, every start would report them again.
                 let _ = shorten(&path, bytes);
             }
             notes.push(Note::new(format!("{}: {bytes} bytes at the end are cut off", path.display())));
@@ -123,21 +123,21 @@ impl OrphanedSpool {
         let has_pending = Signal::ALL.into_iter().any(|signal| journal.pending(signal) > 0);
         let mut lost = [0; Signal::COUNT];
         match &mut recorder {
-            // Segments without pending entries of this owner prove no loss.
+            // If no entry of this owner is pending, a missing recorder does not prove a loss.
             Err(Unreadable::Missing) if !has_pending => {}
             Err(unreadable) => {
                 notes.push(Note {
                     message: format!("{}: {unreadable}", path.display()),
                     is_unaccounted: true,
                 });
-                // Without a recorder, no slot has the records of partial entries.
+                // Without a readable recorder, the records of partial entries are in no slot either, so they are lost.
                 lost = cut_records;
             }
             Ok(recorder) => {
                 let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
                 if may_change {
-                    // Must be noted before the entries are delivered and removed. If it fails, the slots must not be
-                    // released.
+                    // The slots must be noted as settled before the entries are delivered and removed. If that fails,
+                    // the slots must not be released.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
                         Err(error) => notes.push(Note::new(format!(
@@ -296,7 +296,7 @@ fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
     sums.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
 }
 
-/// Returns a text that differs each time: equal notes are reported once.
+/// Returns a text that differs from all earlier ones, because equal notes are reported only once.
 fn describe_new(new: u64, all: u64, what: &str) -> String {
     match new == all {
         true => count(new, what),
@@ -315,8 +315,8 @@ pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>)
     damaged
 }
 
-/// Returns the contents of a spool directory by process, the one that started first at the beginning. Records that a
-/// running process moves to the disk meanwhile may be missing.
+/// Returns the contents of a spool directory: one [`Instance`] per exporter of a process, oldest first. Records that a
+/// running process moves from its queue to a segment during the call may be missing.
 ///
 /// # Errors
 /// When the directory cannot be read, or other users may use it.

@@ -7,8 +7,8 @@
 //! └──────────────────────┴──────────────────────────┴──────┴──────────────────────────┴──────┴─────────────
 //! ```
 //!
-//! The scan walks from header to header. Behind damage it searches for the magic of the next intact header, so a
-//! damaged entry costs itself and not the rest of the file. `proto/spool.md` describes the bytes.
+//! The scan walks from header to header. After a damaged entry it searches for the magic of the next intact header, so
+//! only the damaged entry is lost, not the rest of the file. `proto/spool.md` describes the bytes.
 
 use std::ops::Range;
 use std::{array, fmt, io};
@@ -17,8 +17,8 @@ use super::crc32c::checksum;
 use super::storage::Storage;
 use crate::record::Signal;
 
-/// First bytes of an entry. UTF-8 never contains the byte 0xf5, so a search through damaged requests seldom stops at a
-/// false one.
+/// First bytes of an entry. UTF-8 never contains the byte 0xf5, so a search through a damaged request seldom finds
+/// these bytes by accident.
 pub(crate) const MAGIC: [u8; 4] = [0xf5, b's', b'p', b'l'];
 const VERSION: u8 = 2;
 
@@ -52,7 +52,7 @@ impl Owner {
         Self { service: stored(service), exporter: stored(exporter) }
     }
 
-    /// Appends both names, each behind its length in one byte.
+    /// Appends both names, each preceded by its length in one byte.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for name in [&self.service, &self.exporter] {
             out.push(name.len() as u8);
@@ -125,8 +125,8 @@ pub(crate) struct Header {
     pub(crate) body_crc: u32,
 }
 
-/// Where an entry begins. The header's checksum includes the place, so a copy elsewhere is not an entry: neither the
-/// bytes of a segment inside an attribute, nor an old block that a file system exposes after a power loss.
+/// Where an entry begins. The header's checksum includes the place, so a copy elsewhere is not taken for an entry:
+/// bytes of a segment in the value of an attribute, or an old block that a file system exposes after a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: u64,
@@ -264,7 +264,7 @@ pub(crate) struct Scan {
     pub(crate) had_damage: bool,
     /// Length of the partial entry at the end: its process died in the append, or the disk was full.
     pub(crate) cut_bytes: u64,
-    /// Header of that partial entry, if it is complete.
+    /// Header of that partial entry; `None` if the header itself is incomplete.
     pub(crate) cut: Option<Header>,
 }
 
@@ -275,18 +275,18 @@ pub(crate) struct Found {
     pub(crate) cut: Vec<(u64, u64)>,
     /// Records of these partial entries by signal, as far as their headers are complete.
     pub(crate) cut_records: [u64; Signal::COUNT],
-    /// Segments that cannot be read or have an unknown layout, and why. The journal neither uses nor removes them.
+    /// Segments that are unreadable, of unknown layout or of another owner, and why. They are neither used nor removed.
     pub(crate) left_alone: Vec<(u64, io::Error)>,
 }
 
-/// Bytes and records that cannot be delivered because their bytes have changed.
+/// Bytes and records that cannot be delivered: the bytes have changed or cannot be read, or the file is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) places: u64,
     /// Offset of the first place in its file.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// Records of entries with an intact header. How many records are behind a damaged header is unknown.
+    /// Records of entries with an intact header. The number of records that follow a damaged header is unknown.
     pub(crate) records: [u64; Signal::COUNT],
     /// True if the file no longer exists.
     pub(crate) is_gone: bool,
@@ -298,7 +298,7 @@ impl Damage {
         self.places += 1;
     }
 
-    /// Whether the number of lost records is unknown.
+    /// Returns whether the number of lost records is unknown.
     pub(crate) fn hides_records(&self) -> bool {
         self.records.iter().all(|records| *records == 0)
     }

@@ -18,7 +18,7 @@ use crate::record::Signal;
 /// Suffix of a file that was set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
-/// Numbered append-only files. Each call may fail after a part of its effect, as a crash or a full disk can cause it.
+/// Numbered append-only files. A call that fails may have done a part of its work, as after a crash or on a full disk.
 pub(crate) trait Storage {
     /// Lists the segments that no other process uses, in any order: number and range of the entries, or why the segment
     /// cannot be used. The range begins at 0 if the header is damaged.
@@ -65,7 +65,7 @@ pub(crate) struct Files {
     pub(super) wanted: Option<Owner>,
     /// Locks of the segments in use.
     pub(super) locks: BTreeMap<u64, Arc<Map>>,
-    /// True if the last [`Storage::list`] met segments that another process uses.
+    /// True if the last [`Storage::list`] found segments that another process uses.
     pub(super) is_in_use: bool,
     /// True for an inspection: segments are listed without locks, and every change is refused.
     pub(super) is_read_only: bool,

@@ -108,7 +108,8 @@ impl Call {
     }
 
     pub(super) fn finish(&mut self, end: End) {
-        // RST_STREAM closes the stream, and a GOAWAY covers it, so the server expects no further frame.
+        // RST_STREAM has closed the stream, or GOAWAY says that the server ignores it. Either way the server expects no
+        // further frame.
         self.is_over_there |= matches!(end, End::Reset(_) | End::Unprocessed);
         self.end = Some(end);
     }

@@ -14,7 +14,7 @@ const BYTES_BY_CODE: [u8; 256] = bytes_by_code();
 /// End of the codes of each length.
 const ENDS: [End; MAX_CODE_BITS + 1] = ends();
 
-/// End of the codes of one length. They are a range, and each range begins where the shorter codes end.
+/// End of the codes of one length. The codes of one length are a range, which begins where the shorter codes end.
 #[derive(Clone, Copy)]
 struct End {
     /// First longer code, extended to [`MAX_CODE_BITS`] bits with zeros.
@@ -70,7 +70,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Returns the next [`MAX_CODE_BITS`] bits, extended with ones behind the end, as in the padding.
+    /// Returns the next [`MAX_CODE_BITS`] bits, extended with ones after the end, as in the padding.
     fn ahead(&self) -> u32 {
         let ahead = match self.count.checked_sub(MAX_CODE_BITS) {
             Some(later) => self.bits >> later,

@@ -2,8 +2,8 @@
 //!
 //! The decoder implements all of HPACK within limits: it keeps no more than the dynamic table and one list may hold,
 //! and its work is linear in the block and these limits. The encoder uses the static table and literals only. A dynamic
-//! table would save little for a few fields and one peer, and would need state; without it, a block is encoded once and
-//! sent with every request.
+//! table would save little for a few fields and one peer, and would need state; without it, the fixed fields are
+//! encoded once and sent with every request.
 
 mod decoder;
 mod huffman;
@@ -35,7 +35,7 @@ const OVERHEAD: usize = 32;
 
 /// Appends a field.
 pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
-    // A linear search: a header block is encoded once per transport.
+    // A linear search suffices: all fields except the timeout are encoded once per transport.
     let known = STATIC_FIELDS.iter().position(|field| field.0 == name && field.1.as_bytes() == value);
     match known {
         Some(place) => put_integer(place + 1, 7, INDEXED, block),
@@ -43,7 +43,7 @@ pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field that intermediaries must not put into a table, where its value could be guessed by its compressed
+/// Appends a field that intermediaries must not put into a table, where its value could be guessed from the compressed
 /// size (section 7.1).
 pub(crate) fn encode_sensitive(name: &str, value: &[u8], block: &mut Vec<u8>) {
     literal(name, value, NEVER_INDEXED, block);
@@ -99,7 +99,7 @@ fn take_integer(block: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
     value.ok_or(Malformed("an integer is too large"))
 }
 
-/// Appends an integer. Its first byte has `prefix` bits for it, behind those of `pattern`.
+/// Appends an integer. The low `prefix` bits of its first byte belong to the integer, the high bits to `pattern`.
 fn put_integer(value: usize, prefix: u32, pattern: u8, block: &mut Vec<u8>) {
     let all_ones = all_ones(prefix);
     let Some(mut rest) = value.checked_sub(usize::from(all_ones)) else {
@@ -115,7 +115,7 @@ fn put_integer(value: usize, prefix: u32, pattern: u8, block: &mut Vec<u8>) {
     block.push(rest as u8);
 }
 
-/// Returns the largest number of `bits` bits, which are 1 to 8.
+/// Returns the largest number that has `bits` bits. `bits` is 1 to 8.
 fn all_ones(bits: u32) -> u8 {
     u8::MAX >> (8 - bits)
 }

@@ -1,4 +1,4 @@
-//! The static table and the dynamic table behind it (RFC 7541, sections 2.3 and 4).
+//! The static table, and the dynamic table that follows it (RFC 7541, sections 2.3 and 4).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Table {
 /// An entry of the dynamic table.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Shared, because a block of two bytes can repeat a long name: copies would let a small block allocate much
+    /// Shared, because two bytes of a block can repeat a long name: copies would let a small block allocate much
     /// memory.
     pub(super) name: Arc<[u8]>,
     pub(super) value: Vec<u8>,

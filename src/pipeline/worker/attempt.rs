@@ -31,8 +31,8 @@ const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 /// running ends without using up its budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 
-/// Replaces `give-up-after` for batches of the spool, whose age `spool-age` bounds. A year, which `Instant` can
-/// represent.
+/// Replaces `give-up-after` for batches of the spool, whose age `spool-age` bounds. The value is a year, which
+/// `Instant` can represent.
 pub(super) const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Signal of the attempt that is under way. A stop reads it from another thread, to cut the attempt short.
@@ -43,7 +43,8 @@ impl CurrentAttempt {
     /// Calls `cut` if an attempt is under way that began before the stop, and `is_in_the_way` returns true for its
     /// signal.
     pub(crate) fn cut_if(&self, is_in_the_way: impl FnOnce(Signal) -> bool, cut: impl FnOnce()) {
-        // The lock is held during `cut`, which must not hit the next attempt: `send` takes the lock before it begins.
+        // The lock is held during `cut`, so that `cut` cannot hit the next attempt: `send` takes the lock before it
+        // begins an attempt.
         let current_attempt = lock(&self.0);
         if current_attempt.is_some_and(is_in_the_way) {
             cut();
@@ -68,7 +69,7 @@ impl Worker {
         let deadline = ends_by.map_or(deadline, |by| deadline.min(by));
         let verdict = self.send(at, &part, deadline);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
-        // Before the verdict is applied: it may have to remove the entry from the spool.
+        // Must precede `apply_verdict`, which may have to remove the entry from the spool.
         self.adopt_entry(at, &mut part);
         match verdict {
             Some(Verdict::Refused { .. }) if part.is_lost() => {
@@ -211,8 +212,8 @@ impl Worker {
                 self.move_to_spool(at);
                 if self.deliveries[at].parts.is_empty() {
                     self.deliveries[at].part_is_over();
-                    // The spool has the part now, and loads it for the next attempt. In a stop the mark of the last
-                    // attempt must survive that, or the attempts would never end.
+                    // The spool has the part now, and loads it for the next attempt. In a stop, `is_last` must be kept
+                    // for that attempt; otherwise the attempts would never end.
                     self.deliveries[at].is_last = is_stopping && pause.is_last;
                 }
                 return;

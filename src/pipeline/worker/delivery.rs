@@ -38,7 +38,8 @@ pub(crate) struct Delivery {
     pub(super) give_up: Option<Instant>,
     /// True if the next attempt is the last one for its part.
     pub(super) is_last: bool,
-    /// Consecutive attempts that ended without an answer other than "try again later". Exponent of the back-off.
+    /// Consecutive attempts that did not reach the server, that a proxy refused, or that the server answered with "try
+    /// again later". Exponent of the back-off.
     pub(super) failures: u32,
     /// End of the current pause, and the pause itself.
     not_before: Option<(Instant, Pause)>,

@@ -46,8 +46,9 @@ pub(crate) struct FlushRequest {
     callers: Weak<Receiver<()>>,
 }
 
-/// The flush that the worker has not begun yet. All callers that request a flush before then share it. So however
-/// often callers request one, the worker begins at most one flush per step, and no list of requests grows.
+/// The flush that the worker has not begun yet. All callers that request a flush before the worker begins this one
+/// share it. So however often callers request one, the worker begins at most one flush per step, and no list of
+/// requests grows.
 #[derive(Default)]
 pub(crate) struct NextFlush(Mutex<Option<FlushRequest>>);
 
@@ -77,7 +78,8 @@ pub(super) struct Flush {
     since: Instant,
     /// Number of records that each delivery must have settled, counted from the start of the worker.
     pub(super) targets: [u64; Signal::COUNT],
-    /// Number of the last collection that is too old: the flush waits for a later one. `None` if it waits for none.
+    /// Number of the last collection that is too old: the flush waits for a later one. `None` if the flush does not
+    /// wait for a collection.
     pub(super) waits_for_collection_after: Option<u64>,
 }
 
@@ -107,8 +109,8 @@ impl Worker {
         }
     }
 
-    /// Lets flushes wait for the next collection, since this one was superseded or did not fit into the queue. A
-    /// flush older than `give-up-after` does not wait: if the collector never accepts the metrics, it would never
+    /// Lets flushes wait for the next collection, since this one was superseded or did not fit into the queue. A flush
+    /// older than `give-up-after` does not wait: if the collector never accepted the metrics, the flush would never
     /// end. Returns whether any flush waits.
     pub(super) fn wait_for_next_collection(&mut self, number: u64) -> bool {
         for flush in &mut self.state.flushes {

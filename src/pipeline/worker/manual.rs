@@ -145,7 +145,8 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
         goals.retain(|goal| !goal.is_reached());
         let count = goals.len() as u32;
         let round = round(goals.iter().map(|goal| goal.worker), |index| {
-            // An equal share of the rest, so that a collector that does not answer leaves the other exporters time.
+            // An equal share of the remaining time, so that a collector that does not answer leaves the other exporters
+            // time.
             let now = clock::now();
             let share = deadline.saturating_duration_since(now) / (count - index).max(1);
             Turn { until: Some(until), attempts_by: Some(now + share), may_call_program: true }

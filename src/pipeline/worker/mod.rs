@@ -6,8 +6,9 @@
 //! # One step
 //! [`Worker::step`] makes at most one attempt and returns, so that a stop or a flush is noticed between two attempts:
 //!
-//! 1. *Round.* Every queue whose round is due is drained into the backlog of its delivery. [`Throttle`] decides when
-//!    a round is due: after the throttle and the linger time, or at once if the queue is three quarters full.
+//! 1. *Round.* Every queue whose round is due is drained into the backlog of its delivery. [`Throttle`] decides when a
+//!    round is due: after the throttle and the linger time, or at once if the queue is three quarters full, or less if
+//!    large records would otherwise not fit.
 //! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the
 //!    delivery that has used the least of the worker's time. One of its requests is sent (`attempt.rs`), or the
 //!    metrics are collected (`periodic_reader.rs`). An attempt always has a deadline.
@@ -39,16 +40,16 @@
 //!   asks for. Only its delivery pauses: the other signals are sent meanwhile. A flush shortens a back-off, but not a
 //!   pause that the server asked for. A batch that is not delivered within `give-up-after` of its first attempt is
 //!   dropped as *gave up*.
-//! - *Spool.* With a spool, a batch that must be retried is written to disk, and so are the records that follow it.
-//!   During an attempt a second thread sends, while the worker moves queues that fill up to the disk. [`spooling`]
-//!   describes both.
+//! - *Spool.* With a spool, a batch that must be retried is written to disk, and so are the records that follow it. If
+//!   the worker has its own thread, a second thread makes the attempts, while the worker moves queues that fill up to
+//!   the disk. [`spooling`] describes both.
 //! - *Stop.* The budget of the stop replaces `give-up-after`. Every signal with records gets a fair share of the
 //!   remaining time, so that one endpoint that does not answer cannot use up all of it. Records that are left at the
 //!   end go to the spool; without one, [`Counters::close`] counts them as dropped by the shutdown.
 //!
 //! # Why each record is counted exactly once
-//! 1. A record is accepted in one place: a caller counts it under the lock of the queue's shard in which it appends
-//!    it. (Metrics that the worker collects itself are counted when the queue admits them.)
+//! 1. A record is accepted in one place: a caller counts the record while it holds the lock of the queue's shard to
+//!    which it appends the record. (Metrics that the worker collects itself are counted when the queue admits them.)
 //! 2. From there on, each record has exactly one owner. Chunks and [`Batch`]es are moved and never cloned: from the
 //!    queue to the backlog, to a batch, to `parts`, to the local variable of the current attempt.
 //!    [`Worker::settle_part`] and [`Worker::release_part`] consume the batch, so the same batch cannot be settled
@@ -187,7 +188,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Since when a caller's thread has found nothing to do at all.
+    /// Time at which a caller's thread first found nothing due, now or later; `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -224,7 +225,8 @@ impl Worker {
         self.state.generation.is_some_and(|generation| generation != process::generation())
     }
 
-    /// Runs `work`, then reports the problems that it found. The hook may fork, and in the child nothing may follow.
+    /// Runs `work`, then reports the problems that it found. The hook may fork, so in the child no step may follow the
+    /// report.
     fn report_after<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reporter.hold_back(true);
         let worked = work(self);
@@ -292,7 +294,8 @@ impl Worker {
                 self.write_off(at);
             }
             self.report_not_enqueued();
-            // A stop that began during the attempt shares only the time since then.
+            // If a stop began during the attempt, only the time since then is charged, because the stop has reset the
+            // shares.
             self.receive_stop();
             let begun = self.state.stop.get().map_or(now, |stop| stop.begun.max(now));
             self.state.fair_share.charge(at, clock::now() - begun);

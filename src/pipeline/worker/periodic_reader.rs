@@ -2,7 +2,7 @@
 //!
 //! One collection is a *snapshot*. Its frames count toward the bound of the metrics queue, but stay in the backlog of
 //! the delivery. If the queue is full, the collection pauses inside the sink of [`Reader::collect`] while the worker
-//! sends what it has ([`Worker::make_room`]).
+//! sends the records that it has ([`Worker::make_room`]).
 //!
 //! With cumulative temporality a newer snapshot contains everything that an older one had. If a snapshot could not be
 //! delivered and the next collection is due, the older one is therefore dropped and counted as superseded, which
@@ -20,7 +20,7 @@ use crate::problem::ProblemKind;
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 
-/// How often the worker makes room for one metric, if callers fill the queue again each time.
+/// Maximum number of times that the worker makes room for one metric, if callers fill the queue again each time.
 const MAX_CLEARINGS: usize = 16;
 
 /// The periodic reader of an exporter: the instruments it reads, and how often.
@@ -229,8 +229,8 @@ impl Worker {
     }
 
     /// Returns whether to give up the next part for a newer snapshot: it belongs to a cumulative snapshot, an attempt
-    /// has failed, and the next collection is due. Metrics that callers have enqueued are kept, since no newer ones
-    /// need follow.
+    /// has failed, and the next collection is due. Metrics that callers have enqueued are kept, since callers may never
+    /// enqueue newer ones.
     pub(super) fn is_outdated(&self, at: usize) -> bool {
         let delivery = &self.deliveries[at];
         let is_cumulative = self.reader.as_ref().is_some_and(|reader| reader.instruments.is_cumulative());

@@ -12,10 +12,10 @@
 //! - A request that the spool cannot take (full disk, I/O error) stays in memory, as if there were no spool.
 //!
 //! # Sending in the background
-//! An attempt can take as long as its timeout, and meanwhile the queue in memory could fill up. With a spool, a
-//! second thread therefore runs the attempt ([`run_in_background`]), while the worker checks its queues every 50 ms
-//! and writes those that are nearly full to disk. The batch that is being sent is older than the queued records, so
-//! it must precede them on disk:
+//! An attempt can take as long as its timeout, and meanwhile the queue in memory could fill up. With a spool, a second
+//! thread therefore runs the attempt ([`run_in_background`]), unless the worker runs on a caller's thread. Meanwhile
+//! the worker checks its queues every 50 ms and writes those that are nearly full to disk. The batch that is being sent
+//! is older than the queued records, so it must precede them on disk:
 //!
 //! 1. The worker writes a copy of the batch to the spool. The attempt goes on with the batch in memory.
 //! 2. The worker writes the queued records to the spool, behind the copy.
@@ -23,8 +23,8 @@
 //!    releases its room in the queue. A final verdict settles the batch and removes the copy; otherwise the batch is
 //!    sent again.
 //!
-//! If the process dies in between, the copy is the only entry with these records, so the next process sends them
-//! once.
+//! If the process dies in between, the copy is the only entry with these records, so the next process sends them only
+//! once, in addition to the interrupted attempt.
 
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
@@ -153,7 +153,8 @@ impl Worker {
             self.reporter.report(batch.signal, ProblemKind::Spool, what);
             return Some(batch);
         }
-        // Free the batch before the sync, which may take long: a process that dies meanwhile leaves its records once.
+        // Free the batch before the sync, which may take long: if the process dies meanwhile, only the spool has the
+        // records, and not the flight recorder as well.
         self.deliveries[at].note_spooled(batch);
         spool.sync_if_due(clock::now());
         None
@@ -195,8 +196,8 @@ impl Worker {
         self.release_part(at, part);
     }
 
-    /// Frees a part whose outcome is counted. A part from the spool also loses its entry on disk, if it was the last
-    /// part.
+    /// Frees a part whose outcome is counted. If it was the last part of a request from the spool, the entry on disk is
+    /// removed, too.
     pub(super) fn release_part(&mut self, at: usize, part: Batch) {
         let is_spooled = part.is_spooled();
         self.deliveries[at].release_batch(part);

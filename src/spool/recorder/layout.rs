@@ -1,4 +1,4 @@
-//! Layout of a flight recorder file (pure). `proto/spool.md` describes it byte by byte.
+//! Layout of a flight recorder file, without I/O. `proto/spool.md` describes it byte by byte.
 //!
 //! ```text
 //! 0       4096                slot_headers_at      open_spans_at        data_at
@@ -8,9 +8,9 @@
 //! └───────┴───────────────────┴────────────────────┴────────────────────┴───────────────────────────┘
 //! ```
 //!
-//! Each part begins at a page. A CRC32C covers the page header and the resource, without the words that change; those
-//! are redundant by themselves (guarded numbers and codewords, see `record::slot`), because a process can die between
-//! two stores.
+//! Each part begins at a page. A CRC32C covers the page header and the resource, except the words that change. A
+//! process can die between two stores, so each of these words has its own redundancy instead (guarded numbers and
+//! codewords, see `record::slot`).
 
 use std::{fmt, io};
 
@@ -76,7 +76,7 @@ pub(crate) enum Unreadable {
     OtherVersion(u32),
     OtherByteOrder,
     Damaged,
-    /// The file name is not that of the instance in the header: a copy, or renamed.
+    /// The file name is not that of the instance in the header: the file is a copy, or was renamed.
     Renamed,
     Io(io::Error),
 }

@@ -1,5 +1,6 @@
 //! Mapped memory of a file, its behavior in a fork, and the SIGBUS handler that keeps the process alive when the file
-//! is truncated or cannot be read. All unsafe code of the recorder is here, except the division into slots.
+//! is truncated or cannot be read. All unsafe code of the recorder is here, except the division into slots, the stores
+//! to the first page, and single system calls.
 //!
 //! # SIGBUS
 //! The kernel raises SIGBUS on a thread that touches a page that the file no longer has. If the address is in the
@@ -39,7 +40,7 @@ pub(in crate::spool) struct Map {
     process: u32,
 }
 
-// SAFETY: it is an address; how the memory is shared is up to those who divide it
+// SAFETY: a `Map` is only an address and a length; the code that divides the mapping decides how the memory is shared
 unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
@@ -65,7 +66,7 @@ impl Map {
 
     fn new(bytes: usize, flags: c_int, file: c_int) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping where the system finds a place for it
+        // SAFETY: a new mapping at an address that the kernel chooses
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, file, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -85,7 +86,7 @@ impl Map {
     }
 
     fn advise(&self, advice: c_int) -> io::Result<()> {
-        // SAFETY: the whole of this mapping; no advice that is given here changes what the process that made it reads
+        // SAFETY: the range is exactly this mapping, and no advice used here changes the bytes that this process reads
         match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -97,7 +98,7 @@ impl Drop for Map {
     fn drop(&mut self) {
         // In a forked child, the address may belong to another mapping.
         if process::id() == self.process {
-            // SAFETY: it was mapped whole, and what refers to it is gone
+            // SAFETY: the range was mapped by one call, and no reference to it is left
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
         }
     }
@@ -119,7 +120,7 @@ impl ForkFlag {
     }
 
     pub(super) fn word(&self) -> &AtomicU32 {
-        // SAFETY: the mapping is larger and its pages are aligned to more; it is used as this type alone
+        // SAFETY: the mapping is larger than the word, aligned to a page, and used as this type only
         unsafe { self.0.start.cast::<AtomicU32>().as_ref() }
     }
 
@@ -169,8 +170,8 @@ impl Entry {
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
-        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state live. In a forked child the state is
-        // there as well, and 0.
+        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state live. A forked child has the
+        // state as well, and reads it as 0.
         let state = unsafe { &*state };
         if state.load(Ordering::Relaxed) == 0 {
             return false;
@@ -179,7 +180,7 @@ impl Entry {
         state.store(LOST, Ordering::SeqCst);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: the range is a mapping of the recorder's own, which stays readable and writable at the same place
+        // SAFETY: the range is the recorder's own mapping, which stays readable and writable at the same address
         unsafe { libc::mmap(start as *mut c_void, bytes, access, flags, -1, 0) != libc::MAP_FAILED }
     }
 }
@@ -231,7 +232,8 @@ fn install() {
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes a valid `siginfo_t`, whose address is set where the code is one of a fault; `errno` is the thread's
+    // SAFETY: the kernel passes a valid `siginfo_t`, whose address is set if its code is that of a fault; `errno`
+    // belongs to this thread
     let (errno, is_fault, address) = unsafe {
         let is_fault = (libc::BUS_ADRALN..=libc::BUS_MCEERR_AR).contains(&(*info).si_code);
         (*libc::__errno_location(), is_fault, (*info).si_addr() as usize)
@@ -239,7 +241,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     if !is_fault || !TABLE.iter().any(|entry| entry.replace(address)) {
         pass_on(signal, info, context, is_fault);
     }
-    // SAFETY: as above; the interrupted code may be about to read it
+    // SAFETY: as above; `errno` is restored, because the interrupted code may be about to read it
     unsafe { *libc::__errno_location() = errno };
 }
 
@@ -250,8 +252,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
         0 => PREVIOUS_HANDLER.load(Ordering::SeqCst),
         _ => PREVIOUS_HANDLER.swap(libc::SIG_DFL, Ordering::SeqCst),
     };
-    // SAFETY: `signal` and `raise` may be called in a handler. What is neither SIG_DFL nor SIG_IGN is the address of a function
-    // that was installed for this signal, with three arguments if the flags say so.
+    // SAFETY: `signal` and `raise` may be called in a handler. A handler that is neither SIG_DFL nor SIG_IGN is the
+    // address of a function that was installed for this signal, with three arguments if the flags contain SA_SIGINFO.
     unsafe {
         match handler {
             libc::SIG_IGN if !is_fault => {}
@@ -268,8 +270,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
             _ => mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
         }
     }
-    // Rust's standard library answers a signal that it does not know by restoring the default action. That action, or any other
-    // that the handler has installed, is the previous one from now on.
+    // The previous handler may have installed another action: that of Rust's standard library restores the default
+    // action for a fault that it does not know. From now on, the installed action is the previous one.
     if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
         install();
     }

@@ -3,8 +3,8 @@
 //!
 //! A chunk of the queue takes one or more adjacent slots (4 KiB each) of the file instead of heap memory. The page
 //! cache belongs to the kernel, so the bytes stay when the process dies, and the next process reads them from the file
-//! ([`OrphanedQueue`]). A record costs one Release store more than a chunk on the heap (5 instructions of 93,
-//! measured).
+//! ([`OrphanedQueue`]). A record in a slot costs one Release store more than a record on the heap (5 instructions of
+//! 93, measured).
 //!
 //! # States of a slot
 //! ```text
@@ -18,17 +18,17 @@
 //! ```
 //!
 //! # Order of stores
-//! The process may be killed between any two instructions, and the next process reads what the stores up to there have
-//! left. Each store is a Release store, so neither compiler nor CPU moves it before the stores that it depends on: a
-//! header word never promises bytes that are not there. The matching acquire is the lock of the file, which the kernel
-//! releases only after the death of the process; the next process takes the lock and reads the file by `read(2)`.
-//! `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file after each
-//! instruction.
+//! The process may be killed between any two instructions, and the next process reads the result of the stores made
+//! until then. Each store is a Release store, so neither compiler nor CPU moves it before the stores that it depends
+//! on: a header word never promises bytes that are not there. The matching acquire is the lock of the file, which the
+//! kernel releases only after the death of the process; the next process takes the lock and reads the file by
+//! `read(2)`. `record::slot` lists the order for each step. A test single-steps a child by ptrace and recovers the file
+//! after each instruction.
 //!
 //! # Faults
-//! All blocks of the file are allocated at the start, so a full disk fails the start and not a later store. If the file
-//! is truncated or a page cannot be read, the SIGBUS handler in [`map`] keeps the process alive: the recorder and its
-//! records are lost and counted, and chunks are on the heap from then on.
+//! All blocks of the file are allocated by `Recorder::create`, so a full disk is an error there, and not in a later
+//! store. If the file is truncated or a page cannot be read, the SIGBUS handler in [`map`] keeps the process alive: the
+//! recorder and its records are lost and counted, and chunks are on the heap from then on.
 
 mod layout;
 #[allow(unsafe_code)]
@@ -74,7 +74,7 @@ pub(crate) struct Recorder {
     open_spans: Mutex<Pool>,
     next_order: AtomicU32,
     keeps_records: AtomicBool,
-    /// Why the recorder has no slots, if it has none.
+    /// Why the recorder has no slots, if the file system or a full disk is the reason.
     pub(super) unfit: Option<io::Error>,
     /// True once a chunk found no slot: some records are in memory only.
     has_missed: AtomicBool,
@@ -136,9 +136,9 @@ impl Recorder {
         }))
     }
 
-    /// Takes slots for a chunk of this signal whose first record has `bytes` bytes: enough for a full chunk of such
-    /// records, or enough for this record if no longer row of slots is free. Returns `None` if no slots are free, and
-    /// in a forked child.
+    /// Takes adjacent slots for a chunk of this signal whose first record has `bytes` bytes: enough for a full chunk of
+    /// such records or, if fewer adjacent slots are free, enough for this record alone. Returns `None` if no slots are
+    /// free, and in a forked child.
     pub(crate) fn take(self: &Arc<Self>, signal: Signal, bytes: usize) -> Option<Slot> {
         if !self.fork_flag.is_set() {
             return None;
@@ -164,9 +164,10 @@ impl Recorder {
         let header_at = self.header.slot_headers_at() + number * size_of::<SlotHeader>();
         let data_at = self.header.data_at() + number * SLOT_BYTES;
         assert!(data_at + slots * SLOT_BYTES <= self.map.bytes, "the pool has as many slots as the file");
-        // SAFETY: all lies within the mapping, which lives as long as this recorder and is not there in a forked child, as
-        // the flag shows. Headers are atomic, of the right alignment and size. The pool gives each slot to one chunk at a
-        // time, so that nothing else in this process refers to the data; other processes read the file after its end.
+        // SAFETY: header and data are within the mapping, which lives as long as this recorder. A forked child does not
+        // have the mapping, and the flag tells it so. Headers are atomic, and have the right alignment and size. The
+        // pool gives each slot to one chunk at a time, so nothing else in this process refers to the data; other
+        // processes do not write the file before this one has ended.
         unsafe {
             let header = self.map.start.add(header_at).cast::<SlotHeader>().as_ref();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());
@@ -223,7 +224,7 @@ impl Recorder {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
         // Without room on the disk there is no first page.
         if self.fork_flag.is_set() && self.map.bytes >= PAGE {
-            // SAFETY: it lies within the mapping, is aligned, and used as this type alone
+            // SAFETY: the word is within the mapping, is aligned, and is used as this type only
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);
         }
     }
@@ -236,7 +237,7 @@ impl Recorder {
         self.is_lost() || !lock(&self.pool).in_use.contains(&true)
     }
 
-    /// Returns whether no chunk and no open span was ever stored. Returns false in a forked child.
+    /// Returns whether no chunk was ever stored, and no open span is stored now. Returns false in a forked child.
     pub(super) fn is_unused(&self) -> bool {
         let has_open_spans = lock(&self.open_spans).in_use.contains(&true);
         self.fork_flag.is_set() && self.next_order.load(Ordering::Relaxed) == 0 && !has_open_spans
@@ -253,7 +254,8 @@ impl Recorder {
         self.keeps_records.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the file of a recorder without slots whose segments have these records.
+    /// Returns the content of the file of a recorder without slots, with `spooled` as the record counts of its
+    /// segments.
     pub(super) fn empty_file(&self, spooled: [u64; Signal::COUNT]) -> Vec<u8> {
         let header = Header { slots: 0, open_spans: 0, resource_bytes: 0, ..self.header.clone() };
         let mut page = header.to_page(&[]);
@@ -270,7 +272,7 @@ impl Recorder {
         self.header.slots as usize
     }
 
-    /// Returns whether all chunks so far have found a slot.
+    /// Returns whether a slot was free for every chunk so far, and the slots are not lost.
     pub(crate) fn has_all(&self) -> bool {
         !self.has_missed.load(Ordering::SeqCst) && !self.is_lost()
     }
@@ -303,7 +305,8 @@ impl SlotOwner for Recorder {
 }
 
 impl Pool {
-    /// Takes `wanted` adjacent slots, or `needed` if there is no such row. Returns the first slot and their number.
+    /// Takes `wanted` adjacent slots, or `needed` if fewer adjacent slots are free. Returns the index of the first
+    /// slot, and the number of slots.
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;
@@ -355,7 +358,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Calls `allocate` for 1 MiB at a time. A signal, such as that of a profiler's timer, interrupts the call, and the
-/// file system may then undo all that the call has allocated.
+/// file system may then undo the whole allocation of that call. With small steps, the allocation still makes progress.
 fn in_steps(bytes: u64, mut allocate: impl FnMut(u64, u64) -> io::Result<()>) -> io::Result<()> {
     const STEP: u64 = 1 << 20;
     let mut done = 0;
@@ -383,7 +386,7 @@ fn check_file_system(file: &File) -> io::Result<()> {
     if unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is a structure of numbers, and filled
+    // SAFETY: the structure contains only numbers, and the call has filled it
     match unsafe { found.assume_init() }.f_type as i64 {
         TMPFS | EXT | XFS => Ok(()),
         _ => Err(io::Error::new(

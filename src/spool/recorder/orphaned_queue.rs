@@ -54,7 +54,7 @@ pub(crate) struct OrphanedQueue {
     pub(crate) spooled: [u64; Signal::COUNT],
     /// Number of chunks and open spans with damage.
     pub(crate) damaged: u64,
-    /// Lost records of these by signal, and bytes that held an unknown number of others.
+    /// Records that were lost by this damage, by signal, and bytes with an unknown number of further lost records.
     pub(crate) lost: [u64; Signal::COUNT],
     pub(crate) lost_bytes: u64,
     /// Number of chunks that may not have reached the disk before the system was booted again.
@@ -145,7 +145,7 @@ impl OrphanedQueue {
             lost_bytes: damaged * SLOT_BYTES as u64,
             unproven: 0,
         };
-        // Open spans have no checksum, so they prove nothing after another boot.
+        // Open spans have no checksum, so they cannot be trusted after another boot.
         let is_closed = decode_codeword(word(&page, READY_AT / 4)) == decode_codeword(CLOSED);
         if !is_closed && !is_of_other_boot {
             let alive = unguard(word(&page, ALIVE_AT / 4)).unwrap_or(0);
@@ -264,7 +264,7 @@ impl OrphanedQueue {
             let (offset, bytes) = (at(free_from), at(number).saturating_sub(at(free_from)));
             if let (Ok(offset), Ok(bytes @ 1..)) = (offset.try_into(), bytes.try_into()) {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                // SAFETY: a call on an open file; what cannot be given back stays
+                // SAFETY: a call on an open file; if it fails, the blocks stay allocated
                 unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) };
             }
             free_from = free_from.max(number + slots);
@@ -296,8 +296,8 @@ impl OrphanedQueue {
             self.lost_bytes += u64::from(chunk.committed - chunk.settled);
             return None;
         }
-        // A flipped bit in the data changes several bits of a CRC. If a single bit differs, the stored checksum has
-        // flipped.
+        // A flipped bit in the data changes several bits of a CRC. If the two checksums differ in a single bit, that
+        // bit has flipped in the stored checksum.
         let is_proven =
             chunk.sealed == chunk.committed && (checksum([&data[..]]) ^ chunk.checksum).count_ones() <= 1;
         let proof = match is_proven {
@@ -333,7 +333,7 @@ impl OrphanedQueue {
         let open_span =
             |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
         let slot = |number| (self.slot_header_at(number), FREE);
-        // The slot last: while it is in use, the ended spans in it are known to have ended.
+        // The slot is freed last: while it is in use, the ended spans in it are not taken for interrupted ones.
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 
@@ -389,7 +389,7 @@ fn word(header: &[u8], at: usize) -> u32 {
     header[4 * at..4 * at + 4].try_into().map_or(0, u32::from_ne_bytes)
 }
 
-/// Why the bytes of a chunk are believed.
+/// Evidence that the bytes of a chunk are intact.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
     Checksum,
@@ -398,8 +398,8 @@ enum Proof {
     None,
 }
 
-/// Builds a request from the records of a chunk behind `settled`. Returns its body and number of records, the number of
-/// lost records, and the bytes at the end in which no frame can be found.
+/// Builds a request from the records of a chunk after the offset `settled`. Returns its body and number of records, the
+/// number of lost records, and the number of bytes at the end in which no frame can be found.
 fn rebuild(
     chunk: &OrphanedChunk,
     data: &[u8],
@@ -410,7 +410,7 @@ fn rebuild(
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),
     };
-    // An offset inside a frame is damaged. Sending records twice is better than losing them.
+    // A `settled` inside a frame is damaged, and 0 is used: sending records twice is better than losing them.
     let mut starts = offsets(&data[..end]).map(|(start, _)| start);
     let settled = chunk.settled as usize;
     let settled = if settled >= end || starts.any(|at| at == settled) { settled } else { 0 };
@@ -443,7 +443,7 @@ fn rebuild(
 }
 
 /// Returns the end of the frames that can be found in a chunk, and the offset of the damaged frame if exactly one is
-/// damaged. The length of that frame is believed if all frames behind it are intact.
+/// damaged. The length of that frame is trusted if all frames after it are intact.
 fn examine(signal: Signal, data: &[u8]) -> (usize, Option<usize>) {
     let (mut end, mut damaged) = (0, None);
     for (start, frame) in offsets(data) {
@@ -478,10 +478,10 @@ fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 /// Framed records of one scope.
 struct ScopeRecords<'a> {
-    /// Encoded fields that precede the scope, and encoded fields that precede the records.
+    /// Encoded fields that precede the scope, and (in `scope`) encoded fields that precede the records.
     resource: &'a [u8],
     scope: &'a [u8],
-    /// True if both are intact.
+    /// True if `resource` and `scope` are intact.
     is_whole: bool,
     records: Vec<u8>,
 }
