@@ -234,10 +234,6 @@ impl<'a> SpanSpec<'a> {
     /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
     #[inline(never)]
     pub(super) fn start_any(&self) -> Span {
-        if let Some((span, entered)) = context::with_stack(|stack| self.start_below_unsampled(stack?)) {
-            let unrecorded = Some(SpanContext::of(span, None));
-            return Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData };
-        }
         context::with_stack(|stack| {
             let Started { context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false);
@@ -254,19 +250,6 @@ impl<'a> SpanSpec<'a> {
             };
             Span { open, entered, unrecorded, not_send: PhantomData }
         })
-    }
-
-    /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
-    #[inline(always)]
-    fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
-        let Frame { context: parent, clock, .. } = stack.top()?;
-        let is_usual = !parent.is_sampled() && parent.state.is_none();
-        let is_dropped = is_usual && self.tracer.shared.policy.drops_below_unsampled;
-        if !is_dropped || !matches!(self.parent, Parent::Current) {
-            return None;
-        }
-        let (span, clock) = (parent.child_ref(false), *clock);
-        Some((span, stack.push(SpanContext::of(span, None), clock)))
     }
 
     #[inline]

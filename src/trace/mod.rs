@@ -48,9 +48,9 @@ pub use crate::context::ParseContextError;
 pub use crate::record::InvalidId;
 
 use crate::config::sampler::Sampler;
-use crate::context::{self, SpanContext};
+use crate::context::{self, Entered, Frame, SpanContext, Stack};
 use crate::pipeline::exporter_set::ExporterSet;
-use crate::record::{Scope, Signal, SpanKind, SpanLimits, TraceId};
+use crate::record::{Scope, Signal, SpanKind, SpanLimits, SpanRef, TraceId};
 
 /// Starts spans of one scope. From [`Telemetry::tracer`](crate::Telemetry::tracer). Cheap to clone and to share.
 ///
@@ -148,9 +148,33 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            // as a copy, so that the fast path needs no specification in memory
-            None => spec.clone().start_any(),
+            None => self.start_other(name, kind),
         }
+    }
+
+    /// Starts a child of the current span that is not below a recorded one: mostly below an unsampled one. Out of line, and with
+    /// a specification of its own, so that the fast path needs none in memory.
+    #[inline(never)]
+    fn start_other(&self, name: &str, kind: SpanKind) -> Span {
+        match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
+            Some((span, entered)) => {
+                let unrecorded = Some(SpanContext::of(span, None));
+                Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
+            }
+            None => SpanSpec::new(self, name, kind).start_any(),
+        }
+    }
+
+    /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
+    #[inline(always)]
+    fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
+        let Frame { context: parent, clock, .. } = stack.top()?;
+        let is_usual = !parent.is_sampled() && parent.state.is_none();
+        if !is_usual || !self.shared.policy.drops_below_unsampled {
+            return None;
+        }
+        let (span, clock) = (parent.child_ref(false), *clock);
+        Some((span, stack.push(SpanContext::of(span, None), clock)))
     }
 }
 
