@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::super::calendar::retry_after;
 use super::super::gzip::{Fault, decompress};
 use super::super::response::{
-    self, CUT_SHORT, StatusClass, UNREADABLE, printable, read_partial_success, read_status,
+    self, CUT_SHORT, UNREADABLE, printable, read_partial_success, read_status, status_verdict,
 };
 use super::super::{Verdict, base64};
 use crate::context::decode_percent;
@@ -141,14 +141,14 @@ pub(super) struct ReceivedStatus {
     pub(super) message: String,
     /// Delay of its `RetryInfo`.
     after: Option<Duration>,
-    /// Class of the HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
-    http: Option<StatusClass>,
+    /// HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
+    http: Option<u16>,
 }
 
 impl ReceivedStatus {
     fn verdict(&self, target: &str) -> Verdict {
         match self.http {
-            Some(class) => class.verdict(self.after, self.status.reason(target, &self.message)),
+            Some(http) => status_verdict(http, self.after, self.status.reason(target, &self.message)),
             None => self.status.verdict(target, &self.message, self.after),
         }
     }
@@ -226,8 +226,8 @@ fn read_without_status(answer: &Response) -> ReceivedStatus {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after(&after, SystemTime::now()));
-    let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
-    ReceivedStatus { status, message: what, after, http }
+    let status = Status::of_http(answer.status);
+    ReceivedStatus { status, message: what, after, http: Some(answer.status) }
 }
 
 fn speaks_of_size(message: &str) -> bool {

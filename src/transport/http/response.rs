@@ -11,7 +11,7 @@ use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
 use crate::transport::proxy::status_text;
 use crate::transport::response::{
-    self, Extent, KEPT_BYTES, Oddity, StatusClass, TOO_LONG, is_media_type, read_status,
+    self, Extent, KEPT_BYTES, Oddity, TOO_LONG, is_media_type, read_status, status_verdict,
 };
 use crate::transport::{Verdict, lower_first};
 
@@ -35,12 +35,12 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
         true => format!("{request}: {}", status_text(status)),
         false => format!("{request}: {}: {text}", status_text(status)),
     };
-    let class = match status.as_u16() {
+    let status = match status.as_u16() {
         // The official collector sends 400 instead of 413.
-        400 if text.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
-        status => StatusClass::of(status),
+        400 if text.to_ascii_lowercase().contains("too large") => 413,
+        status => status,
     };
-    class.verdict(after, reason)
+    status_verdict(status, after, reason)
 }
 
 /// Returns the message in the body of an error: of a `google.rpc.Status`, or the body as text.

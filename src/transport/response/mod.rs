@@ -212,33 +212,13 @@ pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
 /// Statuses after which the same batch is sent again. OTLP lists these four, and forbids to retry others.
 pub(crate) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
-/// What the exporter does after an error status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatusClass {
-    TryLater,
-    TooLarge,
-    NotTaken,
-    Refused,
-}
-
-impl StatusClass {
-    pub(super) fn of(status: u16) -> Self {
-        match status {
-            status if RETRYABLE.contains(&status) => Self::TryLater,
-            413 => Self::TooLarge,
-            // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
-            404 | 405 | 501 => Self::NotTaken,
-            _ => Self::Refused,
-        }
-    }
-
-    /// Returns the verdict. `after` is the delay that the server asks for, which only a retry uses.
-    pub(super) fn verdict(self, after: Option<Duration>, reason: String) -> Verdict {
-        match self {
-            Self::TryLater => Verdict::TryLater { after, reason },
-            Self::TooLarge => Verdict::TooLarge { reason },
-            Self::NotTaken => Verdict::NotTaken { reason },
-            Self::Refused => Verdict::Refused { reason },
-        }
+/// Returns the verdict on an error status. `after` is the delay that the server asks for, which only a retry uses.
+pub(super) fn status_verdict(status: u16, after: Option<Duration>, reason: String) -> Verdict {
+    match status {
+        status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
+        413 => Verdict::TooLarge { reason },
+        // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
+        404 | 405 | 501 => Verdict::NotTaken { reason },
+        _ => Verdict::Refused { reason },
     }
 }
