@@ -286,13 +286,15 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Kind::Headers => {
                 self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
-            _ if is_of_tracetest && *row == TRANSPORT => value::text(entry.node, resolver).and_then(|text| {
-                if text.text != COLLECTOR {
-                    return Err(text.fault(Fault::new("is not known", advice)).into());
-                }
-                exporter.record(row, source.clone(), None);
-                Ok(())
-            }),
+            _ if is_of_tracetest && row.key == TRANSPORT.key => {
+                value::text(entry.node, resolver).and_then(|text| {
+                    if text.text != COLLECTOR {
+                        return Err(text.fault(Fault::new("is not known", advice)).into());
+                    }
+                    exporter.record(row, source.clone(), None);
+                    Ok(())
+                })
+            }
             // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
             Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
                 .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),

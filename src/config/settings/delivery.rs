@@ -15,12 +15,6 @@ use crate::config::values::{Level, Named, Signals};
 use crate::config::{Exporter, Histograms, SpoolSync, Temporality, WhenFull};
 use crate::record::{Severity, Signal};
 
-impl Default for Signals {
-    fn default() -> Self {
-        Self::ALL
-    }
-}
-
 /// All severities. Files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
