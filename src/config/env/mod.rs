@@ -140,7 +140,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     }
     let mut reader = Reader::new(variables);
     report_unknown(&mut reader);
-    validate::validate(Config::new().disabled(true), reader.into_diagnostics(), &[])
+    validate::validate(Config::new().disabled(true), reader.diagnostics.into_diagnostics(), &[])
 }
 
 /// Returns the configuration that the variables describe.
@@ -167,7 +167,7 @@ fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
     demand::raise_all();
     fill_general(config, &mut reader);
     report_unknown(&mut reader);
-    reader.into_diagnostics()
+    reader.diagnostics.into_diagnostics()
 }
 
 const SAMPLERS: [&str; 6] = [

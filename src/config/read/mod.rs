@@ -297,7 +297,7 @@ pub(super) fn read(
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
-    let mut diagnostics = report.into_diagnostics();
+    let mut diagnostics = report.diagnostics.into_diagnostics();
     // A missing exporter needs no diagnostic if a syntax error or a misnamed section explains its absence.
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_misnamed_sections || diagnostics.iter().any(is_error);

@@ -113,7 +113,7 @@ impl Found<'_> {
         exporter.set_transport(Transport::Grpc);
         let mut reader = SectionReader::new(section, field, &mut self.report)?;
         let (key, advice) = section.spelling(&TRANSPORT);
-        if reader.entries.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
+        if reader.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
             reader.missing(key, advice);
         }
         reader.settings(&mut exporter);
@@ -250,7 +250,7 @@ fn replace(
             match given {
                 Ok(text) => {
                     *value = Tree::Text(text.to_owned());
-                    report.replace(node.at, name.to_owned());
+                    report.replaced.insert(node.at, name.to_owned());
                 }
                 Err(not_utf8) => report.ignore(name, not_utf8),
             }
