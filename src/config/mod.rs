@@ -53,6 +53,8 @@ pub(crate) use settings::{
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
+#[cfg(feature = "ffi")]
+pub(crate) use text::quote;
 pub use values::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
 pub(crate) use values::{Level, Signals};
 
