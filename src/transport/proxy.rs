@@ -5,9 +5,8 @@ use std::io::{self, Read, Write};
 use ureq::ProxyProtocol;
 use ureq::http::StatusCode;
 
-use super::SetupError;
-use super::base64::basic_credentials;
 use super::connect::NetworkError;
+use super::{SetupError, base64};
 use crate::config::{Proxy as Setting, proxy_for};
 
 /// Maximum head of a proxy's response to `CONNECT`.
@@ -66,8 +65,8 @@ impl Proxy {
     pub(super) fn authorization(&self) -> Option<String> {
         let (user, password) = (self.proxy.username(), self.proxy.password());
         user.or(password)?;
-        let credentials = basic_credentials(user.unwrap_or_default(), password.unwrap_or_default());
-        Some(format!("Basic {credentials}"))
+        let credentials = format!("{}:{}", user.unwrap_or_default(), password.unwrap_or_default());
+        Some(format!("Basic {}", base64::encode(credentials.as_bytes())))
     }
 
     /// Returns texts that no message may show, in case the proxy repeats them.

@@ -111,26 +111,12 @@ impl Status {
     }
 
     pub(super) fn name(self) -> String {
-        const NAMES: [&str; 17] = [
-            "OK",
-            "CANCELLED",
-            "UNKNOWN",
-            "INVALID_ARGUMENT",
-            "DEADLINE_EXCEEDED",
-            "NOT_FOUND",
-            "ALREADY_EXISTS",
-            "PERMISSION_DENIED",
-            "RESOURCE_EXHAUSTED",
-            "FAILED_PRECONDITION",
-            "ABORTED",
-            "OUT_OF_RANGE",
-            "UNIMPLEMENTED",
-            "INTERNAL",
-            "UNAVAILABLE",
-            "DATA_LOSS",
-            "UNAUTHENTICATED",
-        ];
-        NAMES.get(self.0 as usize).map_or_else(|| format!("status {}", self.0), |name| (*name).to_owned())
+        // In the order of their numbers.
+        const NAMES: &str = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS \
+             PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED \
+             INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED";
+        let name = NAMES.split(' ').nth(self.0 as usize);
+        name.map_or_else(|| format!("status {}", self.0), str::to_owned)
     }
 }
 
