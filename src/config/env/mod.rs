@@ -237,9 +237,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
 /// Reads the resource attributes. One malformed pair discards all of them, because an incomplete resource would
 /// identify another program.
 fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
-    let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else {
-        return Vec::new();
-    };
+    let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else { return Vec::new() };
     header::read_attributes(text).unwrap_or_else(|Fault { what, fix }| {
         reader.ignore(OTEL_RESOURCE_ATTRIBUTES, Fault::new(format!("{what}, so none is set"), fix));
         Vec::new()
@@ -266,9 +264,7 @@ fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
         .filter(|provider| provider.sampler_source == SettingSource::Default)
         .collect();
     // If no provider needs the variable, its mistakes are not reported.
-    let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {
-        return;
-    };
+    let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
     for provider in &mut open {
         provider.set_sampler(sampler, None, SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned()));
     }
@@ -303,9 +299,7 @@ fn sampler(reader: &mut Reader<'_>) -> Option<Sampler> {
 
 /// Returns the ratio of the sampler; 1 if the variable is unset or invalid.
 fn ratio(reader: &mut Reader<'_>) -> f64 {
-    let Some(text) = reader.text(OTEL_TRACES_SAMPLER_ARG) else {
-        return 1.0;
-    };
+    let Some(text) = reader.text(OTEL_TRACES_SAMPLER_ARG) else { return 1.0 };
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or_else(|| {
         let fault = Fault::new("is not a ratio of traces", "write 0 to 1, like 0.25");
         reader.ignore(OTEL_TRACES_SAMPLER_ARG, fault.of(quoted(text)));

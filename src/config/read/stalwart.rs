@@ -24,9 +24,7 @@ const MAX_EXPORTERS: usize = 256;
 
 impl Found<'_> {
     pub(super) fn read_tracers(&mut self, root: &Node) {
-        let Some(tracers) = root.get("tracer") else {
-            return;
-        };
+        let Some(tracers) = root.get("tracer") else { return };
         let Some(fields) = tracers.node.as_table() else {
             return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
         };
@@ -104,9 +102,7 @@ impl SectionReader<'_, '_, '_> {
     }
 
     fn is_off(&mut self) -> bool {
-        let Some(enable) = self.find(ENABLE) else {
-            return false;
-        };
+        let Some(enable) = self.find(ENABLE) else { return false };
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
             let path = self.key(ENABLE);
@@ -126,9 +122,7 @@ impl SectionReader<'_, '_, '_> {
             self.report.warning(self.declared_at, path, fault);
             return false;
         };
-        let Some(text) = self.text(&kind, TYPE_ADVICE) else {
-            return false;
-        };
+        let Some(text) = self.text(&kind, TYPE_ADVICE) else { return false };
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }

@@ -225,9 +225,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is
     /// reported with all other errors.
     pub(super) fn transport(&self) -> Switch {
-        let Some(transport) = self.find(TRANSPORT.key) else {
-            return Switch::Missing;
-        };
+        let Some(transport) = self.find(TRANSPORT.key) else { return Switch::Missing };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
         match value::text(transport.node, self.report.resolver) {
             Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),

@@ -47,9 +47,7 @@ impl Found<'_> {
     }
 
     fn described<'t>(&mut self, root: &'t Node) -> &'t [Field] {
-        let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
-            return &[];
-        };
+        let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else { return &[] };
         let known = [&EXPORTERS[1..], &PROGRAM_KEYS].concat();
         let is_of_exporter = |field: &&Field| {
             ["tracer", "metrics"].contains(&&*field.name) || rows().any(|row| row.key == field.name)
@@ -64,9 +62,7 @@ impl Found<'_> {
     }
 
     fn choices<'t>(&mut self, root: &'t Node) -> Vec<Choice<'t>> {
-        let Some(fields) = self.table(root, &SERVER) else {
-            return Vec::new();
-        };
+        let Some(fields) = self.table(root, &SERVER) else { return Vec::new() };
         warn_of_unknown(&mut self.report, fields, &SERVER, &CHOICES.map(|(key, _)| key));
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {

@@ -174,9 +174,7 @@ impl Builder<'_> {
     }
 
     fn close(&mut self) -> Result<(), Fault> {
-        let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else {
-            return Ok(());
-        };
+        let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else { return Ok(()) };
         let value = match contents {
             Contents::List(nodes) => Tree::List(nodes),
             Contents::Table(table) => {
