@@ -126,10 +126,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
             "otlp" | "console" => {}
             "none" if words.len() == 1 => {}
             "none" => {
-                reader.ignore(
-                    &variable,
-                    Fault::new("\"none\" is combined with others", "remove it, or the others"),
-                );
+                let fault = Fault::new("\"none\" is combined with others", "remove it, or the others");
+                reader.ignore(&variable, fault);
             }
             _ => {
                 let fault =

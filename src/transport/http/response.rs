@@ -133,12 +133,9 @@ fn unpacked(body: Vec<u8>, answer: &Response<ureq::Body>, extent: Extent) -> (Ve
     let encoding = answer.headers().get(header::CONTENT_ENCODING);
     let is_packed = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
     let unpacked = is_packed.then(|| decompress(&body, extent != Extent::Prefix, KEPT_BYTES).ok()).flatten();
-    match unpacked {
-        // Decompression stopped at the limit, so the body is only a prefix.
-        Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
-        Some((body, _)) => (body, extent),
-        None => (body, extent),
-    }
+    let (body, is_all) = unpacked.unwrap_or((body, true));
+    // If decompression stopped at the limit, the body is only a prefix.
+    (body, if !is_all && extent == Extent::Whole { Extent::Prefix } else { extent })
 }
 
 /// Returns the content type; empty if absent.
