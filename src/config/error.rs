@@ -203,6 +203,11 @@ impl Fault {
         Err(Self::new(what, fix))
     }
 
+    /// Returns the fault as an error unless a condition is met.
+    pub(super) fn unless(is_met: bool, what: &'static str, fix: &'static str) -> Result<(), Self> {
+        if is_met { Ok(()) } else { Self::err(what, fix) }
+    }
+
     /// Prepends a subject, such as the quoted value, to the message.
     pub(super) fn of(self, subject: impl fmt::Display) -> Self {
         Self { what: format!("{subject} {}", self.what).into(), ..self }

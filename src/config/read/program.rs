@@ -56,9 +56,7 @@ impl Found<'_> {
 
     fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
         let settings = &mut self.config.main;
-        if key.is_empty() {
-            return Err(Fault::new("the name is empty", "write a name").into());
-        }
+        Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
         if let Some(first) = settings.resource_source(key).location() {
             return Err(Fault::duplicate_key(first.line).into());
         }
