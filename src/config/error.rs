@@ -48,10 +48,9 @@ impl ConfigError {
 
     /// Makes the error of a file that could not be read at all.
     pub(super) fn unreadable(diagnostic: Diagnostic, source: impl Error + Send + Sync + 'static) -> Self {
-        let unreadable = Some(Arc::new(source) as Arc<dyn Error + Send + Sync>);
-        Self {
-            details: Box::new(Details { diagnostics: vec![diagnostic], usable: Config::new(), unreadable }),
-        }
+        let mut error = Self::new(vec![diagnostic], Config::new());
+        error.details.unreadable = Some(Arc::new(source));
+        error
     }
 
     /// Makes the error for exporters that could not be assembled: `faults` contains their names and the reasons.
@@ -91,13 +90,8 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.diagnostics().iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            diagnostic.fmt(f)?;
-        }
-        Ok(())
+        let lines: Vec<String> = self.diagnostics().iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
