@@ -91,7 +91,7 @@ impl Config {
     ///
     /// As [`from_file`](Self::from_file).
     pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
-        read_text(text, Format::Toml)
+        read_text("<toml>", text, Format::Toml)
     }
 
     /// Reads YAML text, as [`from_toml_str`](Self::from_toml_str) reads TOML. Locations are shown as
@@ -122,7 +122,7 @@ impl Config {
     /// As [`from_file`](Self::from_file).
     #[cfg(feature = "yaml")]
     pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
-        read_text(text, Format::Yaml)
+        read_text("<yaml>", text, Format::Yaml)
     }
 }
 
@@ -151,11 +151,7 @@ fn read_bytes(
 }
 
 /// Reads text without filling settings from the environment. Relative paths start at the working directory.
-fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
-    let name = match format {
-        Format::Toml => "<toml>",
-        Format::Yaml => "<yaml>",
-    };
+fn read_text(name: &str, text: &str, format: Format) -> Result<Config, ConfigError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }

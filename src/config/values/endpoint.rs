@@ -133,13 +133,8 @@ impl Endpoint {
         check_path(path)?;
         check_path(query)?;
         let path = if path == "/" { "" } else { path };
-        Ok(Self {
-            tls,
-            authority: authority.to_owned(),
-            has_port,
-            path: path.to_owned(),
-            query: query.to_owned(),
-        })
+        let [authority, path, query] = [authority, path, query].map(str::to_owned);
+        Ok(Self { tls, authority, has_port, path, query })
     }
 
     /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on
