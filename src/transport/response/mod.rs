@@ -77,10 +77,8 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
         }
     }
     // Some texts parse as a message of unknown fields, that is as an empty status.
-    if message.is_empty() && delay.is_none() {
-        return None;
-    }
-    Some(StatusMessage { message, retry_delay: delay })
+    let is_status = !message.is_empty() || delay.is_some();
+    is_status.then_some(StatusMessage { message, retry_delay: delay })
 }
 
 /// Returns the delay in a detail (`google.protobuf.Any`) if it is a `google.rpc.RetryInfo`, or `None` if the bytes are
@@ -123,10 +121,7 @@ fn delay_of(info: &[u8]) -> Option<Duration> {
 
 fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
     let (seconds, nanos) = (u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-    if seconds > MAX_DELAY_SECONDS || nanos >= 1_000_000_000 {
-        return None;
-    }
-    Some(Duration::new(seconds, nanos))
+    (seconds <= MAX_DELAY_SECONDS && nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
 }
 
 /// Makes a server's text safe for one log line, without control characters that a terminal would obey.
