@@ -11,7 +11,7 @@ use crate::config::units;
 
 /// The description of one setting.
 pub(crate) struct GeneralRow {
-    /// Key in the output of `standpipe check`, and in files. It identifies the row.
+    /// Key in the output of `standpipe check`, and in files. Identifies the row.
     pub(crate) key: &'static str,
     pub(crate) kind: GeneralKind,
     /// Environment variables, of which the first valid one is used.

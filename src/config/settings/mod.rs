@@ -33,7 +33,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static SettingRow> {
 
 /// The description of one setting.
 pub(crate) struct SettingRow {
-    /// Key in messages and in files of Stalwart's layout, which has `[tracer.…]` and `[metrics.…]`. It identifies the row.
+    /// Key in messages and in files of Stalwart's layout, which has `[tracer.…]` and `[metrics.…]`. Identifies the row.
     pub(crate) key: &'static str,
     pub(crate) kind: Kind,
     /// Advice for an invalid value: what to write instead.
