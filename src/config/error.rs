@@ -48,10 +48,9 @@ impl ConfigError {
 
     /// Makes the error of a file that could not be read at all.
     pub(super) fn unreadable(diagnostic: Diagnostic, source: impl Error + Send + Sync + 'static) -> Self {
-        let unreadable = Some(Arc::new(source) as Arc<dyn Error + Send + Sync>);
-        Self {
-            details: Box::new(Details { diagnostics: vec![diagnostic], usable: Config::new(), unreadable }),
-        }
+        let mut error = Self::new(vec![diagnostic], Config::new());
+        error.details.unreadable = Some(Arc::new(source));
+        error
     }
 
     /// Makes the error for exporters that could not be assembled: `faults` contains their names and the reasons.
@@ -91,13 +90,8 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.diagnostics().iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            diagnostic.fmt(f)?;
-        }
-        Ok(())
+        let lines: Vec<String> = self.diagnostics().iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -201,6 +195,11 @@ impl Fault {
     /// Returns a fault as the `Err` of a check.
     pub(super) fn err<T>(what: impl Into<Words>, fix: impl Into<Words>) -> Result<T, Self> {
         Err(Self::new(what, fix))
+    }
+
+    /// Returns the fault as an error unless a condition is met.
+    pub(super) fn unless(is_met: bool, what: &'static str, fix: &'static str) -> Result<(), Self> {
+        if is_met { Ok(()) } else { Self::err(what, fix) }
     }
 
     /// Prepends a subject, such as the quoted value, to the message.

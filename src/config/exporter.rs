@@ -52,7 +52,7 @@ pub struct Exporter {
     pub(crate) signals: Signals,
     pub(crate) reader: PeriodicReaderSettings,
     pub(crate) spool: SpoolSettings,
-    origins: Origins<&'static SettingRow>,
+    origins: Origins<&'static str>,
     /// Origin of each header, in the order of `connection.headers`.
     header_sources: Vec<SettingSource>,
     /// Settings that cannot be used although they were requested. They keep the exporter from being started.
@@ -172,7 +172,7 @@ impl Exporter {
             retry: RetrySettings::default(),
             connection: ConnectionSettings::default(),
             level: Level::default(),
-            signals: Signals::default(),
+            signals: Signals::ALL,
             reader: PeriodicReaderSettings::default(),
             spool: SpoolSettings::default(),
             origins: Origins::default(),
@@ -218,8 +218,8 @@ impl Exporter {
         if timeout == MAX_DURATION { self.retry.give_up_after } else { timeout }
     }
 
-    pub(super) fn shown(&self, row: &'static SettingRow) -> String {
-        self.origins.shown(&row).map_or_else(|| row.kind.show(self), str::to_owned)
+    pub(super) fn shown(&self, row: &SettingRow) -> String {
+        self.origins.shown(row.key).map_or_else(|| row.kind.show(self), str::to_owned)
     }
 }
 
@@ -305,8 +305,8 @@ impl Exporter {
     }
 
     /// Records the origin of a value, and the text to show instead of the value, if any.
-    pub(super) fn record(&mut self, row: &'static SettingRow, source: SettingSource, shown: Option<String>) {
-        self.origins.insert(row, (source, shown));
+    pub(super) fn record(&mut self, row: &SettingRow, source: SettingSource, shown: Option<String>) {
+        self.origins.insert(row.key, (source, shown));
     }
 
     /// Keeps the exporter from being started, because a requested setting cannot be used.
@@ -315,11 +315,11 @@ impl Exporter {
         self.refused.push((row, source, fault));
     }
 
-    pub(super) fn source(&self, row: &'static SettingRow) -> SettingSource {
-        self.origins.source(&row)
+    pub(super) fn source(&self, row: &SettingRow) -> SettingSource {
+        self.origins.source(row.key)
     }
 
-    pub(super) fn is_set(&self, row: &'static SettingRow) -> bool {
+    pub(super) fn is_set(&self, row: &SettingRow) -> bool {
         self.source(row) != SettingSource::Default
     }
 

@@ -53,6 +53,8 @@ pub(crate) use settings::{
 };
 pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
+#[cfg(feature = "ffi")]
+pub(crate) use text::quote;
 pub use values::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
 pub(crate) use values::{Level, Signals};
 
@@ -97,7 +99,7 @@ pub struct Config {
     pub(crate) disabled: bool,
     pub(crate) end: EndSettings,
     /// Origins of the settings that do not belong to one provider or exporter.
-    sources: SmallMap<&'static GeneralRow, SettingSource>,
+    sources: SmallMap<&'static str, SettingSource>,
     pub(crate) on_problem: Option<ProblemHook>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -132,7 +134,7 @@ impl Config {
     /// Sets a resource attribute, which describes the program and is sent with every request. A second value for the
     /// same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
-        value.with_value(|value| self.main.set_resource(key, value, SettingSource::Code));
+        value.with_value(|value| self.main.set_resource(key, value, None, SettingSource::Code));
         self
     }
 
@@ -309,17 +311,17 @@ impl Config {
 
     fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
         for row in rows {
-            self.sources.insert(row, SettingSource::Code);
+            self.sources.insert(row.key, SettingSource::Code);
         }
     }
 
     fn set_self_observation(&mut self, on: bool, source: SettingSource) {
         self.self_observation = on;
-        self.sources.insert(&SELF_OBSERVATION, source);
+        self.sources.insert(SELF_OBSERVATION.key, source);
     }
 
-    fn source(&self, row: &'static GeneralRow) -> SettingSource {
-        self.sources.get(&row).cloned().unwrap_or_default()
+    fn source(&self, row: &GeneralRow) -> SettingSource {
+        self.sources.get(row.key).cloned().unwrap_or_default()
     }
 
     /// Returns the settings that the exporter shares with all others of its provider.

@@ -48,7 +48,7 @@ impl Application {
     /// Sets a resource attribute, which describes the application and is sent with every request. A second value for
     /// the same key replaces the first.
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
-        value.with_value(|value| self.settings.set_resource(key, value, SettingSource::Code));
+        value.with_value(|value| self.settings.set_resource(key, value, None, SettingSource::Code));
         self
     }
 
@@ -102,29 +102,22 @@ pub(crate) struct ProviderSettings {
 }
 
 impl ProviderSettings {
-    pub(super) fn set_resource(&mut self, key: &str, value: Value<'_>, source: SettingSource) {
+    /// Sets an attribute; `written` is the text to show if the value contains an expanded secret.
+    pub(super) fn set_resource(
+        &mut self,
+        key: &str,
+        value: Value<'_>,
+        written: Option<&str>,
+        source: SettingSource,
+    ) {
         self.resource.set(key, value);
-        self.origins.insert(key.to_owned(), (source, None));
-    }
-
-    /// Shows `written` instead of the value of an attribute, because the value contains an expanded secret.
-    pub(super) fn show_as_written(&mut self, key: &str, written: &str) {
-        let source = self.resource_source(key);
-        self.origins.insert(key.to_owned(), (source, Some(written.to_owned())));
+        self.origins.insert(key.to_owned(), (source, written.map(str::to_owned)));
     }
 
     /// Sets an attribute unless it is already set.
     pub(super) fn fill_resource(&mut self, key: &str, value: &str, source: SettingSource) {
         if self.resource_source(key) == SettingSource::Default {
-            self.set_resource(key, Value::Str(value), source);
-        }
-    }
-
-    /// Sets the service name; `written` is the text to show if the name contains an expanded secret.
-    pub(super) fn set_service_name(&mut self, name: &str, written: Option<&str>, source: SettingSource) {
-        self.set_resource(SERVICE_NAME, Value::Str(name), source);
-        if let Some(written) = written {
-            self.show_as_written(SERVICE_NAME, written);
+            self.set_resource(key, Value::Str(value), None, source);
         }
     }
 
@@ -154,12 +147,12 @@ impl ProviderSettings {
     }
 
     pub(super) fn resource_source(&self, key: &str) -> SettingSource {
-        self.origins.source(&key.to_owned())
+        self.origins.source(key)
     }
 
     /// Returns the service name for display: the text of the file if the name contains an expanded secret.
     pub(crate) fn shown_service_name(&self) -> String {
-        if let Some(written) = self.origins.shown(&SERVICE_NAME.to_owned()) {
+        if let Some(written) = self.origins.shown(SERVICE_NAME) {
             return shown(written).into_owned();
         }
         shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
@@ -179,7 +172,7 @@ impl ProviderSettings {
         let mut settings = vec![Setting::new(name, &self.shown_service_name(), source)];
         let mut others: Vec<(SettingSource, Vec<String>)> = Vec::new();
         for (key, value) in self.resource.shown().filter(|(key, _)| *key != SERVICE_NAME) {
-            let value = self.origins.shown(&key.to_owned()).unwrap_or(&value);
+            let value = self.origins.shown(key).unwrap_or(&value);
             let value = if is_credential_name(key) { MASK.into() } else { shown(value) };
             let (source, attribute) = (self.resource_source(key), format!("{}={value}", shown(key)));
             match others.iter_mut().find(|(known, _)| *known == source) {

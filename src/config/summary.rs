@@ -1,6 +1,7 @@
 //! The effective configuration: each setting with its value and its origin, and a machine-readable summary of each
 //! exporter.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -229,12 +230,15 @@ fn milliseconds(time: Duration) -> u64 {
 /// A map of a few entries, such as the origins of settings.
 ///
 /// Searches linearly. This is fast enough for a handful of entries and needs far less code than a tree or a hash table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct SmallMap<K, V>(Vec<(K, V)>);
 
 impl<K: PartialEq, V> SmallMap<K, V> {
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+    pub(super) fn get<Q: PartialEq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.iter().find(|(known, _)| known.borrow() == key).map(|(_, value)| value)
     }
 
     /// Sets the value of a key and replaces an earlier one.
@@ -244,32 +248,17 @@ impl<K: PartialEq, V> SmallMap<K, V> {
             None => self.0.push((key, value)),
         }
     }
-
-    /// Returns the entries in the order of their first insertion.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.0.iter()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl<K, V> Default for SmallMap<K, V> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
 }
 
 /// The origin of each setting, and the text to show instead of its value, such as the path of a file.
 pub(super) type Origins<K> = SmallMap<K, (SettingSource, Option<String>)>;
 
-impl<K: PartialEq> Origins<K> {
-    pub(super) fn source(&self, key: &K) -> SettingSource {
+impl<K: PartialEq + Borrow<str>> Origins<K> {
+    pub(super) fn source(&self, key: &str) -> SettingSource {
         self.get(key).map(|(source, _)| source.clone()).unwrap_or_default()
     }
 
-    pub(super) fn shown(&self, key: &K) -> Option<&str> {
+    pub(super) fn shown(&self, key: &str) -> Option<&str> {
         self.get(key)?.1.as_deref()
     }
 }
@@ -284,7 +273,7 @@ mod tests {
         for (key, value) in [("a", 1), ("b", 2), ("a", 3)] {
             few.insert(key, value);
         }
-        assert_eq!((few.get(&"a"), few.get(&"b"), few.get(&"c")), (Some(&3), Some(&2), None));
-        assert_eq!(few.iter().collect::<Vec<_>>(), [&("a", 3), &("b", 2)]);
+        assert_eq!((few.get("a"), few.get("b"), few.get("c")), (Some(&3), Some(&2), None));
+        assert_eq!(few.0, [("a", 3), ("b", 2)]);
     }
 }

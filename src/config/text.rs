@@ -189,8 +189,8 @@ pub(super) fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Returns a text as a TOML basic string.
-pub(super) fn quote(text: &str) -> String {
+/// Returns a text as a basic string of TOML, which is also a string of JSON.
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::lifecycle::Pointer;
 use super::{Code, Out, OwnedText, SizeFirst, Versioned, guarded};
+use crate::config::quote;
 use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
 use crate::record::Signal;
 
@@ -76,14 +77,14 @@ extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText
 
 /// Returns the ledger as JSON. Written by hand, because a JSON serializer would be larger than the rest of this module.
 pub(super) fn json(ledger: &ledger::Ledger) -> String {
-    let names = list(&ledger.open_spans.names, |(name, count)| format!("[{},{count}]", quoted(name)));
+    let names = list(&ledger.open_spans.names, |(name, count)| format!("[{},{count}]", quote(name)));
     let exporters = list(&ledger.exporters, exporter);
     let count = ledger.open_spans.count;
     format!("{{\"exporters\":{exporters},\"open_spans\":{{\"count\":{count},\"names\":{names}}}}}")
 }
 
 fn exporter(exporter: &ExporterLedger) -> String {
-    let mut text = format!("{{\"name\":{}", quoted(&exporter.name));
+    let mut text = format!("{{\"name\":{}", quote(&exporter.name));
     for signal in Signal::ALL {
         // Writing to a `String` cannot fail.
         let _ = write!(text, ",\"{}\":{}", signal.name(), counts(&exporter.of(signal)));
@@ -124,18 +125,4 @@ fn counts(counts: &Counts) -> String {
 
 fn list<T>(items: &[T], write: impl Fn(&T) -> String) -> String {
     format!("[{}]", items.iter().map(write).collect::<Vec<_>>().join(","))
-}
-
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            // Writing to a `String` cannot fail.
-            '\0'..='\x1f' => _ = write!(quoted, "\\u{:04x}", u32::from(character)),
-            _ => quoted.push(character),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -87,10 +87,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
         405 => {
             let what = format!("{status}: POST is not allowed at {path}");
             let advice = format!("is it a collector? is the path right? usual is {usual}");
-            return Problem::new(
-                what,
-                if sent.path == usual { "is it a collector?".to_owned() } else { advice },
-            );
+            return Problem::new(what, if sent.path == usual { "is it a collector?" } else { &advice });
         }
         401 | 403 | 407 => &credentials(sent.headers),
         413 => "even an empty request is too large: check the server's limits",

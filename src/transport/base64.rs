@@ -34,11 +34,6 @@ pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the header value of Basic authentication.
-pub(super) fn basic_credentials(user: &str, password: &str) -> String {
-    encode(format!("{user}:{password}").as_bytes())
-}
-
 /// Returns the password in a header value of Basic authentication.
 pub(super) fn basic_password(value: &str) -> Option<String> {
     let (scheme, credentials) = value.trim_start().split_once(' ')?;

@@ -7,10 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-#[cfg(feature = "probe")]
-use super::ProbeFailure;
-#[cfg(feature = "probe")]
-use super::dial::is_hang_up;
 use super::dial::{Dialer, Interrupter, Lookup};
 use super::proxy::{Proxy, host_and_port};
 use super::redact::Secrets;
@@ -251,23 +247,6 @@ impl NetworkError {
             Self::ProxyStatus { status, advice: None } => status.clone(),
             Self::ProxyStatus { status, advice: Some(advice) } => format!("{status}; {advice}"),
             Self::AtProxy { proxy, error } => format!("{proxy}: {}", error.what()),
-        }
-    }
-
-    /// Returns the error as a probe reports it. A probe names the proxy itself.
-    #[cfg(feature = "probe")]
-    pub(super) fn into_probe(self) -> ProbeFailure {
-        match self {
-            Self::TimedOut => ProbeFailure::TimedOut,
-            Self::Tls(fault) => ProbeFailure::Tls(TlsFault { what: printable(&fault.what), ..fault }),
-            Self::Io(error) if is_hang_up(&error) || error.kind() == ErrorKind::UnexpectedEof => {
-                ProbeFailure::Closed
-            }
-            Self::Io(ref error) | Self::HostNotFound(ref error) => {
-                ProbeFailure::Io { kind: error.kind(), text: self.what() }
-            }
-            Self::ProxyStatus { status, advice } => ProbeFailure::Proxy { status, advice },
-            Self::AtProxy { error, .. } => error.into_probe(),
         }
     }
 }

@@ -5,9 +5,8 @@ use std::io::{self, Read, Write};
 use ureq::ProxyProtocol;
 use ureq::http::StatusCode;
 
-use super::SetupError;
-use super::base64::basic_credentials;
 use super::connect::NetworkError;
+use super::{SetupError, base64};
 use crate::config::{Proxy as Setting, proxy_for};
 
 /// Maximum head of a proxy's response to `CONNECT`.
@@ -37,15 +36,12 @@ impl Proxy {
         else {
             return Ok(None);
         };
-        match ureq::Proxy::new(&address) {
-            Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
-                Ok(Some(Self { variable: name, proxy }))
-            }
-            _ => {
-                Err(format!("{name} is not the address of an HTTP proxy; write it like http://proxy:3128")
-                    .into())
-            }
-        }
+        let speaks_http =
+            |proxy: &ureq::Proxy| matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https);
+        let proxy = ureq::Proxy::new(&address).ok().filter(speaks_http).ok_or_else(|| {
+            format!("{name} is not the address of an HTTP proxy; write it like http://proxy:3128")
+        })?;
+        Ok(Some(Self { variable: name, proxy }))
     }
 
     /// Returns host and port. An IPv6 address is in its brackets.
@@ -66,8 +62,8 @@ impl Proxy {
     pub(super) fn authorization(&self) -> Option<String> {
         let (user, password) = (self.proxy.username(), self.proxy.password());
         user.or(password)?;
-        let credentials = basic_credentials(user.unwrap_or_default(), password.unwrap_or_default());
-        Some(format!("Basic {credentials}"))
+        let credentials = format!("{}:{}", user.unwrap_or_default(), password.unwrap_or_default());
+        Some(format!("Basic {}", base64::encode(credentials.as_bytes())))
     }
 
     /// Returns texts that no message may show, in case the proxy repeats them.
@@ -83,10 +79,8 @@ impl Proxy {
         wire: &mut (impl Read + Write),
         authority: &str,
     ) -> Result<(), NetworkError> {
-        let credentials = match self.authorization() {
-            Some(value) => format!("proxy-authorization: {value}\r\n"),
-            None => String::new(),
-        };
+        let credentials = self.authorization().map(|value| format!("proxy-authorization: {value}\r\n"));
+        let credentials = credentials.unwrap_or_default();
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
         // No body follows a successful CONNECT, and the body of a refusal is not read: the connection is closed.

@@ -12,7 +12,6 @@ use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
 use crate::config::settings::{
     ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
 };
-use crate::config::summary::SmallMap;
 use crate::config::text::{listed, quoted};
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
@@ -42,13 +41,8 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
         if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
             exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
         }
-        let mut values = EnvValues::default();
-        for row in rows() {
-            if let Some(value) = group.iter().find_map(|member| member.values.get(&row)) {
-                values.insert(row, value.clone());
-            }
-        }
-        apply(&values, &mut exporter, reader);
+        let value = |row| Some((row, group.iter().find_map(|member| member.get(row))?.clone()));
+        apply(rows().filter_map(value).collect(), &mut exporter, reader);
         exporters.push(exporter);
     }
     exporters.extend(console(&printed, reader));
@@ -59,7 +53,8 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
 fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
     let mut groups: Vec<Vec<Member>> = Vec::new();
     for signal in signals {
-        let member = Member { signal, values: reader.values(signal) };
+        let value = |row| Some((row, reader.value(signal, row)?));
+        let member = Member { signal, values: rows().filter_map(value).collect() };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
         // Of several matching groups, join the one with the fewest values: further values there were set for other
         // signals.
@@ -90,8 +85,12 @@ struct Member {
 }
 
 impl Member {
+    fn get(&self, row: &SettingRow) -> Option<&EnvValue> {
+        self.values.iter().find(|(known, _)| known.key == row.key).map(|(_, value)| value)
+    }
+
     fn agrees_with(&self, other: &Self) -> bool {
-        rows().all(|row| match (self.values.get(&row), other.values.get(&row)) {
+        rows().all(|row| match (self.get(row), other.get(row)) {
             // Differing defaults do not separate signals: the exporter uses a common one.
             (None, None) => true,
             (own, others) => {
@@ -127,10 +126,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
             "otlp" | "console" => {}
             "none" if words.len() == 1 => {}
             "none" => {
-                reader.ignore(
-                    &variable,
-                    Fault::new("\"none\" is combined with others", "remove it, or the others"),
-                );
+                let fault = Fault::new("\"none\" is combined with others", "remove it, or the others");
+                reader.ignore(&variable, fault);
             }
             _ => {
                 let fault =
@@ -156,7 +153,7 @@ fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
 }
 
 /// The settings that variables give one signal, or all signals of an exporter, in the order of the rows.
-pub(super) type EnvValues = SmallMap<&'static SettingRow, EnvValue>;
+pub(super) type EnvValues = Vec<(&'static SettingRow, EnvValue)>;
 
 /// The value of one setting, from a variable.
 #[derive(Clone)]
@@ -167,17 +164,6 @@ pub(super) struct EnvValue {
 }
 
 impl Reader<'_> {
-    /// Returns the values of all variables for a signal.
-    pub(super) fn values(&mut self, signal: Signal) -> EnvValues {
-        let mut values = EnvValues::default();
-        for row in rows() {
-            if let Some(value) = self.value(signal, row) {
-                values.insert(row, value);
-            }
-        }
-        values
-    }
-
     /// Returns the value of the signal's own variable, or else of the variable for all signals.
     fn value(&mut self, signal: Signal, row: &SettingRow) -> Option<EnvValue> {
         let own = own_variable(signal, row)?;
@@ -186,14 +172,14 @@ impl Reader<'_> {
     }
 
     fn value_of(&mut self, variable: String, row: &SettingRow, signal: Option<Signal>) -> Option<EnvValue> {
-        let is_timeout = row == &TIMEOUT || row == &GIVE_UP_AFTER;
+        let is_timeout = [TIMEOUT.key, GIVE_UP_AFTER.key].contains(&row.key);
         // The specification defines a timeout of 0 as "no limit".
         let is_unlimited = |text: &str| is_no_limit(text) || is_timeout && text == "0";
         let value = match &row.kind {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 let duration = self.duration(&variable, range)?;
-                if (is_timeout || row == &INTERVAL) && duration < MIN_PLAUSIBLE {
+                if (is_timeout || row.key == INTERVAL.key) && duration < MIN_PLAUSIBLE {
                     let number = duration.as_millis();
                     let what = format!("is {number} ms: the unit is milliseconds");
                     self.warn(&variable, Fault::new(what, format!("write {number}000 for {number} s")));
@@ -252,10 +238,10 @@ impl Reader<'_> {
 }
 
 /// Sets all valid values. An invalid one is recorded in the exporter, so that validation refuses the exporter.
-pub(super) fn apply(values: &EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
-    for (row, EnvValue { variable, value }) in values.iter() {
-        let source = SettingSource::Environment(variable.clone());
-        match value.clone().and_then(SettingValue::load) {
+pub(super) fn apply(values: EnvValues, exporter: &mut Exporter, reader: &mut Reader<'_>) {
+    for (row, EnvValue { variable, value }) in values {
+        let source = SettingSource::Environment(variable);
+        match value.and_then(SettingValue::load) {
             Ok(value) => exporter.apply(row, value, source),
             Err(fault) => exporter.refuse(row, source, fault),
         }
@@ -283,15 +269,13 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
 
 /// Fills settings of an exporter that neither the program nor a file has set.
 pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
-    let mut values = EnvValues::default();
-    for row in rows().filter(|row| row.matters_to(exporter)) {
-        // A certificate from the file and a key from the environment would not match.
-        let is_open = !exporter.is_set(row) && row.partner.is_none_or(|partner| !exporter.is_set(partner));
-        if let Some(value) = is_open.then(|| common_value(row, exporter, reader)).flatten() {
-            values.insert(row, value);
-        }
-    }
-    apply(&values, exporter, reader);
+    // A certificate from the file and a key from the environment would not match.
+    let is_set = |row: &SettingRow| {
+        exporter.is_set(row) || row.partner.is_some_and(|partner| exporter.is_set(partner))
+    };
+    let open = rows().filter(|row| row.matters_to(exporter) && !is_set(row));
+    let values = open.filter_map(|row| Some((row, common_value(row, exporter, reader)?))).collect();
+    apply(values, exporter, reader);
     if exporter.connection.insecure.is_none() {
         let endpoint = exporter.connection.endpoint.clone();
         let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));

@@ -25,6 +25,7 @@ use super::settings::ANY;
 use super::settings::general::{self, GeneralKind, GeneralRow};
 use super::text::quoted;
 use super::{Config, SettingSource, demand, header, validate};
+use crate::record::Value;
 
 impl Config {
     /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their
@@ -90,13 +91,9 @@ impl Config {
     /// # Errors
     ///
     /// As [`from_env`](Self::from_env).
-    pub fn from_variables_if_set<N, V>(
-        variables: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<Self, ConfigError>
-    where
-        N: Into<String>,
-        V: Into<OsString>,
-    {
+    pub fn from_variables_if_set(
+        variables: impl IntoIterator<Item = (impl Into<String>, impl Into<OsString>)>,
+    ) -> Result<Self, ConfigError> {
         read_if_set(&variables.into_iter().collect())
     }
 
@@ -106,11 +103,9 @@ impl Config {
     /// # Errors
     ///
     /// As [`from_env`](Self::from_env).
-    pub fn from_variables<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, ConfigError>
-    where
-        N: Into<String>,
-        V: Into<OsString>,
-    {
+    pub fn from_variables(
+        variables: impl IntoIterator<Item = (impl Into<String>, impl Into<OsString>)>,
+    ) -> Result<Self, ConfigError> {
         read(&variables.into_iter().collect())
     }
 
@@ -145,7 +140,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     }
     let mut reader = Reader::new(variables);
     report_unknown(&mut reader);
-    validate::validate(Config::new().disabled(true), reader.into_diagnostics(), &[])
+    validate::validate(Config::new().disabled(true), reader.diagnostics.into_diagnostics(), &[])
 }
 
 /// Returns the configuration that the variables describe.
@@ -172,7 +167,7 @@ fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
     demand::raise_all();
     fill_general(config, &mut reader);
     report_unknown(&mut reader);
-    reader.into_diagnostics()
+    reader.diagnostics.into_diagnostics()
 }
 
 const SAMPLERS: [&str; 6] = [
@@ -195,7 +190,7 @@ fn fill_general(config: &mut Config, reader: &mut Reader<'_>) {
     {
         let set = row.variables.iter().find(|variable| set(row, variable, config, reader));
         if let Some(variable) = set {
-            config.sources.insert(row, SettingSource::Environment((*variable).to_owned()));
+            config.sources.insert(row.key, SettingSource::Environment((*variable).to_owned()));
         }
     }
 }
@@ -205,13 +200,12 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
     const COUNTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
     let done = match &row.kind {
         GeneralKind::Bool(field) => reader.bool(variable).map(|value| (field.set)(config, value)),
+        // The range bounds both casts.
         GeneralKind::Count(field) => {
-            let count = reader.count(variable, &COUNTS).and_then(|count| u32::try_from(count).ok());
-            count.map(|count| (field.set)(config, count))
+            reader.count(variable, &COUNTS).map(|count| (field.set)(config, count as u32))
         }
         GeneralKind::Length(field) => {
-            let length = reader.count(variable, &COUNTS).and_then(|length| usize::try_from(length).ok());
-            length.map(|length| (field.set)(config, Some(length)))
+            reader.count(variable, &COUNTS).map(|length| (field.set)(config, Some(length as usize)))
         }
         GeneralKind::Duration(field) => {
             reader.duration(variable, &ANY).map(|value| (field.set)(config, value))
@@ -227,13 +221,13 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
         let has_name = provider.resource_source(SERVICE_NAME) != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
             let source = SettingSource::Environment(OTEL_SERVICE_NAME.to_owned());
-            provider.set_service_name(name, None, source);
+            provider.set_resource(SERVICE_NAME, Value::Str(name), None, source);
         }
         for (key, value) in &attributes {
             let source = SettingSource::Environment(OTEL_RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
                 SERVICE_NAME if has_name || name.is_some() => {}
-                SERVICE_NAME => provider.set_service_name(value, None, source),
+                SERVICE_NAME => provider.set_resource(SERVICE_NAME, Value::Str(value), None, source),
                 key => provider.fill_resource(key, value, source),
             }
         }
@@ -243,9 +237,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
 /// Reads the resource attributes. One malformed pair discards all of them, because an incomplete resource would
 /// identify another program.
 fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
-    let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else {
-        return Vec::new();
-    };
+    let Some(text) = reader.text(OTEL_RESOURCE_ATTRIBUTES) else { return Vec::new() };
     header::read_attributes(text).unwrap_or_else(|Fault { what, fix }| {
         reader.ignore(OTEL_RESOURCE_ATTRIBUTES, Fault::new(format!("{what}, so none is set"), fix));
         Vec::new()
@@ -272,9 +264,7 @@ fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
         .filter(|provider| provider.sampler_source == SettingSource::Default)
         .collect();
     // If no provider needs the variable, its mistakes are not reported.
-    let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else {
-        return;
-    };
+    let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
     for provider in &mut open {
         provider.set_sampler(sampler, None, SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned()));
     }
@@ -309,9 +299,7 @@ fn sampler(reader: &mut Reader<'_>) -> Option<Sampler> {
 
 /// Returns the ratio of the sampler; 1 if the variable is unset or invalid.
 fn ratio(reader: &mut Reader<'_>) -> f64 {
-    let Some(text) = reader.text(OTEL_TRACES_SAMPLER_ARG) else {
-        return 1.0;
-    };
+    let Some(text) = reader.text(OTEL_TRACES_SAMPLER_ARG) else { return 1.0 };
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or_else(|| {
         let fault = Fault::new("is not a ratio of traces", "write 0 to 1, like 0.25");
         reader.ignore(OTEL_TRACES_SAMPLER_ARG, fault.of(quoted(text)));

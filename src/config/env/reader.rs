@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Words};
+use crate::config::error::{DiagnosticList, DiagnosticSeverity, Fault, Words};
 use crate::config::settings::{SettingRow, VariableNames, general, rows};
 use crate::config::text::{listed, quoted, shortened};
 use crate::config::{header, text, units};
@@ -15,16 +15,12 @@ use crate::record::Signal;
 /// Reads variables and collects diagnostics about them.
 pub(super) struct Reader<'v> {
     variables: &'v Variables,
-    diagnostics: DiagnosticList,
+    pub(super) diagnostics: DiagnosticList,
 }
 
 impl<'v> Reader<'v> {
     pub(super) fn new(variables: &'v Variables) -> Self {
         Self { variables, diagnostics: DiagnosticList::default() }
-    }
-
-    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.diagnostics.into_diagnostics()
     }
 
     /// Returns the value of a variable that must not be ignored: the caller reports the fault. A blank value counts as

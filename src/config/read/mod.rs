@@ -91,7 +91,7 @@ impl Config {
     ///
     /// As [`from_file`](Self::from_file).
     pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
-        read_text(text, Format::Toml)
+        read_text("<toml>", text, Format::Toml)
     }
 
     /// Reads YAML text, as [`from_toml_str`](Self::from_toml_str) reads TOML. Locations are shown as
@@ -122,7 +122,7 @@ impl Config {
     /// As [`from_file`](Self::from_file).
     #[cfg(feature = "yaml")]
     pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
-        read_text(text, Format::Yaml)
+        read_text("<yaml>", text, Format::Yaml)
     }
 }
 
@@ -151,11 +151,7 @@ fn read_bytes(
 }
 
 /// Reads text without filling settings from the environment. Relative paths start at the working directory.
-fn read_text(text: &str, format: Format) -> Result<Config, ConfigError> {
-    let name = match format {
-        Format::Toml => "<toml>",
-        Format::Yaml => "<yaml>",
-    };
+fn read_text(name: &str, text: &str, format: Format) -> Result<Config, ConfigError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
@@ -297,7 +293,7 @@ pub(super) fn read(
     let is_broken = |index: &usize| report.is_broken(&exporters[*index].1);
     let broken: Vec<usize> = (0..exporters.len()).filter(is_broken).collect();
     config.exporters = exporters.into_iter().map(|(_, _, exporter)| exporter).collect();
-    let mut diagnostics = report.into_diagnostics();
+    let mut diagnostics = report.diagnostics.into_diagnostics();
     // A missing exporter needs no diagnostic if a syntax error or a misnamed section explains its absence.
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == DiagnosticSeverity::Error;
     let is_explained = has_mistakes || has_misnamed_sections || diagnostics.iter().any(is_error);

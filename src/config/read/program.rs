@@ -4,6 +4,7 @@ use super::Found;
 use super::table::Report;
 use crate::config::error::Fault;
 use crate::config::node::{Field, Node, Tree};
+use crate::config::provider::SERVICE_NAME;
 use crate::config::read::value::{self, Resolver, Text, Unusable};
 use crate::config::sampler::Sampler;
 use crate::config::section::{PROGRAM_KEYS, Section, TELEMETRY};
@@ -55,9 +56,7 @@ impl Found<'_> {
 
     fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
         let settings = &mut self.config.main;
-        if key.is_empty() {
-            return Err(Fault::new("the name is empty", "write a name").into());
-        }
+        Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
         if let Some(first) = settings.resource_source(key).location() {
             return Err(Fault::duplicate_key(first.line).into());
         }
@@ -67,14 +66,15 @@ impl Found<'_> {
                 let items = nodes.iter().map(|node| Item::read(node, resolver));
                 let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
                 let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
-                settings.set_resource(key, Value::Array(&values), source);
+                settings.set_resource(key, Value::Array(&values), None, source);
             }
             _ => {
                 let item = Item::read(node, resolver)?;
-                settings.set_resource(key, item.value(), source);
-                if let Item::Text(Text { written, is_secret: true, .. }) = item {
-                    settings.show_as_written(key, written);
-                }
+                let written = match &item {
+                    Item::Text(text) if text.is_secret => Some(text.written),
+                    _ => None,
+                };
+                settings.set_resource(key, item.value(), written, source);
             }
         }
         Ok(())
@@ -125,7 +125,8 @@ fn set_service_name(
     if name.text.trim().is_empty() {
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
-    settings.set_service_name(&name.text, name.is_secret.then_some(name.written), source);
+    let written = name.is_secret.then_some(name.written);
+    settings.set_resource(SERVICE_NAME, Value::Str(&name.text), written, source);
     Ok(None)
 }
 

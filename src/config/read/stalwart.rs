@@ -24,9 +24,7 @@ const MAX_EXPORTERS: usize = 256;
 
 impl Found<'_> {
     pub(super) fn read_tracers(&mut self, root: &Node) {
-        let Some(tracers) = root.get("tracer") else {
-            return;
-        };
+        let Some(tracers) = root.get("tracer") else { return };
         let Some(fields) = tracers.node.as_table() else {
             return self.report.wrong_type(None, "tracer", &tracers.node, "write tables like [tracer.otel]");
         };
@@ -96,7 +94,7 @@ impl SectionReader<'_, '_, '_> {
     /// the parser, these are different keys.
     fn refuse_duplicate_switches(&mut self) {
         for name in [ENABLE_LOGS, ENABLE_SPANS] {
-            let twins: Vec<_> = self.entries.all(name).cloned().collect();
+            let twins: Vec<_> = self.all(name).cloned().collect();
             if let [first, second, ..] = &twins[..] {
                 self.duplicate(first, second);
             }
@@ -104,9 +102,7 @@ impl SectionReader<'_, '_, '_> {
     }
 
     fn is_off(&mut self) -> bool {
-        let Some(enable) = self.entries.find(ENABLE) else {
-            return false;
-        };
+        let Some(enable) = self.find(ENABLE) else { return false };
         let is_off = enable.node.value == Tree::Bool(false);
         if is_off {
             let path = self.key(ENABLE);
@@ -117,8 +113,8 @@ impl SectionReader<'_, '_, '_> {
 
     fn is_ours(&mut self) -> bool {
         let path = self.key(TYPE);
-        let Some(kind) = self.entries.find(TYPE).cloned() else {
-            if self.is_broken() {
+        let Some(kind) = self.find(TYPE).cloned() else {
+            if self.report.is_broken(self.section) {
                 // The type may be in a line with a syntax error.
                 return true;
             }
@@ -126,9 +122,7 @@ impl SectionReader<'_, '_, '_> {
             self.report.warning(self.declared_at, path, fault);
             return false;
         };
-        let Some(text) = self.text(&kind, TYPE_ADVICE) else {
-            return false;
-        };
+        let Some(text) = self.text(&kind, TYPE_ADVICE) else { return false };
         if TYPES.contains(&text.text.as_str()) {
             return true;
         }
@@ -147,7 +141,7 @@ impl SectionReader<'_, '_, '_> {
         match self.transport() {
             Switch::On => {}
             // The transport may be in a line with a syntax error, which is already reported.
-            Switch::Missing if self.is_broken() => {}
+            Switch::Missing if self.report.is_broken(self.section) => {}
             Switch::Missing => self.missing(TRANSPORT.key, "write transport = \"http\""),
             Switch::Off(at) => {
                 let path = self.key(TRANSPORT.key);
@@ -185,7 +179,7 @@ impl SectionReader<'_, '_, '_> {
 
     /// Returns whether `level = "disable"` contradicts an enabled log exporter, and warns about it.
     fn is_silenced(&mut self, exporter: &Exporter) -> bool {
-        let Some(level) = self.entries.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
+        let Some(level) = self.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;
         };
         let path = self.key(LEVEL.key);
@@ -198,7 +192,7 @@ impl SectionReader<'_, '_, '_> {
 /// Warns about every section that was probably meant as one of ours, and returns whether there is one. A section is
 /// compared only if it has keys of ours, so that sections of other programs are not reported.
 pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>) -> bool {
-    let known = report.count();
+    let known = report.diagnostics.count();
     for section in root.as_table().unwrap_or_default() {
         let name = section.name.as_str();
         let fields = section.node.as_table().unwrap_or_default();
@@ -226,7 +220,7 @@ pub(super) fn warn_about_misnamed_sections(root: &Node, report: &mut Report<'_>)
             warn_of(report, field, &[name, &field.name], &meant);
         }
     }
-    report.count() > known
+    report.diagnostics.count() > known
 }
 
 /// Returns whether a table has the type or the transport of an exporter.

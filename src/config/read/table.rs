@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::error::{Diagnostic, DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
+use crate::config::error::{DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
 use crate::config::read::value::{self, Resolver, Unusable};
 use crate::config::section::{ENABLE, ENABLE_TABLE, Owner, Section, is_known_somewhere};
@@ -24,12 +24,12 @@ pub(super) struct Report<'d> {
     /// Expands references such as `%{env:NAME}%` in values.
     pub(super) resolver: &'d Resolver,
     places: &'d Places<'d>,
-    diagnostics: DiagnosticList,
+    pub(super) diagnostics: DiagnosticList,
     broken: BTreeSet<Section>,
     /// True after a syntax error that may concern any section.
     all_broken: bool,
     /// Places whose values were replaced by those of environment variables.
-    replaced: SmallMap<usize, String>,
+    pub(super) replaced: SmallMap<usize, String>,
 }
 
 impl<'d> Report<'d> {
@@ -103,11 +103,6 @@ impl<'d> Report<'d> {
         self.warning(at, key, Fault::new("unknown key", meant.map_or("remove it".into(), Words::from)));
     }
 
-    /// Returns the number of diagnostics.
-    pub(super) fn count(&self) -> usize {
-        self.diagnostics.count()
-    }
-
     pub(super) fn location(&self, at: usize) -> Location {
         self.places.location(at)
     }
@@ -115,11 +110,6 @@ impl<'d> Report<'d> {
     /// Reports the reason for which a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
         self.diagnostics.push(fault.of("ignored:").warning(None, variable));
-    }
-
-    /// Records that an environment variable has replaced the value at a place.
-    pub(super) fn replace(&mut self, at: usize, variable: String) {
-        self.replaced.insert(at, variable);
     }
 
     /// Returns the origin of the value at a place.
@@ -133,10 +123,6 @@ impl<'d> Report<'d> {
     pub(super) fn is_broken(&self, section: &Section) -> bool {
         let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
         self.all_broken || is_unchosen || self.broken.contains(section)
-    }
-
-    pub(super) fn into_diagnostics(self) -> Vec<Diagnostic> {
-        self.diagnostics.into_diagnostics()
     }
 
     pub(super) fn push(&mut self, severity: DiagnosticSeverity, at: usize, key: String, fault: Fault) {
@@ -161,7 +147,8 @@ pub(super) struct SectionReader<'r, 'd, 't> {
     pub(super) section: &'r Section,
     pub(super) declared_at: usize,
     pub(super) report: &'r mut Report<'d>,
-    pub(super) entries: Entries<'t>,
+    /// All keys of the section in the order of the file.
+    pub(super) entries: Vec<Entry<'t>>,
 }
 
 /// A key and its value. Nested tables and dotted keys yield the same entry.
@@ -179,37 +166,19 @@ impl Entry<'_> {
     }
 }
 
-/// All keys of a section in the order of the file.
-pub(super) struct Entries<'t>(Vec<Entry<'t>>);
-
-impl<'t> Entries<'t> {
-    pub(super) fn find(&self, name: &str) -> Option<&Entry<'t>> {
-        self.all(name).next()
-    }
-
-    /// Returns all entries of a name. To the parser, two forms of one key are different keys.
-    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
-        self.0.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds the fields of a table below a path. Descends into nested tables that are prefixes of a known key.
-    fn add(&mut self, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
-        for field in fields {
-            // The TOML parser stores a tracer's table `enable` separately from its key `enable`.
-            let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
-                Some("") => (None, ENABLE),
-                Some(leaf) => (Some(ENABLE), leaf),
-                None => (None, &*field.name),
-            };
-            let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
-            match field.node.as_table() {
-                Some(nested) if leads_on(&path, known) => self.add(nested, &path, known),
-                _ => self.0.push(Entry { path, key_at: field.at, node: &field.node }),
-            }
+/// Adds the fields of a table below a path. Descends into nested tables that are prefixes of a known key.
+fn add<'t>(entries: &mut Vec<Entry<'t>>, fields: &'t [Field], path: &[&'t str], known: &[&'static str]) {
+    for field in fields {
+        // The TOML parser stores a tracer's table `enable` separately from its key `enable`.
+        let (parent, name) = match field.name.strip_prefix(ENABLE_TABLE) {
+            Some("") => (None, ENABLE),
+            Some(leaf) => (Some(ENABLE), leaf),
+            None => (None, &*field.name),
+        };
+        let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
+        match field.node.as_table() {
+            Some(nested) if leads_on(&path, known) => add(entries, nested, &path, known),
+            _ => entries.push(Entry { path, key_at: field.at, node: &field.node }),
         }
     }
 }
@@ -237,19 +206,26 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             report.wrong_type(Some(section), dotted(&section.path()), &field.node, section.example());
             return None;
         };
-        let mut entries = Entries(Vec::with_capacity(fields.len()));
-        entries.add(fields, &[], &section.names());
+        let mut entries = Vec::with_capacity(fields.len());
+        add(&mut entries, fields, &[], &section.names());
         // A nested table may follow later in the file, but diagnostics must be in its order.
-        entries.0.sort_by_cached_key(|entry| entry.key_at);
+        entries.sort_by_cached_key(|entry| entry.key_at);
         Some(Self { section, declared_at: field.at, report, entries })
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Entry<'t>> {
+        self.all(name).next()
+    }
+
+    /// Returns all entries of a name. To the parser, two forms of one key are different keys.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
+        self.entries.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
 
     /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is
     /// reported with all other errors.
     pub(super) fn transport(&self) -> Switch {
-        let Some(transport) = self.entries.find(TRANSPORT.key) else {
-            return Switch::Missing;
-        };
+        let Some(transport) = self.find(TRANSPORT.key) else { return Switch::Missing };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));
         match value::text(transport.node, self.report.resolver) {
             Ok(text) if is_off(&text.text) => Switch::Off(transport.node.at),
@@ -260,7 +236,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// Sets every valid setting of an exporter, and reports the others.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
         // Cloned, because reports borrow `self` mutably.
-        for entry in self.entries.0.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
+        for entry in self.entries.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
             self.apply(entry, exporter);
         }
         self.warn_of_plain_https(exporter);
@@ -286,13 +262,15 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Kind::Headers => {
                 self.headers(entry, exporter).map(|()| exporter.record(row, source.clone(), None))
             }
-            _ if is_of_tracetest && *row == TRANSPORT => value::text(entry.node, resolver).and_then(|text| {
-                if text.text != COLLECTOR {
-                    return Err(text.fault(Fault::new("is not known", advice)).into());
-                }
-                exporter.record(row, source.clone(), None);
-                Ok(())
-            }),
+            _ if is_of_tracetest && row.key == TRANSPORT.key => {
+                value::text(entry.node, resolver).and_then(|text| {
+                    if text.text != COLLECTOR {
+                        return Err(text.fault(Fault::new("is not known", advice)).into());
+                    }
+                    exporter.record(row, source.clone(), None);
+                    Ok(())
+                })
+            }
             // Tracetest is written in Go, where `10` without a unit is an error and not milliseconds.
             Kind::Duration { .. } if is_of_tracetest => value::go_duration(entry.node, resolver)
                 .map(|time| exporter.apply(row, SettingValue::Duration(time), source.clone())),
@@ -371,7 +349,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 
     /// Warns about the transport `https` with a plaintext endpoint: only the endpoint decides about encryption.
     fn warn_of_plain_https(&mut self, exporter: &Exporter) {
-        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.entries.find(row.key));
+        let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };
         let says_https = transport.node.as_text().is_some_and(|word| word.eq_ignore_ascii_case("https"));
         if says_https && exporter.connection.parsed().is_ok_and(|endpoint| !endpoint.tls) {
@@ -382,7 +360,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 
     /// Returns the place and the value of a switch.
     pub(super) fn bool(&mut self, name: &str) -> Option<(usize, bool)> {
-        let entry = self.entries.find(name)?.clone();
+        let entry = self.find(name)?.clone();
         match value::bool(entry.node) {
             Ok(value) => Some((entry.node.at, value)),
             Err(unusable) => {
@@ -401,11 +379,6 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     pub(super) fn duplicate(&mut self, first: &Entry<'_>, second: &Entry<'_>) {
         let fault = Fault::duplicate_key(self.report.location(first.key_at).line);
         self.report.error(Some(self.section), second.key_at, self.path(second), fault);
-    }
-
-    /// Returns whether an error of the section has been reported.
-    pub(super) fn is_broken(&self) -> bool {
-        self.report.is_broken(self.section)
     }
 
     pub(super) fn missing(&mut self, name: &str, fix: &'static str) {

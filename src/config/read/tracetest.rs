@@ -47,9 +47,7 @@ impl Found<'_> {
     }
 
     fn described<'t>(&mut self, root: &'t Node) -> &'t [Field] {
-        let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else {
-            return &[];
-        };
+        let Some(telemetry) = self.table(root, &EXPORTERS[..1]) else { return &[] };
         let known = [&EXPORTERS[1..], &PROGRAM_KEYS].concat();
         let is_of_exporter = |field: &&Field| {
             ["tracer", "metrics"].contains(&&*field.name) || rows().any(|row| row.key == field.name)
@@ -64,9 +62,7 @@ impl Found<'_> {
     }
 
     fn choices<'t>(&mut self, root: &'t Node) -> Vec<Choice<'t>> {
-        let Some(fields) = self.table(root, &SERVER) else {
-            return Vec::new();
-        };
+        let Some(fields) = self.table(root, &SERVER) else { return Vec::new() };
         warn_of_unknown(&mut self.report, fields, &SERVER, &CHOICES.map(|(key, _)| key));
         let mut choices = Vec::new();
         for (key, provider) in CHOICES {
@@ -113,7 +109,7 @@ impl Found<'_> {
         exporter.set_transport(Transport::Grpc);
         let mut reader = SectionReader::new(section, field, &mut self.report)?;
         let (key, advice) = section.spelling(&TRANSPORT);
-        if reader.entries.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
+        if reader.find(key).is_none_or(|entry| entry.node.value == Tree::Null) {
             reader.missing(key, advice);
         }
         reader.settings(&mut exporter);
@@ -250,7 +246,7 @@ fn replace(
             match given {
                 Ok(text) => {
                     *value = Tree::Text(text.to_owned());
-                    report.replace(node.at, name.to_owned());
+                    report.replaced.insert(node.at, name.to_owned());
                 }
                 Err(not_utf8) => report.ignore(name, not_utf8),
             }

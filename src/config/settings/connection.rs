@@ -184,10 +184,7 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_CERTIFICATE"),
         partner: Some(&CLIENT_KEY_FILE),
-        rule: |exporter| {
-            let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(certificate, _)| certificate), "CERTIFICATE")
-        },
+        rule: |exporter| rules::pem(exporter.connection.tls.client().map(|(chain, _)| chain), "CERTIFICATE"),
     }
     /// private key of the client certificate, PEM
     CLIENT_KEY_FILE "client-key-file" {
@@ -195,10 +192,7 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CLIENT_KEY"),
         partner: Some(&CLIENT_CERTIFICATE_FILE),
-        rule: |exporter| {
-            let client = exporter.connection.tls.client();
-            rules::pem(client.map(|(_, key)| key), "PRIVATE KEY")
-        },
+        rule: |exporter| rules::pem(exporter.connection.tls.client().map(|(_, key)| key), "PRIVATE KEY"),
     }
     /// product that precedes `standpipe/<version>` in the `User-Agent`
     USER_AGENT "user-agent" {

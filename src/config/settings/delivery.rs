@@ -15,12 +15,6 @@ use crate::config::values::{Level, Named, Signals};
 use crate::config::{Exporter, Histograms, SpoolSync, Temporality, WhenFull};
 use crate::record::{Severity, Signal};
 
-impl Default for Signals {
-    fn default() -> Self {
-        Self::ALL
-    }
-}
-
 /// All severities. Files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
@@ -77,6 +71,16 @@ const QUEUE_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=if IS_64_BIT { 4 << 30 
 const QUEUE_BYTES_LIMIT: &str =
     if IS_64_BIT { QUEUE_LIMIT } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
+
+/// The kind of a number of records that are in a queue at the same time.
+const fn records(field: Field<Exporter, usize>) -> Kind {
+    Kind::Number { field, unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT }
+}
+
+/// The kind of a number of bytes; `most` describes the largest value.
+const fn bytes(field: Field<Exporter, usize>, range: RangeInclusive<u64>, most: &'static str) -> Kind {
+    Kind::Number { field, unit: Unit::Bytes, range, most }
+}
 
 table! { DELIVERY from PLAIN:
     /// signals that are sent
@@ -169,35 +173,25 @@ table! { DELIVERY from PLAIN:
     }
     /// maximum number of records in the queue of each signal
     QUEUE_RECORDS "queue-records" {
-        kind: Kind::Number { field: field!(queue.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
+        kind: records(field!(queue.records)),
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_MAX_QUEUE_SIZE", ""]),
     }
     /// maximum number of bytes in the queue of each signal
     QUEUE_BYTES "queue-bytes" {
-        kind: Kind::Number {
-            field: field!(queue.bytes),
-            unit: Unit::Bytes,
-            range: QUEUE_BYTES_RANGE,
-            most: QUEUE_BYTES_LIMIT,
-        },
+        kind: bytes(field!(queue.bytes), QUEUE_BYTES_RANGE, QUEUE_BYTES_LIMIT),
         advice: "write a size like \"16 MiB\" or a number of bytes",
     }
     /// maximum number of records in a request
     BATCH_RECORDS "batch-records" {
         // A batch cannot contain more records than the queue.
-        kind: Kind::Number { field: field!(batch.records), unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT },
+        kind: records(field!(batch.records)),
         advice: "write a whole number, without quotes",
         variables: VariableNames::OfSignals(["OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", ""]),
     }
     /// maximum number of bytes in a request, before compression
     BATCH_BYTES "batch-bytes" {
-        kind: Kind::Number {
-            field: field!(batch.bytes),
-            unit: Unit::Bytes,
-            range: 1 << 10..=64 << 20,
-            most: "the most a request may hold",
-        },
+        kind: bytes(field!(batch.bytes), 1 << 10..=64 << 20, "the most a request may hold"),
         advice: "write a size like \"4 MiB\" or a number of bytes",
     }
 }
@@ -312,12 +306,7 @@ table! { SPOOLING from CONNECTED:
     }
     /// maximum number of bytes of requests on disk, in equal parts for the signals; further requests wait in the queue
     SPOOL_BYTES "spool-bytes" {
-        kind: Kind::Number {
-            field: field!(spool.bytes),
-            unit: Unit::Bytes,
-            range: 1 << 20..=MAX_SPOOL_BYTES,
-            most: "the most a spool may hold",
-        },
+        kind: bytes(field!(spool.bytes), 1 << 20..=MAX_SPOOL_BYTES, "the most a spool may hold"),
         advice: "write a size like \"256 MiB\" or a number of bytes",
         partner: Some(&SPOOL),
     }
@@ -343,7 +332,7 @@ table! { SPOOLING from CONNECTED:
 }
 
 /// Largest spool. On 32-bit machines, it must fit into `usize`.
-const MAX_SPOOL_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 2 << 30 };
+const MAX_SPOOL_BYTES: u64 = if IS_64_BIT { 1 << 40 } else { 2 << 30 };
 
 setters! {
     /// Limits the requests on disk in bytes; 256 MiB unless set, at least 1 MiB. When the limit is reached, further

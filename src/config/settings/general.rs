@@ -11,7 +11,7 @@ use crate::config::units;
 
 /// The description of one setting.
 pub(crate) struct GeneralRow {
-    /// Key in the output of `standpipe check`, and in files.
+    /// Key in the output of `standpipe check`, and in files. Identifies the row.
     pub(crate) key: &'static str,
     pub(crate) kind: GeneralKind,
     /// Environment variables, of which the first valid one is used.
@@ -114,12 +114,5 @@ impl GeneralKind {
             }
             Self::Duration(field) => units::show_duration((field.get)(config)),
         }
-    }
-}
-
-/// Compares the keys, which are distinct.
-impl PartialEq for GeneralRow {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static SettingRow> {
 
 /// The description of one setting.
 pub(crate) struct SettingRow {
-    /// Key in messages and in files of Stalwart's layout, which has `[tracer.…]` and `[metrics.…]`.
+    /// Key in messages and in files of Stalwart's layout, which has `[tracer.…]` and `[metrics.…]`. Identifies the row.
     pub(crate) key: &'static str,
     pub(crate) kind: Kind,
     /// Advice for an invalid value: what to write instead.
@@ -110,13 +110,6 @@ impl SettingRow {
     pub(crate) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
         is_sent && (!self.needs_connection || exporter.connection.transport.connects())
-    }
-}
-
-/// Compares the keys, which are distinct.
-impl PartialEq for SettingRow {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
     }
 }
 

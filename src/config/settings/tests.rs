@@ -107,7 +107,7 @@ fn table() -> String {
         };
         let default = match &row.kind {
             // A file must set the transport, which determines the default endpoint.
-            Kind::Word { .. } if row == &TRANSPORT => "–".to_owned(),
+            Kind::Word { .. } if row.key == TRANSPORT.key => "–".to_owned(),
             Kind::Endpoint => {
                 code(&[Transport::Http, Transport::Grpc].map(|it| it.default_endpoint().to_owned()))
             }
@@ -120,7 +120,7 @@ fn table() -> String {
                 format!("{least} to {most}{or_none}")
             }
             // The documentation is the same on every machine.
-            Kind::Number { .. } if row == &QUEUE_BYTES => {
+            Kind::Number { .. } if row.key == QUEUE_BYTES.key => {
                 "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
             }
             Kind::Number { .. } if row.key == "spool-bytes" => {

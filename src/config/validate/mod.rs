@@ -35,11 +35,8 @@ pub(crate) fn validate(
         let mut found = Vec::new();
         check(exporter, &mut found);
         if names.contains(&exporter.name()) {
-            found.push(whole(
-                exporter,
-                "another exporter has the same name",
-                "give each its own with Exporter::named",
-            ));
+            let fix = "give each its own with Exporter::named";
+            found.push(whole(exporter, "another exporter has the same name", fix));
         }
         names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
@@ -162,7 +159,7 @@ pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
 
 pub(crate) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
     let waits = exporter.queue.block_timeout != Some(Duration::ZERO);
-    needs(waits, "0s means never to wait", "write lossy = true for that")
+    Fault::unless(waits, "0s means never to wait", "write lossy = true for that")
 }
 
 pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
@@ -177,11 +174,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
         fault.of(unshown(&http.endpoint).map_or_else(shown, str::to_owned))
     })?;
     let fix = "build standpipe with its feature \"tls\", or begin it with http:// for plaintext";
-    needs(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
-}
-
-fn needs(is_so: bool, what: &'static str, fix: &'static str) -> Result<(), Fault> {
-    if is_so { Ok(()) } else { Fault::err(what, fix) }
+    Fault::unless(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
 }
 
 pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
@@ -190,7 +183,7 @@ pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
 
 fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"grpc\"";
-    needs(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)
+    Fault::unless(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)
 }
 
 pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
@@ -199,15 +192,15 @@ pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
 
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"gzip\", or write \"none\"";
-    needs(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
+    Fault::unless(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
 }
 
 pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
     let Some(directory) = &exporter.spool.directory else { return Ok(()) };
     let fix = "build standpipe with its feature \"spool\"";
-    needs(!directory.as_os_str().is_empty(), "is empty", SPOOL.advice)?;
-    needs(cfg!(feature = "spool"), "this build has no spool", fix)?;
-    needs(cfg!(target_os = "linux"), "only Linux has a spool", "leave it out")
+    Fault::unless(!directory.as_os_str().is_empty(), "is empty", SPOOL.advice)?;
+    Fault::unless(cfg!(feature = "spool"), "this build has no spool", fix)?;
+    Fault::unless(cfg!(target_os = "linux"), "only Linux has a spool", "leave it out")
 }
 
 /// Checks that a file contains a PEM block of this kind. The TLS library checks the content.
@@ -259,11 +252,8 @@ impl<'e> Remarks<'e> {
             remarks.queue();
             if let Ok(endpoint) = &exporter.connection.parsed() {
                 if let Some(row) = idle_certificates(exporter, endpoint, variable) {
-                    remarks.warn(
-                        row,
-                        "has no effect: the endpoint is not https",
-                        "write https:// or remove it",
-                    );
+                    let what = "has no effect: the endpoint is not https";
+                    remarks.warn(row, what, "write https:// or remove it");
                 }
                 remarks.clear_credentials(endpoint);
                 match exporter.connection.transport {

@@ -59,9 +59,7 @@ impl Endpoint {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
         // Checked before the text is searched.
-        if Self::is_too_long(text) {
-            return Fault::err("is longer than 8 KiB", "write a shorter one");
-        }
+        Fault::unless(!Self::is_too_long(text), "is longer than 8 KiB", "write a shorter one")?;
         let parsed = match text.split_once("://") {
             _ if text.starts_with(['"', '\'']) => Fault::err("has quotes around it", "remove them"),
             _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
@@ -128,22 +126,15 @@ impl Endpoint {
             }
             _ => return Fault::err("has an unknown scheme", "write http:// or https://"),
         };
-        if rest.contains('#') {
-            return Fault::err("has a fragment", "remove the # and what follows it");
-        }
+        Fault::unless(!rest.contains('#'), "has a fragment", "remove the # and what follows it")?;
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port = check_authority(authority)?.is_some();
         check_path(path)?;
         check_path(query)?;
         let path = if path == "/" { "" } else { path };
-        Ok(Self {
-            tls,
-            authority: authority.to_owned(),
-            has_port,
-            path: path.to_owned(),
-            query: query.to_owned(),
-        })
+        let [authority, path, query] = [authority, path, query].map(str::to_owned);
+        Ok(Self { tls, authority, has_port, path, query })
     }
 
     /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on
@@ -219,9 +210,8 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
         let Some((address, port)) = rest.split_once(']') else {
             return Fault::err("has an unclosed bracket", LIKE_IPV6);
         };
-        if address.parse::<Ipv6Addr>().is_err() {
-            return Fault::err("has no IPv6 address in its brackets", LIKE_IPV6);
-        }
+        let is_address = address.parse::<Ipv6Addr>().is_ok();
+        Fault::unless(is_address, "has no IPv6 address in its brackets", LIKE_IPV6)?;
         return match port.strip_prefix(':') {
             Some(port) => check_port(port).map(Some),
             None if port.is_empty() => Ok(None),
@@ -239,23 +229,15 @@ fn check_authority(authority: &str) -> Result<Option<u16>, Fault> {
 
 fn check_host(host: &str) -> Result<(), Fault> {
     const EXAMPLE: &str = "write a name or address, like \"http://localhost:4318\"";
-    if host.is_empty() {
-        return Fault::err("has no host", EXAMPLE);
-    }
-    if !host.is_ascii() {
-        return Fault::err("has a host that is not ASCII", "write its xn-- form");
-    }
+    Fault::unless(!host.is_empty(), "has no host", EXAMPLE)?;
+    Fault::unless(host.is_ascii(), "has a host that is not ASCII", "write its xn-- form")?;
     let name = host.strip_suffix('.').unwrap_or(host);
-    if !is_host_name(name) {
-        return Fault::err("has an invalid host", EXAMPLE);
-    }
+    Fault::unless(is_host_name(name), "has an invalid host", EXAMPLE)?;
     // URL parsers treat a host whose last label is a number as an IPv4 address, so it must be a valid one.
     let ends_in_number =
         name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
-    if ends_in_number && name.parse::<Ipv4Addr>().is_err() {
-        return Fault::err("has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\"");
-    }
-    Ok(())
+    let is_valid = !ends_in_number || name.parse::<Ipv4Addr>().is_ok();
+    Fault::unless(is_valid, "has an invalid IPv4 address", "write it like \"http://127.0.0.1:4318\"")
 }
 
 fn check_port(port: &str) -> Result<u16, Fault> {
@@ -278,12 +260,8 @@ fn check_path(path: &str) -> Result<(), Fault> {
             b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => false,
             _ => byte.is_ascii_graphic(),
         };
-        if !allowed {
-            return Fault::err(
-                "has a character in its path that URLs cannot hold",
-                "percent-encode it, like %7B for {",
-            );
-        }
+        let what = "has a character in its path that URLs cannot hold";
+        Fault::unless(allowed, what, "percent-encode it, like %7B for {")?;
     }
     Ok(())
 }

@@ -158,9 +158,8 @@ pub(crate) const MAX_ATTRIBUTES: usize = 1_000;
 
 /// Parses a list of headers. For a repeated name, the last value is used. The values are checked later.
 pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
-    if text.trim_start().starts_with(['"', '\'']) {
-        return Fault::err("has quotes around it", "remove them");
-    }
+    let is_quoted = text.trim_start().starts_with(['"', '\'']);
+    Fault::unless(!is_quoted, "has quotes around it", "remove them")?;
     let pairs: Vec<&str> = pieces(text).collect();
     check_count(pairs.len())?;
     let mut headers: Vec<(String, Secret)> = Vec::with_capacity(pairs.len());

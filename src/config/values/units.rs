@@ -19,9 +19,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, Fault> {
         let what = if unit.starts_with('-') { "is negative" } else { "is not a duration" };
         return Fault::err(what, EXAMPLE);
     }
-    if unit.starts_with(['.', ',']) {
-        return Fault::err("is a fraction", "write a whole number of a smaller unit, like \"1500ms\"");
-    }
+    let fix = "write a whole number of a smaller unit, like \"1500ms\"";
+    Fault::unless(!unit.starts_with(['.', ',']), "is a fraction", fix)?;
     let Some(millis_per_unit) = millis_per(unit) else {
         return Err(match sum_of_parts(text) {
             Some(sum) => Fault::new("has more than one unit", format!("write \"{}\"", show_duration(sum))),
@@ -90,9 +89,7 @@ pub(crate) fn parse_go_duration(text: &str) -> Result<Duration, Fault> {
     const EXAMPLE: &str = "write numbers with their units (h, m, s or ms), like 10s or 1m30s";
     let malformed = || Fault::new("is not a duration", EXAMPLE);
     let too_long = || Fault::new("is too long", "write at most 8760h");
-    if text.starts_with('-') {
-        return Fault::err("is negative", EXAMPLE);
-    }
+    Fault::unless(!text.starts_with('-'), "is negative", EXAMPLE)?;
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -137,9 +134,7 @@ fn seconds_per_go(unit: &str) -> Option<f64> {
 pub(crate) fn parse_size(text: &str) -> Result<u64, Fault> {
     const EXAMPLE: &str = "write a whole number and KiB, MiB or GiB, like \"16 MiB\"";
     let (number, unit) = split_number(text.trim());
-    if number.is_empty() {
-        return Fault::err("is not a size", EXAMPLE);
-    }
+    Fault::unless(!number.is_empty(), "is not a size", EXAMPLE)?;
     let unit = unit.to_ascii_lowercase();
     let bytes_per_unit: u64 = match unit.as_str() {
         "" | "b" => 1,

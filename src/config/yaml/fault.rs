@@ -25,114 +25,103 @@ pub(super) fn too_deep() -> Fault {
 
 /// Returns what is wrong and what to write, for every kind of error of the parser.
 pub(super) fn in_our_words(kind: &ErrorKind) -> Fault {
+    use ErrorKind::*;
     if is_about_tabs(kind) {
         return Fault::new("a tab is used for indentation", "write spaces");
     }
     let (what, fix) = match kind {
-        ErrorKind::RecursionLimitExceeded => return too_deep(),
-        ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
-        ErrorKind::UnclosedFlowCollection { open } => {
+        RecursionLimitExceeded => return too_deep(),
+        UnexpectedCharacter { character } => return unexpected(*character),
+        UnclosedFlowCollection { open } => {
             return Fault::new(format!("{open} is never closed"), format!("write {}", closing(*open)));
         }
-        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+        MismatchedFlowCollectionEnd { open, close } => {
             return Fault::new(format!("{open} is closed by {close}"), format!("write {}", closing(*open)));
         }
-        ErrorKind::MisplacedFlowCollectionEnd => {
+        MisplacedFlowCollectionEnd => {
             ("a bracket is closed that was never opened", "remove it, or quote the text")
         }
-        ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
+        UnexpectedEofFlowSequence | ExpectedFlowSequenceSeparator => {
             ("a comma is missing in a list", "write , or ] here")
         }
-        ErrorKind::UnexpectedEofFlowMapping
-        | ErrorKind::UnexpectedEofImplicitFlowMapping
-        | ErrorKind::ExpectedFlowMappingSeparator => ("a comma is missing in a table", "write , or } here"),
-        ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
-            ("a quote is never closed", "close it")
+        UnexpectedEofFlowMapping | UnexpectedEofImplicitFlowMapping | ExpectedFlowMappingSeparator => {
+            ("a comma is missing in a table", "write , or } here")
         }
-        ErrorKind::InvalidQuotedScalarIndent => {
+        UnclosedQuotedScalar | DocumentIndicatorInQuotedScalar => ("a quote is never closed", "close it"),
+        InvalidQuotedScalarIndent => {
             ("a line of quoted text is not indented", "close the quote above, or indent this line")
         }
-        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+        InvalidTrailingSingleQuotedScalar | InvalidTrailingDoubleQuotedScalar => {
             ("text after the closing quote", "quote the whole value")
         }
-        ErrorKind::MappingValueNotAllowed
-        | ErrorKind::InvalidColonPlacement
-        | ErrorKind::FlowMappingValueAdjacentCollection => (
+        MappingValueNotAllowed | InvalidColonPlacement | FlowMappingValueAdjacentCollection => (
             "an unexpected colon",
             "quote text that contains a colon, indent keys alike, and close brackets and quotes above",
         ),
-        ErrorKind::InvalidMappingValueWhitespace => ("no space after a colon", "write one"),
-        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
+        InvalidMappingValueWhitespace => ("no space after a colon", "write one"),
+        SimpleKeyExpected | InvalidSimpleKey => {
             ("a key without a colon", "write a colon and a space after it, in the same line")
         }
-        ErrorKind::ExpectedBlockMappingKey
-        | ErrorKind::MappingKeyNotAllowed
-        | ErrorKind::UnexpectedEofBlockMapping => {
+        ExpectedBlockMappingKey | MappingKeyNotAllowed | UnexpectedEofBlockMapping => {
             ("a key is expected here", "indent all keys of a table alike")
         }
-        ErrorKind::ExpectedBlockSequenceEntry
-        | ErrorKind::BlockSequenceEntryNotAllowed
-        | ErrorKind::BlockEntryInFlowCollection
-        | ErrorKind::InvalidBlockEntryWhitespace
-        | ErrorKind::PlainScalarStartsWithDashFlowIndicator
-        | ErrorKind::UnexpectedEofBlockSequence => {
+        ExpectedBlockSequenceEntry
+        | BlockSequenceEntryNotAllowed
+        | BlockEntryInFlowCollection
+        | InvalidBlockEntryWhitespace
+        | PlainScalarStartsWithDashFlowIndicator
+        | UnexpectedEofBlockSequence => {
             ("a list is out of place", "write its dashes under each other, each with a space after it")
         }
-        ErrorKind::InvalidIndentation
-        | ErrorKind::InvalidFlowScalarIndent
-        | ErrorKind::InvalidBlockScalarIndent => {
+        InvalidIndentation | InvalidFlowScalarIndent | InvalidBlockScalarIndent => {
             ("the indentation matches no line above", "indent keys of one table alike")
         }
-        ErrorKind::ExpectedDocumentStart | ErrorKind::InvalidDocumentEnd => {
+        ExpectedDocumentStart | InvalidDocumentEnd => {
             ("the document has ended before this", "indent keys of one table alike, or remove the rest")
         }
-        ErrorKind::InvalidBlockScalarHeader | ErrorKind::ZeroBlockScalarIndent => {
+        InvalidBlockScalarHeader | ZeroBlockScalarIndent => {
             ("text after | or >", "begin it in the next line; quote text that begins with | or >")
         }
-        ErrorKind::MissingAnchorOrAliasName => {
-            ("& or * without a name", "quote text that begins with & or *")
-        }
-        ErrorKind::UnknownQuotedScalarEscape
-        | ErrorKind::InvalidQuotedScalarHexEscape
-        | ErrorKind::InvalidLowSurrogateHexEscape
-        | ErrorKind::InvalidLowSurrogate
-        | ErrorKind::MissingLowSurrogate
-        | ErrorKind::UnpairedLowSurrogate
-        | ErrorKind::InvalidUnicodeEscape => {
+        MissingAnchorOrAliasName => ("& or * without a name", "quote text that begins with & or *"),
+        UnknownQuotedScalarEscape
+        | InvalidQuotedScalarHexEscape
+        | InvalidLowSurrogateHexEscape
+        | InvalidLowSurrogate
+        | MissingLowSurrogate
+        | UnpairedLowSurrogate
+        | InvalidUnicodeEscape => {
             ("an unknown escape in double quotes", "write \\\\ for a backslash, or use single quotes")
         }
-        ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
+        CommentNotSeparated | CommentInterceptedScalar => {
             ("a comment is out of place", "write a space before #; quote text that contains #")
         }
-        ErrorKind::BomInsideDocument => ("a byte order mark within the text", "remove it"),
-        ErrorKind::DuplicateVersionDirective
-        | ErrorKind::UnsupportedYamlMajorVersion
-        | ErrorKind::DuplicateTagDirective
-        | ErrorKind::MissingDocumentEndBeforeDirective
-        | ErrorKind::InvalidDirectiveTerminator
-        | ErrorKind::MissingYamlVersionSeparator
-        | ErrorKind::MissingDirectiveName
-        | ErrorKind::InvalidDirectiveName
-        | ErrorKind::DirectiveByteLimitExceeded { .. }
-        | ErrorKind::TooManyReservedDirectiveParams { .. }
-        | ErrorKind::YamlVersionTooLong
-        | ErrorKind::MissingYamlVersion
-        | ErrorKind::ExpectedTagDirectiveBang
-        | ErrorKind::InvalidTagDirectiveTerminator => {
+        BomInsideDocument => ("a byte order mark within the text", "remove it"),
+        DuplicateVersionDirective
+        | UnsupportedYamlMajorVersion
+        | DuplicateTagDirective
+        | MissingDocumentEndBeforeDirective
+        | InvalidDirectiveTerminator
+        | MissingYamlVersionSeparator
+        | MissingDirectiveName
+        | InvalidDirectiveName
+        | DirectiveByteLimitExceeded { .. }
+        | TooManyReservedDirectiveParams { .. }
+        | YamlVersionTooLong
+        | MissingYamlVersion
+        | ExpectedTagDirectiveBang
+        | InvalidTagDirectiveTerminator => {
             ("a directive that cannot be read", "remove the line that begins with %")
         }
-        ErrorKind::UndeclaredTagHandle
-        | ErrorKind::ExpectedTagBang
-        | ErrorKind::InvalidGlobalTagCharacter
-        | ErrorKind::InvalidTagTerminator
-        | ErrorKind::MissingTagUri
-        | ErrorKind::UnclosedVerbatimTag
-        | ErrorKind::InvalidTagEscape
-        | ErrorKind::InvalidTagUtf8LeadingByte
-        | ErrorKind::InvalidTagUtf8TrailingByte
-        | ErrorKind::InvalidTagUtf8 => {
-            ("a tag that cannot be read", "remove it; quote text that begins with !")
-        }
+        UndeclaredTagHandle
+        | ExpectedTagBang
+        | InvalidGlobalTagCharacter
+        | InvalidTagTerminator
+        | MissingTagUri
+        | UnclosedVerbatimTag
+        | InvalidTagEscape
+        | InvalidTagUtf8LeadingByte
+        | InvalidTagUtf8TrailingByte
+        | InvalidTagUtf8 => ("a tag that cannot be read", "remove it; quote text that begins with !"),
         _ => ("this is not YAML", "put text with special characters into quotes"),
     };
     Fault::new(what, fix)

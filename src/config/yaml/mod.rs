@@ -43,16 +43,12 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
         root: None,
         mistakes: Vec::new(),
     };
-    match builder.read(file, text) {
-        Ok(()) => {
-            let root = builder.root.unwrap_or(Node { at: 0, value: Tree::Null });
-            Document { root, mistakes: builder.mistakes, places: builder.places }
-        }
-        Err(diagnostic) => {
-            let mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
-            Document { root: Node { at: 0, value: Tree::Null }, mistakes, places: builder.places }
-        }
+    if let Err(diagnostic) = builder.read(file, text) {
+        builder.root = None;
+        builder.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
     }
+    let root = builder.root.unwrap_or(Node { at: 0, value: Tree::Null });
+    Document { root, mistakes: builder.mistakes, places: builder.places }
 }
 
 /// Builds the tree from the parser's events. A fault of its methods means that a limit is exceeded, after which no
@@ -174,9 +170,7 @@ impl Builder<'_> {
     }
 
     fn close(&mut self) -> Result<(), Fault> {
-        let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else {
-            return Ok(());
-        };
+        let Some(Frame { at, anchor, weight, contents }) = self.frames.pop() else { return Ok(()) };
         let value = match contents {
             Contents::List(nodes) => Tree::List(nodes),
             Contents::Table(table) => {

@@ -142,9 +142,7 @@ impl OpenTable {
     /// If the value of `<<` is invalid, it is ignored, and a fault with its place is returned.
     pub(super) fn close(self) -> (Vec<Field>, Option<(usize, Fault)>) {
         let Self { mut fields, names, merge, .. } = self;
-        let Some(position) = merge else {
-            return (fields, None);
-        };
+        let Some(position) = merge else { return (fields, None) };
         let source = fields.remove(position).node;
         let at = source.at;
         let Some(tables) = tables_of(source) else {

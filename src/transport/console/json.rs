@@ -114,25 +114,22 @@ fn plain(out: &mut Vec<u8>, value: impl Display) {
     let _ = write!(out, "{value}");
 }
 
-/// Writes a 64-bit number as a string, because many readers store numbers as doubles, which are not exact.
-fn quoted(out: &mut Vec<u8>, number: impl Display) {
-    let _ = write!(out, "\"{number}\"");
+/// Writes a value in quotes. 64-bit numbers are strings, because many readers store numbers as doubles, which are not
+/// exact.
+fn quoted(out: &mut Vec<u8>, value: impl Display) {
+    let _ = write!(out, "\"{value}\"");
 }
 
 /// Writes the shortest text that parses to the same number. Non-finite numbers are strings, because JSON has no syntax
 /// for them.
 fn double(out: &mut Vec<u8>, number: f64) {
-    let word = match number {
-        f64::INFINITY => "\"Infinity\"",
-        f64::NEG_INFINITY => "\"-Infinity\"",
-        number if number.is_nan() => "\"NaN\"",
-        number => {
-            // `Debug` uses exponents, where `Display` would write hundreds of zeros.
-            let _ = write!(out, "{number:?}");
-            return;
-        }
-    };
-    out.extend_from_slice(word.as_bytes());
+    match number {
+        f64::INFINITY => quoted(out, "Infinity"),
+        f64::NEG_INFINITY => quoted(out, "-Infinity"),
+        number if number.is_nan() => quoted(out, "NaN"),
+        // `Debug` uses exponents, where `Display` would write hundreds of zeros.
+        number => plain(out, format_args!("{number:?}")),
+    }
 }
 
 /// Writes a string. Control characters are escaped, even those that JSON allows, because the output may be read on a

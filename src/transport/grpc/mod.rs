@@ -170,11 +170,6 @@ impl Grpc {
         let called = self.client.call(&request, deadline);
         called.map_err(|failure| if self.interrupter.is_broken() { failure.broken_off() } else { failure })
     }
-
-    /// Redacts secrets, which servers may repeat.
-    fn redact(&self, text: String) -> String {
-        self.spec.secrets.redact(text)
-    }
 }
 
 impl Transport for Grpc {
@@ -187,7 +182,8 @@ impl Transport for Grpc {
             Ok(answer) => status::judge(&answer, &self.spec.shown),
             Err(failure) => failure.verdict(&self.spec.shown),
         };
-        verdict.map_text(|text| self.redact(text))
+        // Servers may repeat secrets.
+        verdict.map_text(|text| self.spec.secrets.redact(text))
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {

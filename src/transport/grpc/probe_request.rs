@@ -58,14 +58,16 @@ impl Grpc {
             Err(failure @ CallFailure::Reset(code)) => response_of(Status::of_reset(code), failure.what()),
             Err(failure) => return Err(self.shown(failure)),
         };
-        Ok(CallResponse { message: self.redact(reply.message), ..reply })
+        Ok(CallResponse { message: self.spec.secrets.redact(reply.message), ..reply })
     }
 
     /// Describes a failure, with secrets redacted, which servers may repeat.
     fn shown(&self, failure: CallFailure) -> ProbeFailure {
         match failure {
             CallFailure::Network(error) => error.into_probe(),
-            other => ProbeFailure::Io { kind: ErrorKind::Other, text: self.redact(other.what()) },
+            other => {
+                ProbeFailure::Io { kind: ErrorKind::Other, text: self.spec.secrets.redact(other.what()) }
+            }
         }
     }
 }

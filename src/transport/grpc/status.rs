@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::super::calendar::retry_after;
 use super::super::gzip::{Fault, decompress};
 use super::super::response::{
-    self, CUT_SHORT, StatusClass, UNREADABLE, printable, read_partial_success, read_status,
+    self, CUT_SHORT, UNREADABLE, printable, read_partial_success, read_status, status_verdict,
 };
 use super::super::{Verdict, base64};
 use crate::context::decode_percent;
@@ -111,26 +111,12 @@ impl Status {
     }
 
     pub(super) fn name(self) -> String {
-        const NAMES: [&str; 17] = [
-            "OK",
-            "CANCELLED",
-            "UNKNOWN",
-            "INVALID_ARGUMENT",
-            "DEADLINE_EXCEEDED",
-            "NOT_FOUND",
-            "ALREADY_EXISTS",
-            "PERMISSION_DENIED",
-            "RESOURCE_EXHAUSTED",
-            "FAILED_PRECONDITION",
-            "ABORTED",
-            "OUT_OF_RANGE",
-            "UNIMPLEMENTED",
-            "INTERNAL",
-            "UNAVAILABLE",
-            "DATA_LOSS",
-            "UNAUTHENTICATED",
-        ];
-        NAMES.get(self.0 as usize).map_or_else(|| format!("status {}", self.0), |name| (*name).to_owned())
+        // In the order of their numbers.
+        const NAMES: &str = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS \
+             PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED \
+             INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED";
+        let name = NAMES.split(' ').nth(self.0 as usize);
+        name.map_or_else(|| format!("status {}", self.0), str::to_owned)
     }
 }
 
@@ -141,14 +127,14 @@ pub(super) struct ReceivedStatus {
     pub(super) message: String,
     /// Delay of its `RetryInfo`.
     after: Option<Duration>,
-    /// Class of the HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
-    http: Option<StatusClass>,
+    /// HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
+    http: Option<u16>,
 }
 
 impl ReceivedStatus {
     fn verdict(&self, target: &str) -> Verdict {
         match self.http {
-            Some(class) => class.verdict(self.after, self.status.reason(target, &self.message)),
+            Some(http) => status_verdict(http, self.after, self.status.reason(target, &self.message)),
             None => self.status.verdict(target, &self.message, self.after),
         }
     }
@@ -226,8 +212,8 @@ fn read_without_status(answer: &Response) -> ReceivedStatus {
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after(&after, SystemTime::now()));
-    let (status, http) = (Status::of_http(answer.status), Some(StatusClass::of(answer.status)));
-    ReceivedStatus { status, message: what, after, http }
+    let status = Status::of_http(answer.status);
+    ReceivedStatus { status, message: what, after, http: Some(answer.status) }
 }
 
 fn speaks_of_size(message: &str) -> bool {

@@ -223,15 +223,14 @@ impl Transport for Http {
     }
 
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
-        let url = &self.spec.urls[payload.signal as usize];
+        let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
         // Not worth a connection, and a clearer reason than a timeout.
         if left.is_zero() {
-            return Verdict::TryLater { after: None, reason: format!("post {}: no time left", url.shown) };
+            return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }
         let answer = self.post(payload, left);
         let is_broken = self.interrupter.is_broken();
-        let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let verdict = match answer {
             Ok(answer) => match self.spec.refusing_proxy(&answer) {
                 Some(proxy) => proxy.name(proxy.refusal(answer.status())).verdict(&request),

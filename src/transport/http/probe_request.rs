@@ -13,9 +13,10 @@ use crate::config::ConnectionSettings;
 use crate::process::{Driver, lock};
 use crate::record::Signal;
 use crate::transport::connect::{NetworkError, Timeline};
+use crate::transport::dial::is_hang_up;
 use crate::transport::proxy::{Proxy, status_text};
 use crate::transport::redact::Secrets;
-use crate::transport::response::Oddity;
+use crate::transport::response::{self, Oddity};
 use crate::transport::{Payload, SetupError, TlsFault, Verdict, lower_first};
 
 /// A finished request of a probe.
@@ -102,6 +103,26 @@ impl HttpSpec {
         };
         let timeline = lock(&shared).clone();
         ProbeRequest { timeline, ended: Instant::now(), end }
+    }
+}
+
+impl NetworkError {
+    /// Returns the error as a probe reports it. A probe names the proxy itself.
+    pub(in crate::transport) fn into_probe(self) -> ProbeFailure {
+        match self {
+            Self::TimedOut => ProbeFailure::TimedOut,
+            Self::Tls(fault) => {
+                ProbeFailure::Tls(TlsFault { what: response::printable(&fault.what), ..fault })
+            }
+            Self::Io(error) if is_hang_up(&error) || error.kind() == ErrorKind::UnexpectedEof => {
+                ProbeFailure::Closed
+            }
+            Self::Io(ref error) | Self::HostNotFound(ref error) => {
+                ProbeFailure::Io { kind: error.kind(), text: self.what() }
+            }
+            Self::ProxyStatus { status, advice } => ProbeFailure::Proxy { status, advice },
+            Self::AtProxy { error, .. } => error.into_probe(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
 use crate::transport::proxy::status_text;
 use crate::transport::response::{
-    self, Extent, KEPT_BYTES, Oddity, StatusClass, TOO_LONG, is_media_type, read_status,
+    self, Extent, KEPT_BYTES, Oddity, TOO_LONG, is_media_type, read_status, status_verdict,
 };
 use crate::transport::{Verdict, lower_first};
 
@@ -35,12 +35,12 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
         true => format!("{request}: {}", status_text(status)),
         false => format!("{request}: {}: {text}", status_text(status)),
     };
-    let class = match status.as_u16() {
+    let status = match status.as_u16() {
         // The official collector sends 400 instead of 413.
-        400 if text.to_ascii_lowercase().contains("too large") => StatusClass::TooLarge,
-        status => StatusClass::of(status),
+        400 if text.to_ascii_lowercase().contains("too large") => 413,
+        status => status,
     };
-    class.verdict(after, reason)
+    status_verdict(status, after, reason)
 }
 
 /// Returns the message in the body of an error: of a `google.rpc.Status`, or the body as text.
@@ -133,12 +133,9 @@ fn unpacked(body: Vec<u8>, answer: &Response<ureq::Body>, extent: Extent) -> (Ve
     let encoding = answer.headers().get(header::CONTENT_ENCODING);
     let is_packed = encoding.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"));
     let unpacked = is_packed.then(|| decompress(&body, extent != Extent::Prefix, KEPT_BYTES).ok()).flatten();
-    match unpacked {
-        // Decompression stopped at the limit, so the body is only a prefix.
-        Some((body, false)) if extent == Extent::Whole => (body, Extent::Prefix),
-        Some((body, _)) => (body, extent),
-        None => (body, extent),
-    }
+    let (body, is_all) = unpacked.unwrap_or((body, true));
+    // If decompression stopped at the limit, the body is only a prefix.
+    (body, if !is_all && extent == Extent::Whole { Extent::Prefix } else { extent })
 }
 
 /// Returns the content type; empty if absent.

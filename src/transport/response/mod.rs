@@ -77,10 +77,8 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
         }
     }
     // Some texts parse as a message of unknown fields, that is as an empty status.
-    if message.is_empty() && delay.is_none() {
-        return None;
-    }
-    Some(StatusMessage { message, retry_delay: delay })
+    let is_status = !message.is_empty() || delay.is_some();
+    is_status.then_some(StatusMessage { message, retry_delay: delay })
 }
 
 /// Returns the delay in a detail (`google.protobuf.Any`) if it is a `google.rpc.RetryInfo`, or `None` if the bytes are
@@ -123,10 +121,7 @@ fn delay_of(info: &[u8]) -> Option<Duration> {
 
 fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
     let (seconds, nanos) = (u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-    if seconds > MAX_DELAY_SECONDS || nanos >= 1_000_000_000 {
-        return None;
-    }
-    Some(Duration::new(seconds, nanos))
+    (seconds <= MAX_DELAY_SECONDS && nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
 }
 
 /// Makes a server's text safe for one log line, without control characters that a terminal would obey.
@@ -212,33 +207,13 @@ pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
 /// Statuses after which the same batch is sent again. OTLP lists these four, and forbids to retry others.
 pub(crate) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
-/// What the exporter does after an error status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StatusClass {
-    TryLater,
-    TooLarge,
-    NotTaken,
-    Refused,
-}
-
-impl StatusClass {
-    pub(super) fn of(status: u16) -> Self {
-        match status {
-            status if RETRYABLE.contains(&status) => Self::TryLater,
-            413 => Self::TooLarge,
-            // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
-            404 | 405 | 501 => Self::NotTaken,
-            _ => Self::Refused,
-        }
-    }
-
-    /// Returns the verdict. `after` is the delay that the server asks for, which only a retry uses.
-    pub(super) fn verdict(self, after: Option<Duration>, reason: String) -> Verdict {
-        match self {
-            Self::TryLater => Verdict::TryLater { after, reason },
-            Self::TooLarge => Verdict::TooLarge { reason },
-            Self::NotTaken => Verdict::NotTaken { reason },
-            Self::Refused => Verdict::Refused { reason },
-        }
+/// Returns the verdict on an error status. `after` is the delay that the server asks for, which only a retry uses.
+pub(super) fn status_verdict(status: u16, after: Option<Duration>, reason: String) -> Verdict {
+    match status {
+        status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
+        413 => Verdict::TooLarge { reason },
+        // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
+        404 | 405 | 501 => Verdict::NotTaken { reason },
+        _ => Verdict::Refused { reason },
     }
 }
