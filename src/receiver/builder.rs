@@ -61,15 +61,13 @@ impl Builder {
     ///
     /// If a name has several addresses, the first free one is used. Every host that can reach the address can send
     /// telemetry: the receiver checks no credentials.
-    pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
-        self.address = address.to_socket_addrs().map(Iterator::collect);
-        self
+    pub fn address(self, address: impl ToSocketAddrs) -> Self {
+        Self { address: address.to_socket_addrs().map(Iterator::collect), ..self }
     }
 
     /// Sets the address for OTLP over gRPC, like [`Builder::address`] for HTTP.
-    pub fn grpc_address(mut self, address: impl ToSocketAddrs) -> Self {
-        self.grpc_address = address.to_socket_addrs().map(Iterator::collect);
-        self
+    pub fn grpc_address(self, address: impl ToSocketAddrs) -> Self {
+        Self { grpc_address: address.to_socket_addrs().map(Iterator::collect), ..self }
     }
 
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
@@ -163,9 +161,8 @@ impl Builder {
     /// limit. The default is 256 MiB, and 0 keeps nothing.
     ///
     /// Beyond the limit, the oldest are dropped. The counts stay exact.
-    pub fn keep_bytes(mut self, bytes: usize) -> Self {
-        self.keep_bytes = bytes;
-        self
+    pub fn keep_bytes(self, bytes: usize) -> Self {
+        Self { keep_bytes: bytes, ..self }
     }
 
     /// Queues answers for the first requests, like [`Receiver::script`].
