@@ -18,6 +18,8 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const END_OF_STREAM: [u8; 2] = [3, 0];
 const CHECKSUM_AND_LENGTH: usize = 8;
 pub(super) const PIECE: usize = 64 * 1024;
+/// Bytes that an answer that is cut short announces and does not send.
+pub(super) const CUT_SHORT_BYTES: u64 = 1024;
 
 /// A body whose length is known before its bytes are generated.
 pub(super) enum Sendable<'a> {
@@ -78,6 +80,22 @@ pub(super) fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> i
         let length = left.min(piece.len() as u64);
         out.write_all(&piece[..length as usize])?;
         left -= length;
+    }
+    Ok(())
+}
+
+/// Writes byte by byte. `pause` waits after each byte, and returns whether to continue.
+pub(super) fn send_slowly(
+    mut out: impl Write,
+    bytes: &[u8],
+    mut pause: impl FnMut() -> bool,
+) -> io::Result<()> {
+    for byte in bytes {
+        out.write_all(&[*byte])?;
+        out.flush()?;
+        if !pause() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
     }
     Ok(())
 }
