@@ -231,20 +231,13 @@ impl<'de> Visitor<'de> for Value<'_> {
         if self.context != ValueContext::List {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
-        if matches!(field.kind, Kind::Message(_) | Kind::Text) {
-            while list
-                .next_element_seed(Value { field, context: ValueContext::Element, depth, out: self.out })?
-                .is_some()
-            {}
-            return Ok(());
-        }
-        self.delimited(|out| {
-            while list
-                .next_element_seed(Value { field, context: ValueContext::Packed, depth, out })?
-                .is_some()
-            {}
+        let is_packed = !matches!(field.kind, Kind::Message(_) | Kind::Text);
+        let context = if is_packed { ValueContext::Packed } else { ValueContext::Element };
+        let mut elements = |out: &mut Vec<u8>| {
+            while list.next_element_seed(Value { field, context, depth, out })?.is_some() {}
             Ok(())
-        })
+        };
+        if is_packed { self.delimited(elements) } else { elements(self.out) }
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
