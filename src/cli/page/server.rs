@@ -128,7 +128,7 @@ impl Response {
 pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
-    limits.serve_pages(listener, move |request, socket| answer(request, &page, socket))
+    limits.serve_pages(listener, Arc::new(move |request, socket| answer(request, &page, socket)))
 }
 
 fn answer(

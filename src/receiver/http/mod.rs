@@ -7,7 +7,7 @@ mod response;
 
 use std::io::{self, BufRead, Read};
 
-pub(super) use connection::{OnPageRequest, serve, serve_pages};
+pub(super) use connection::{OnPageRequest, page_server, serve};
 pub(super) use response::send;
 
 use self::body::Framing;
@@ -183,12 +183,10 @@ fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError>
     let mut lines = Lines { reader, left: limit };
     let (method, target, version) = parse_request_line(&lines.next()?)?;
     let mut headers = Vec::new();
-    loop {
-        let line = lines.next()?;
-        if line.is_empty() {
-            break;
-        }
+    let mut line = lines.next()?;
+    while !line.is_empty() {
         headers.push(parse_field(&line)?);
+        line = lines.next()?;
     }
     Ok(Head { method, target, version, headers })
 }
