@@ -215,6 +215,10 @@ enum Failure {
     Message(String),
 }
 
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::Message(format!("cannot start: {error}"))
+}
+
 fn print_text(text: &str) -> Result<ExitCode, Failure> {
     print(&[text])?;
     Ok(ExitCode::SUCCESS)

@@ -16,7 +16,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Te
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};
 use super::terminal::{Progress, TICK};
-use super::{Failure, describe, interrupt, print, report_error, sender, text};
+use super::{Failure, cannot_start, describe, interrupt, print, report_error, sender, text};
 
 /// Reported once, after the first request that could not be delivered.
 const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
@@ -247,10 +247,6 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     }
     let is_whole = left == 0 && counts.lost() == 0 && draining.is_accounted;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn cannot_start(error: io::Error) -> Failure {
-    Failure::Message(format!("cannot start: {error}"))
 }
 
 /// Probes the endpoints with empty requests before the spool is opened.

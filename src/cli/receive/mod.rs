@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::receiver::Receiver;
+use standpipe::spawn;
 
 use self::output::Output;
 use self::queue::Queue;
@@ -25,7 +25,7 @@ use super::page::Page;
 use super::style::{Ink, Style};
 use super::terminal::TerminalInfo;
 use super::view::{self, View};
-use super::{Failure, describe, interrupt, report_error};
+use super::{Failure, cannot_start, describe, interrupt, report_error};
 
 /// Maximum memory of all requests together. A batch of a few thousand records takes a few MiB.
 const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
@@ -171,7 +171,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         let (queue, refusals) = (queue.clone(), refusals.clone());
         move || printed(printer::run(&queue, view, output, &refusals, &greeting))
     };
-    thread::Builder::new().name("standpipe-print".to_owned()).spawn(print).map_err(cannot_start)?;
+    spawn("standpipe-print", print).map_err(cannot_start)?;
 
     let ending = ends.recv();
     receiver.stop_listening();
@@ -270,10 +270,6 @@ fn listen(
             };
             cannot_listen(address, protocol, option, &error)
         })
-}
-
-fn cannot_start(error: io::Error) -> Failure {
-    Failure::Message(format!("cannot start: {error}"))
 }
 
 /// Explains why listening on an address failed. `option` is the option for another address.
