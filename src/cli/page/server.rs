@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use standpipe::decode_percent;
 use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::{Page, api};
@@ -313,17 +314,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
 
 /// Decodes percent-encoding (`%2F`) and `+`.
 fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let escaped = behind
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        rest = if escaped.is_some() { &behind[2..] } else { behind };
-        bytes.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    decode_percent(text.replace('+', " ").as_bytes())
 }
 
 #[cfg(test)]
