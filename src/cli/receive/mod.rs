@@ -19,6 +19,7 @@ use standpipe::receiver::Receiver;
 use standpipe::spawn;
 
 use self::output::Output;
+use self::printer::Printer;
 use self::queue::Queue;
 use self::refusals::Refusals;
 use super::page::Page;
@@ -169,7 +170,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let greeting = greeting(&receiver, page.as_deref(), style);
     let print = {
         let (queue, refusals) = (queue.clone(), refusals.clone());
-        move || printed(printer::run(&queue, view, output, &refusals, &greeting))
+        move || printed(Printer::new(&queue, view, output, &refusals).run(&greeting))
     };
     spawn("standpipe-print", print).map_err(cannot_start)?;
 
