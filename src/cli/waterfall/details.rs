@@ -27,13 +27,8 @@ const MAX_SCOPES: usize = 4;
 pub(crate) type Piece = (Ink, String);
 
 impl<'a> Drawing<'_, 'a> {
-    pub(super) fn details(
-        &self,
-        trace: &Trace<'a>,
-        node: &Node,
-        view: &SpanView<'a>,
-        lines: &mut Vec<String>,
-    ) {
+    pub(super) fn details(&self, trace: &Trace<'a>, node: &Node, lines: &mut Vec<String>) {
+        let view = &trace.spans[node.index];
         let trunks = [node.trunks.as_slice(), &[node.has_children]].concat();
         for pieces in self.first_lines(trace, node, view).into_iter().chain(self.remarks(node, view)) {
             self.flow(&trunks, &pieces, lines);
