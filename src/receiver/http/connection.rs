@@ -58,13 +58,6 @@ impl From<io::Error> for ConnectionOver {
     }
 }
 
-/// A request that was read, at least its head.
-struct Arrival {
-    request: ReceivedRequest,
-    content: Result<Content, Refusal>,
-    keep_alive: bool,
-}
-
 impl<'a> Connection<'a> {
     fn new(shared: &'a Shared, socket: &'a TcpStream, number: u64) -> Self {
         let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
@@ -103,16 +96,7 @@ impl<'a> Connection<'a> {
         self.wait_for_request()?;
         let decided = self.shared.change(|state| state.script.take_preceding());
         self.prepare(decided.as_ref())?;
-        match self.read_request()? {
-            Arrival { request, content: Ok(content), keep_alive } => {
-                let (answer, active) =
-                    request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
-                self.deliver(&answer, keep_alive, active)
-            }
-            Arrival { request, content: Err(refusal), keep_alive } => {
-                self.turn_down(Some(request), &refusal, keep_alive)
-            }
-        }
+        self.answer_request(decided)
     }
 
     /// Waits for a request and leaves it in the socket: an answer that precedes reading may need it there.
@@ -121,14 +105,12 @@ impl<'a> Connection<'a> {
         if self.shared.read(|state| state.stopped) {
             return Err(ConnectionOver);
         }
-        let deadline = self.shared.read_deadline();
-        self.reader.get_mut().set_deadline(deadline);
+        self.reader.get_mut().set_deadline(self.shared.read_deadline());
         if self.reader.buffer().is_empty() {
             self.reader.get_ref().wait_for_byte()?;
         }
         // The deadline of a request starts with its first byte.
-        let deadline = self.shared.read_deadline();
-        self.reader.get_mut().set_deadline(deadline);
+        self.reader.get_mut().set_deadline(self.shared.read_deadline());
         Ok(())
     }
 
@@ -148,14 +130,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn read_request(&mut self) -> Result<Arrival, ConnectionOver> {
+    /// Reads a request and answers it. `decided` is an answer that was chosen before.
+    fn answer_request(&mut self, decided: Option<Answer>) -> Exchanged {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(ConnectionOver),
-            Err(ReadError::Refused(refusal)) => {
-                self.turn_down(None, &refusal, false)?;
-                return Err(ConnectionOver);
-            }
+            Err(ReadError::Refused(refusal)) => return self.turn_down(None, &refusal, false),
         };
         let format = format_of(&head).unwrap_or(Format::Protobuf);
         self.form = Form { format, signal: signal_of(&head) };
@@ -170,17 +150,23 @@ impl<'a> Connection<'a> {
             let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
             Ok((plan, body, share))
         });
-        let keep_alive = head.keeps_alive();
-        match read {
+        let (content, body_bytes, keep_alive) = match read {
             Ok((plan, body, share)) => {
                 let content = Content::read(plan.signal, plan.format, plan.coding, &body, limit, share);
-                Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
+                (content, body.len(), head.keeps_alive())
             }
-            Err(ReadError::Gone) => Err(ConnectionOver),
+            Err(ReadError::Gone) => return Err(ConnectionOver),
             // The rest of the body is still arriving, so no second request can follow.
-            Err(ReadError::Refused(refusal)) => {
-                Ok(Arrival { request: self.describe(head, 0), content: Err(refusal), keep_alive: false })
+            Err(ReadError::Refused(refusal)) => (Err(refusal), 0, false),
+        };
+        let request = self.describe(head, body_bytes);
+        match content {
+            Ok(content) => {
+                let taken = request_sink::take_in(self.shared, request, content, decided);
+                let (answer, active) = taken.ok_or(ConnectionOver)?;
+                self.deliver(&answer, keep_alive, active)
             }
+            Err(refusal) => self.turn_down(Some(request), &refusal, keep_alive),
         }
     }
 
