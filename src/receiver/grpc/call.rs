@@ -1,5 +1,6 @@
 //! A call: checks of its head, decoding of its message, and the state of its stream.
 
+use std::cmp::Ordering;
 use std::time::Instant;
 
 use crate::http2::flow_control::{ReceiveWindow, Window};
@@ -133,13 +134,10 @@ impl Plan {
             return Err(Refusal::undecodable("the call has no message"));
         };
         let length = u32::from_be_bytes(length) as usize;
-        if message.len() != length {
-            let what = if message.len() < length {
-                "the message is cut short"
-            } else {
-                "the call has more than one message"
-            };
-            return Err(Refusal::undecodable(what));
+        match message.len().cmp(&length) {
+            Ordering::Less => return Err(Refusal::undecodable("the message is cut short")),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(Refusal::undecodable("the call has more than one message")),
         }
         let coding = match (flag, self.coding) {
             (0, _) => Coding::Identity,
