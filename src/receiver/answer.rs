@@ -263,7 +263,10 @@ impl Answer {
     pub fn slow_body(mut self, interval: Duration) -> Self {
         self.delivery_mode = DeliveryMode::SlowBody(interval);
         if self.body == Body::Empty {
-            self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
+            let mut filling = Vec::new();
+            // No OTLP message has a field with this number, so clients skip it.
+            encode_field(15 << 3 | 2, &[0; SLOW_BODY_FILLING], &mut filling);
+            self.body = Body::Bytes(filling);
         }
         self
     }
@@ -378,13 +381,6 @@ impl Answer {
 
 const NO_STATUS: u16 = 0;
 const SLOW_BODY_FILLING: usize = 1024;
-
-/// Returns a field with a number that no OTLP message has.
-fn skipped_field(bytes: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    encode_field(15 << 3 | 2, &vec![0; bytes], &mut body);
-    body
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
