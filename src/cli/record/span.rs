@@ -263,10 +263,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
     let tracer = tracer(&sender.telemetry);
-    let span = match &draft.parent {
-        Some(parent) => tracer.span_builder(name).parent(parent).start(),
-        None => tracer.span_builder(name).root().start(),
-    };
+    let span = sender::below(tracer.span_builder(name), draft.parent.as_ref()).start();
     // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span
     // is not sent here but by `span end`.
     sender.telemetry.shutdown(Duration::ZERO);
@@ -348,12 +345,8 @@ fn emit(tracer: &Tracer, line: SpanLine, draft: &Draft) -> Result<(), String> {
     let of_line = of_line.map_err(|error| error.to_string())?;
     let events = if line.events.is_empty() { &common.events } else { &line.events };
     let times = events.iter().map(|event| moment(&event.time)).collect::<Result<Vec<_>, _>>()?;
-    let mut span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
-    span = match of_line.as_ref().or(parent.as_ref()) {
-        Some(parent) => span.parent(parent),
-        None => span.root(),
-    };
-    let mut span = span.detached();
+    let span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
+    let mut span = sender::below(span, of_line.as_ref().or(parent.as_ref())).detached();
     if let Some(identity) = identity {
         span.set_identity(identity);
     }
