@@ -269,12 +269,9 @@ fn enum_number(field: &Field, text: &str) -> Option<i128> {
 }
 
 fn double(text: &str) -> Option<f64> {
-    match text {
-        "NaN" => Some(f64::NAN),
-        "Infinity" => Some(f64::INFINITY),
-        "-Infinity" => Some(f64::NEG_INFINITY),
-        text => text.parse().ok().filter(|number: &f64| number.is_finite()),
-    }
+    // Rust also parses other spellings of these names, such as `inf`, which JSON does not have.
+    let is_named = matches!(text, "NaN" | "Infinity" | "-Infinity");
+    text.parse().ok().filter(|number: &f64| number.is_finite() || is_named)
 }
 
 fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {

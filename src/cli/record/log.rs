@@ -179,7 +179,7 @@ impl Draft {
     }
 }
 
-fn as_text(json: &Json) -> String {
+pub(super) fn as_text(json: &Json) -> String {
     json.as_str().map_or_else(|| json.to_string(), str::to_owned)
 }
 

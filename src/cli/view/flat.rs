@@ -203,10 +203,7 @@ impl Row {
             Layout::Whole => NAME,
         };
         self.cell(ink, name, width);
-        match is_tight {
-            true => self.detail(Ink::FAINT, kind),
-            false => self.cell(Ink::FAINT, kind, kind_width),
-        }
+        if is_tight { self.detail(Ink::FAINT, kind) } else { self.cell(Ink::FAINT, kind, kind_width) }
     }
 
     pub(super) fn print(self, style: &Style, out: &mut impl Write) -> io::Result<()> {

@@ -193,10 +193,7 @@ impl View {
 
     /// Draws all open traces, at the end of the input.
     pub(crate) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        for block in self.assembler.finish() {
-            self.draw(&block, out)?;
-        }
-        Ok(())
+        self.assembler.finish().iter().try_for_each(|block| self.draw(block, out))
     }
 
     /// Returns the number of open traces and their spans: `3 traces open · 41 spans`. `None` if there are no open
