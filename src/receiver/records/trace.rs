@@ -394,11 +394,7 @@ fn log_line(log: &ReceivedLog) -> String {
 /// Returns `key=value` for each attribute, with two spaces before each.
 fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
-        let value = format!("{value:?}");
-        match value.char_indices().nth(MAX_VALUE_CHARS) {
-            Some((end, _)) => format!("  {key}={}...", &value[..end]),
-            None => format!("  {key}={value}"),
-        }
+        format!("  {key}={}", escape::beginning(format!("{value:?}"), MAX_VALUE_CHARS))
     };
     attributes.iter().map(pair).collect()
 }
