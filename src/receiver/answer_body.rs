@@ -110,14 +110,11 @@ pub(super) struct GzipBomb {
 impl GzipBomb {
     /// Creates a stream that decompresses to at least `unpacked` bytes.
     pub(super) fn new(unpacked: u64) -> Self {
+        let mut compress = Compress::new(Compression::best(), false);
         let mut block = Vec::with_capacity(BLOCK / 64);
         // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call
         // cannot fail: the output has room for sixteen times the compressed length of zeros.
-        let _ = Compress::new(Compression::best(), false).compress_vec(
-            &vec![0; BLOCK],
-            &mut block,
-            FlushCompress::Full,
-        );
+        let _ = compress.compress_vec(&vec![0; BLOCK], &mut block, FlushCompress::Full);
         Self { block, blocks: unpacked.div_ceil(BLOCK as u64) }
     }
 

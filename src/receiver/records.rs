@@ -201,12 +201,10 @@ impl ReceivedMetric {
 /// Keeps the metrics with the first `points` data points. The last metric may lose some of its points.
 fn keep_first_points(metrics: &mut Vec<ReceivedMetric>, points: usize) {
     let mut room = points;
-    let whole = metrics.iter().take_while(|received| match room.checked_sub(received.point_count()) {
-        Some(rest) => {
-            room = rest;
-            true
-        }
-        None => false,
+    let whole = metrics.iter().take_while(|received| {
+        let rest = room.checked_sub(received.point_count());
+        room = rest.unwrap_or(room);
+        rest.is_some()
     });
     let whole = whole.count();
     // The next metric keeps some of its points.

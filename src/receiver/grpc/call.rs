@@ -107,10 +107,8 @@ impl Plan {
     pub(super) fn of(head: &Head, hosts: Hosts) -> Result<Self, Refusal> {
         hosts.check(head.values("host"))?;
         let content_type = head.values("content-type").next().unwrap_or_default();
-        if !["application/grpc", "application/grpc+proto"]
-            .iter()
-            .any(|name| is_media_type(content_type, name))
-        {
+        let mut names = ["application/grpc", "application/grpc+proto"].iter();
+        if !names.any(|name| is_media_type(content_type, name)) {
             return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
         }
         if head.method != "POST" {

@@ -223,10 +223,7 @@ impl<R: BufRead> Lines<'_, R> {
 
 fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> {
     let malformed = || Refusal::new(400, "malformed request line");
-    let mut words = line.split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
+    let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
         return Err(malformed());
     };
     if !is_token(method) || target.is_empty() {

@@ -70,9 +70,8 @@ impl<'a> ReceivedValue<'a> {
 
     /// Returns the value of the attribute `key`.
     pub(super) fn find(attributes: &'a [KeyValue], key: &str) -> Self {
-        Self::of(
-            attributes.iter().find(|attribute| attribute.key == key).and_then(|found| found.value.as_ref()),
-        )
+        let found = attributes.iter().find(|attribute| attribute.key == key);
+        Self::of(found.and_then(|found| found.value.as_ref()))
     }
 
     /// Returns whether there is a value.
