@@ -271,10 +271,8 @@ impl<'a> Request<'a> {
         }
         let host = self.authority.as_deref().or(self.header("host"));
         let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
-            return Err(Response::failed(
-                403,
-                "this page answers requests for the address of this machine only",
-            ));
+            let why = "this page answers requests for the address of this machine only";
+            return Err(Response::failed(403, why));
         };
         // A link on another site may open the page, but scripts of that site may not send requests.
         let is_link = self.header("sec-fetch-mode") == Some("navigate")

@@ -316,11 +316,8 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
         return None;
     }
     let mut line = style.line();
-    line.put(Ink::WARNING.bold(), "open to the network").put(
-        Ink::PLAIN,
-        &format!(" at {}: every machine that can reach this one can send", open.join(" and ")),
-    );
-    Some(line.finish())
+    let who = format!(" at {}: every machine that can reach this one can send", open.join(" and "));
+    Some(line.put(Ink::WARNING.bold(), "open to the network").put(Ink::PLAIN, &who).finish())
 }
 
 /// Returns the last line.

@@ -157,10 +157,8 @@ impl<'a> Drawing<'_, 'a> {
 
     /// Returns the name of the span that a link points to, or its id if the span is unknown.
     fn target(&self, link: &Link) -> String {
-        match self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice())) {
-            Some(name) => (*name).to_owned(),
-            None => format!("span {}", describe::short_id(&link.span_id)),
-        }
+        let name = self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice()));
+        name.map_or_else(|| format!("span {}", describe::short_id(&link.span_id)), ToString::to_string)
     }
 
     /// Draws the log records that belong to no drawn span.
