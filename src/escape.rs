@@ -36,6 +36,14 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{end}")
 }
 
+/// Returns at most `max_chars` characters of a text, followed by `...` if there are more.
+pub fn beginning(text: String, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
 /// Returns whether a character is an invisible formatting character: joiner, direction mark, line separator or tag.
 fn is_invisible(c: char) -> bool {
     matches!(c,

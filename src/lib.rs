@@ -165,7 +165,7 @@ pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
 /// Shared with the command. Not part of the public API.
 #[doc(hidden)]
-pub use {process::spawn, transport::calendar};
+pub use {context::decode_percent, process::spawn, transport::calendar};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

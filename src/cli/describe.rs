@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use standpipe::Severity;
+use standpipe::escape::beginning;
 pub(crate) use standpipe::escape::count;
 use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
@@ -338,14 +339,6 @@ pub(crate) fn value_of(attributes: &[KeyValue], key: &str) -> String {
 /// Returns the beginning of an attribute's value. A text with white space is quoted.
 pub(crate) fn value(value: Option<&AnyValue>) -> String {
     beginning(whole_value(value), MAX_VALUE_CHARS)
-}
-
-/// Returns the first `max_chars` characters of a text, followed by `...` if it is longer.
-fn beginning(text: String, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
 }
 
 /// Returns the whole value of an attribute, in the form of [`value`].

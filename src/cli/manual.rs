@@ -1,6 +1,6 @@
 //! `standpipe completions` and `standpipe man`: both are derived from the definitions of the options.
 
-use std::io;
+use std::iter;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
@@ -54,19 +54,13 @@ pub(crate) fn print_completions(options: &CompletionsOptions) -> Result<ExitCode
     print_text(script.trim_end())
 }
 
+/// Prints the manual page of the program, followed by those of its commands.
 pub(crate) fn print_page() -> Result<ExitCode, Failure> {
-    let page = page().map_err(Failure::Output)?;
-    print_text(String::from_utf8_lossy(&page).trim_end())
-}
-
-/// Returns the manual page of the program, followed by those of its commands.
-fn page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
-    clap_mangen::Man::new(program.clone()).render(&mut page)?;
-    for command in program.get_subcommands() {
-        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for command in iter::once(&program).chain(program.get_subcommands()) {
+        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(Failure::Output)?;
     }
-    Ok(page)
+    print_text(String::from_utf8_lossy(&page).trim_end())
 }

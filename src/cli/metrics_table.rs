@@ -276,13 +276,12 @@ pub(crate) fn bars(values: &[f64], cells: usize, style: &Style) -> String {
 fn shared(values: &[f64], cells: usize) -> Vec<f64> {
     let cells = cells.min(values.len());
     let start = |cell: usize| cell * values.len() / cells;
-    (0..cells)
-        .map(|cell| {
-            let sharing = &values[start(cell)..start(cell + 1)];
-            // `max` replaces NaN, which `clamp` keeps. Dividing before summing avoids an overflow to infinity.
-            sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
-        })
-        .collect()
+    let mean = |cell: usize| {
+        let sharing = &values[start(cell)..start(cell + 1)];
+        // `max` replaces NaN, which `clamp` keeps. Dividing before summing avoids an overflow to infinity.
+        sharing.iter().map(|value| value.clamp(0.0, f64::MAX).max(0.0) / sharing.len() as f64).sum()
+    };
+    (0..cells).map(mean).collect()
 }
 
 #[cfg(test)]

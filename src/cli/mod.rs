@@ -128,10 +128,7 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return exit_code(refuse(error)),
     };
-    let outcome = match Arguments::from_arg_matches(&matches) {
-        Ok(arguments) => run_command(arguments),
-        Err(error) => refuse(error),
-    };
+    let outcome = Arguments::from_arg_matches(&matches).map_or_else(refuse, run_command);
     exit_code(outcome.map_err(|failure| match failure {
         Failure::Usage(message) => {
             let command = matches.subcommand_name().unwrap_or_default();
@@ -213,6 +210,10 @@ enum Failure {
     Usage(String),
     /// Any other reason.
     Message(String),
+}
+
+fn cannot_start(error: io::Error) -> Failure {
+    Failure::Message(format!("cannot start: {error}"))
 }
 
 fn print_text(text: &str) -> Result<ExitCode, Failure> {

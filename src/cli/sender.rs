@@ -10,7 +10,10 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use standpipe::config::DiagnosticSeverity;
-use standpipe::{Config, Exporter, IntoValue, Problem, ProblemKind, SpanKind, Telemetry, Value, WhenFull};
+use standpipe::{
+    Config, ConfigError, Exporter, IntoValue, Problem, ProblemKind, SpanBuilder, SpanContext, SpanKind,
+    Telemetry, Value, WhenFull,
+};
 
 use super::caller::Caller;
 use super::{Failure, describe, report_error, text};
@@ -249,10 +252,7 @@ fn is_usable(name: &str, value: &OsStr) -> bool {
 pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let read = Config::from_variables([(NAME, word)]);
-    let diagnostics = match &read {
-        Ok(config) => config.diagnostics(),
-        Err(error) => error.diagnostics(),
-    };
+    let diagnostics = read.as_ref().map_or_else(ConfigError::diagnostics, Config::diagnostics);
     // The message begins with the name of the variable, but the user has written an option.
     match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
         Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
@@ -336,15 +336,20 @@ pub(crate) fn flat(attributes: Vec<Attribute>) -> Vec<Attribute> {
     attributes.into_iter().map(|(key, value)| (key, flat(value))).collect()
 }
 
+/// Makes a span a child of `parent`, or the root of a new trace.
+pub(crate) fn below<'a>(span: SpanBuilder<'a>, parent: Option<&'a SpanContext>) -> SpanBuilder<'a> {
+    match parent {
+        Some(parent) => span.parent(parent),
+        None => span.root(),
+    }
+}
+
 /// Returns the value of a bool, string or number, and `None` for a list, an object and null.
 pub(crate) fn scalar(json: &Json) -> Option<Value<'_>> {
     match json {
         Json::Bool(value) => Some(Value::Bool(*value)),
         Json::String(value) => Some(Value::Str(value)),
-        Json::Number(number) => match number.as_i64() {
-            Some(value) => Some(Value::Int(value)),
-            None => number.as_f64().map(Value::Float),
-        },
+        Json::Number(number) => number.as_i64().map(Value::Int).or(number.as_f64().map(Value::Float)),
         Json::Null | Json::Array(_) | Json::Object(_) => None,
     }
 }

@@ -5,17 +5,17 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::thread;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use standpipe::receiver::Records;
+use standpipe::spawn;
 
 use super::style::Style;
 use super::terminal::{Progress, TerminalInfo};
 use super::text::{self, Charset};
 use super::view::{self, View};
-use super::{Failure, UNUSABLE, describe, report_error};
+use super::{Failure, UNUSABLE, cannot_start, describe, report_error};
 
 /// Maximum memory of incomplete traces.
 const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
@@ -77,10 +77,8 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     };
     let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
     // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
-    thread::Builder::new()
-        .name("standpipe-read".to_owned())
-        .spawn(move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
-        .map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    spawn("standpipe-read", move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
+        .map_err(cannot_start)?;
     let view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
     // All lines of a file get the same time, so that no trace is drawn as incomplete because reading takes long.
     let read_at = (options.file != "-").then(Instant::now);

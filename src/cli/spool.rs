@@ -16,7 +16,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Te
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};
 use super::terminal::{Progress, TICK};
-use super::{Failure, describe, interrupt, print, report_error, sender, text};
+use super::{Failure, cannot_start, describe, interrupt, print, report_error, sender, text};
 
 /// Reported once, after the first request that could not be delivered.
 const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
@@ -221,12 +221,13 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     spawn("standpipe-flush", flush).map_err(cannot_start)?;
     let mut draining = Draining {
         to_stdout: options.to_stdout,
+        deadline,
         progress: Progress::new(style),
         reported: HashSet::new(),
         retry_message: (!options.to_stdout).then_some(RETRY_MESSAGE),
         is_accounted: true,
     };
-    let is_drained = draining.wait(&events, deadline, || {
+    let is_drained = draining.wait(&events, || {
         let counts = telemetry.ledger().total();
         (counts.delivered + counts.lost(), total)
     });
@@ -247,10 +248,6 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     }
     let is_whole = left == 0 && counts.lost() == 0 && draining.is_accounted;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn cannot_start(error: io::Error) -> Failure {
-    Failure::Message(format!("cannot start: {error}"))
 }
 
 /// Probes the endpoints with empty requests before the spool is opened.
@@ -283,6 +280,7 @@ fn probe_endpoints(
 /// Messages and progress of a drain.
 struct Draining<'a> {
     to_stdout: bool,
+    deadline: Option<Instant>,
     progress: Progress<'a>,
     /// Messages that were printed. Equal messages are printed once.
     reported: HashSet<String>,
@@ -294,14 +292,10 @@ struct Draining<'a> {
 
 impl Draining<'_> {
     /// Waits until all deliverable records are delivered. Returns false if the wait was ended earlier.
-    fn wait(
-        &mut self,
-        events: &mpsc::Receiver<Event>,
-        deadline: Option<Instant>,
-        done_of_total: impl Fn() -> (u64, u64),
-    ) -> bool {
+    fn wait(&mut self, events: &mpsc::Receiver<Event>, done_of_total: impl Fn() -> (u64, u64)) -> bool {
         let is_drained = loop {
-            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left =
+                self.deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 self.progress.clear();
                 report_error("the time is up");

@@ -36,10 +36,7 @@ impl TerminalInfo {
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
-            columns: match variable("COLUMNS") {
-                Some(columns) => columns.parse().ok(),
-                None => columns(),
-            },
+            columns: variable("COLUMNS").map_or_else(columns, |columns| columns.parse().ok()),
         }
     }
 

@@ -139,26 +139,23 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     duration.ok_or("write a time such as 100ms, 1.5s or 5m")
 }
 
+/// Boundaries of the ranges of combining marks, which take no cell: each range begins at one boundary and ends before
+/// the next.
+const ZERO_WIDTH: [u32; 8] = [0x300, 0x370, 0x1ab0, 0x1b00, 0x20d0, 0x2100, 0xfe00, 0xfe10];
+/// Boundaries of the ranges of East Asian characters and emoji, which take two cells.
+const DOUBLE_WIDTH: [u32; 26] = [
+    0x1100, 0x1160, 0x2e80, 0x303f, 0x3041, 0x4dc0, 0x4e00, 0xa4d0, 0xac00, 0xd7a4, 0xf900, 0xfb00, 0xfe30,
+    0xfe70, 0xff00, 0xff61, 0xffe0, 0xffe7, 0x1f300, 0x1f650, 0x1f680, 0x1f700, 0x1f900, 0x1fa00, 0x20000,
+    0x3fffe,
+];
+
 /// Returns the width of a character, from the most common blocks of the Unicode width tables.
 fn cells(c: char) -> usize {
+    // Inside a range, the number of boundaries up to the character is odd.
+    let is_in = |ranges: &[u32]| ranges.partition_point(|boundary| *boundary <= u32::from(c)) % 2 == 1;
     match c {
-        '\u{300}'..='\u{36f}'
-        | '\u{1ab0}'..='\u{1aff}'
-        | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe00}'..='\u{fe0f}' => 0,
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{303e}'
-        | '\u{3041}'..='\u{4dbf}'
-        | '\u{4e00}'..='\u{a4cf}'
-        | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{ffe0}'..='\u{ffe6}'
-        | '\u{1f300}'..='\u{1f64f}'
-        | '\u{1f680}'..='\u{1f6ff}'
-        | '\u{1f900}'..='\u{1f9ff}'
-        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ if is_in(&ZERO_WIDTH) => 0,
+        _ if is_in(&DOUBLE_WIDTH) => 2,
         _ => 1,
     }
 }

@@ -248,7 +248,7 @@ fn encode(value: &str, encoded: &mut String) {
 
 /// Decodes percent-encoding. A percent sign without two digits stays, and invalid UTF-8 becomes U+FFFD, as the standard
 /// demands.
-pub(crate) fn decode_percent(value: &[u8]) -> String {
+pub fn decode_percent(value: &[u8]) -> String {
     let hex = |digit: u8| char::from(digit).to_digit(16);
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value;

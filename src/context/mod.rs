@@ -20,8 +20,7 @@ use std::sync::Arc;
 
 use baggage::BAGGAGE;
 pub use baggage::Baggage;
-#[cfg(feature = "grpc")]
-pub(crate) use baggage::decode_percent;
+pub use baggage::decode_percent;
 pub(crate) use clock::{Clock, unix_nanos, unix_now};
 pub use current::ContextGuard;
 #[cfg(feature = "tracing")]

@@ -238,29 +238,24 @@ impl Answer {
     }
 
     /// Sets the bytes of the body, over gRPC those of a successful response's message.
-    pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.body = Body::Bytes(bytes.into());
-        self
+    pub fn body(self, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { body: Body::Bytes(bytes.into()), ..self }
     }
 
     /// Sets the body to a `google.rpc.Status` with this message, as OTLP demands for errors. Over gRPC, it is the
     /// `grpc-message`.
-    pub fn message(mut self, message: impl Into<String>) -> Self {
-        self.message = Some(message.into());
-        self.body = Body::Status;
-        self
+    pub fn message(self, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), body: Body::Status, ..self }
     }
 
     /// Waits before answering. The request is counted when it has arrived, its records when they are answered.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
+    pub fn delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
     }
 
     /// Sends the head one byte per `interval`.
-    pub fn slow_headers(mut self, interval: Duration) -> Self {
-        self.delivery_mode = DeliveryMode::SlowHead(interval);
-        self
+    pub fn slow_headers(self, interval: Duration) -> Self {
+        Self { delivery_mode: DeliveryMode::SlowHead(interval), ..self }
     }
 
     /// Sends the body one byte per `interval`, over gRPC one frame per byte. An empty body is filled with a field that
@@ -268,22 +263,23 @@ impl Answer {
     pub fn slow_body(mut self, interval: Duration) -> Self {
         self.delivery_mode = DeliveryMode::SlowBody(interval);
         if self.body == Body::Empty {
-            self.body = Body::Bytes(skipped_field(SLOW_BODY_FILLING));
+            let mut filling = Vec::new();
+            // No OTLP message has a field with this number, so clients skip it.
+            encode_field(15 << 3 | 2, &[0; SLOW_BODY_FILLING], &mut filling);
+            self.body = Body::Bytes(filling);
         }
         self
     }
 
     /// Announces a longer body than it sends, then closes the connection.
-    pub fn cut_short(mut self) -> Self {
-        self.delivery_mode = DeliveryMode::CutShort;
-        self
+    pub fn cut_short(self) -> Self {
+        Self { delivery_mode: DeliveryMode::CutShort, ..self }
     }
 
     /// Closes the connection after the answer without an announcement (over gRPC without GOAWAY), so that the client
     /// keeps a stale connection.
-    pub fn then_close(mut self) -> Self {
-        self.closes = true;
-        self
+    pub fn then_close(self) -> Self {
+        Self { closes: true, ..self }
     }
 
     /// Creates an answer with any gRPC code. Over HTTP, it has the corresponding status, such as 503 for 14.
@@ -311,35 +307,30 @@ impl Answer {
     }
 
     /// Over gRPC, announces by GOAWAY that this request is the last one, answers it, then closes. No effect over HTTP.
-    pub fn go_away_before(mut self) -> Self {
-        self.go_away = GoAwayTiming::BeforeAnswer;
-        self
+    pub fn go_away_before(self) -> Self {
+        Self { go_away: GoAwayTiming::BeforeAnswer, ..self }
     }
 
     /// Over gRPC, sends GOAWAY after the answer, then closes. No effect over HTTP.
-    pub fn go_away_after(mut self) -> Self {
-        self.go_away = GoAwayTiming::AfterAnswer;
-        self
+    pub fn go_away_after(self) -> Self {
+        Self { go_away: GoAwayTiming::AfterAnswer, ..self }
     }
 
     /// Over gRPC, sends only the status, even for a success: one header block that ends the response. No effect over
     /// HTTP.
-    pub fn trailers_only(mut self) -> Self {
-        self.grpc_framing = GrpcFraming::TrailersOnly;
-        self
+    pub fn trailers_only(self) -> Self {
+        Self { grpc_framing: GrpcFraming::TrailersOnly, ..self }
     }
 
     /// Over gRPC, sends an error as headers and trailers, as a server does that fails late. No effect over HTTP.
-    pub fn headers_first(mut self) -> Self {
-        self.grpc_framing = GrpcFraming::HeadersFirst;
-        self
+    pub fn headers_first(self) -> Self {
+        Self { grpc_framing: GrpcFraming::HeadersFirst, ..self }
     }
 
     /// Over gRPC, sends the HTTP status without a gRPC status and the body as it is, as a proxy does. No effect over
     /// HTTP.
-    pub fn without_grpc_status(mut self) -> Self {
-        self.grpc_framing = GrpcFraming::BareHttp;
-        self
+    pub fn without_grpc_status(self) -> Self {
+        Self { grpc_framing: GrpcFraming::BareHttp, ..self }
     }
 
     /// Returns the message for people, which may be empty.
@@ -390,13 +381,6 @@ impl Answer {
 
 const NO_STATUS: u16 = 0;
 const SLOW_BODY_FILLING: usize = 1024;
-
-/// Returns a field with a number that no OTLP message has.
-fn skipped_field(bytes: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    encode_field(15 << 3 | 2, &vec![0; bytes], &mut body);
-    body
-}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

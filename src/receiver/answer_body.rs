@@ -18,6 +18,8 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const END_OF_STREAM: [u8; 2] = [3, 0];
 const CHECKSUM_AND_LENGTH: usize = 8;
 pub(super) const PIECE: usize = 64 * 1024;
+/// Bytes that an answer that is cut short announces and does not send.
+pub(super) const CUT_SHORT_BYTES: u64 = 1024;
 
 /// A body whose length is known before its bytes are generated.
 pub(super) enum Sendable<'a> {
@@ -82,6 +84,22 @@ pub(super) fn send_repeated(out: &mut impl Write, piece: &[u8], total: u64) -> i
     Ok(())
 }
 
+/// Writes byte by byte. `pause` waits after each byte, and returns whether to continue.
+pub(super) fn send_slowly(
+    mut out: impl Write,
+    bytes: &[u8],
+    mut pause: impl FnMut() -> bool,
+) -> io::Result<()> {
+    for byte in bytes {
+        out.write_all(&[*byte])?;
+        out.flush()?;
+        if !pause() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(())
+}
+
 /// A gzip stream that decompresses to many zeros, in whole mebibytes, as one gzip member. The receiver itself never
 /// decompresses it.
 pub(super) struct GzipBomb {
@@ -92,14 +110,11 @@ pub(super) struct GzipBomb {
 impl GzipBomb {
     /// Creates a stream that decompresses to at least `unpacked` bytes.
     pub(super) fn new(unpacked: u64) -> Self {
+        let mut compress = Compress::new(Compression::best(), false);
         let mut block = Vec::with_capacity(BLOCK / 64);
         // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call
         // cannot fail: the output has room for sixteen times the compressed length of zeros.
-        let _ = Compress::new(Compression::best(), false).compress_vec(
-            &vec![0; BLOCK],
-            &mut block,
-            FlushCompress::Full,
-        );
+        let _ = compress.compress_vec(&vec![0; BLOCK], &mut block, FlushCompress::Full);
         Self { block, blocks: unpacked.div_ceil(BLOCK as u64) }
     }
 

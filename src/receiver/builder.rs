@@ -1,7 +1,7 @@
 //! Settings of a receiver.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::listener::{self, Listener};
 use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::state::{Addresses, Callback, Settings, Shared};
-use super::store::{Batch, ReceivedRequest, Store};
+use super::store::{Batch, Store};
 use super::{Receiver, grpc, http};
 
 const MIB: usize = 1024 * 1024;
@@ -61,15 +61,13 @@ impl Builder {
     ///
     /// If a name has several addresses, the first free one is used. Every host that can reach the address can send
     /// telemetry: the receiver checks no credentials.
-    pub fn address(mut self, address: impl ToSocketAddrs) -> Self {
-        self.address = address.to_socket_addrs().map(Iterator::collect);
-        self
+    pub fn address(self, address: impl ToSocketAddrs) -> Self {
+        Self { address: address.to_socket_addrs().map(Iterator::collect), ..self }
     }
 
     /// Sets the address for OTLP over gRPC, like [`Builder::address`] for HTTP.
-    pub fn grpc_address(mut self, address: impl ToSocketAddrs) -> Self {
-        self.grpc_address = address.to_socket_addrs().map(Iterator::collect);
-        self
+    pub fn grpc_address(self, address: impl ToSocketAddrs) -> Self {
+        Self { grpc_address: address.to_socket_addrs().map(Iterator::collect), ..self }
     }
 
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
@@ -163,9 +161,8 @@ impl Builder {
     /// limit. The default is 256 MiB, and 0 keeps nothing.
     ///
     /// Beyond the limit, the oldest are dropped. The counts stay exact.
-    pub fn keep_bytes(mut self, bytes: usize) -> Self {
-        self.keep_bytes = bytes;
-        self
+    pub fn keep_bytes(self, bytes: usize) -> Self {
+        Self { keep_bytes: bytes, ..self }
     }
 
     /// Queues answers for the first requests, like [`Receiver::script`].
@@ -201,21 +198,10 @@ impl Builder {
     /// `answer` gets a request without a body, or the refusal of a request. If it returns `None`, it has written its
     /// answer to the socket, and the connection ends.
     #[doc(hidden)]
-    pub fn serve_pages(
-        self,
-        listener: TcpListener,
-        answer: impl Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer>
-        + Send
-        + Sync
-        + 'static,
-    ) -> io::Result<()> {
+    pub fn serve_pages(self, listener: TcpListener, answer: Arc<http::OnPageRequest>) -> io::Result<()> {
         let address = listener.local_addr()?;
         let addresses = Addresses::of_listeners(address, address, self.settings.local_hosts_only);
         let shared = Shared::new(self.settings, addresses, Store::new(0), self.script);
-        let answer: Arc<http::OnPageRequest> = Arc::new(answer);
-        let serve = move |shared: &Shared, socket: &TcpStream, number| {
-            http::serve_pages(shared, socket, number, &*answer);
-        };
-        Listener::start(listener, Arc::new(shared), serve).map(drop)
+        Listener::start(listener, Arc::new(shared), http::page_server(answer)).map(drop)
     }
 }

@@ -231,20 +231,13 @@ impl<'de> Visitor<'de> for Value<'_> {
         if self.context != ValueContext::List {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
-        if matches!(field.kind, Kind::Message(_) | Kind::Text) {
-            while list
-                .next_element_seed(Value { field, context: ValueContext::Element, depth, out: self.out })?
-                .is_some()
-            {}
-            return Ok(());
-        }
-        self.delimited(|out| {
-            while list
-                .next_element_seed(Value { field, context: ValueContext::Packed, depth, out })?
-                .is_some()
-            {}
+        let is_packed = !matches!(field.kind, Kind::Message(_) | Kind::Text);
+        let context = if is_packed { ValueContext::Packed } else { ValueContext::Element };
+        let mut elements = |out: &mut Vec<u8>| {
+            while list.next_element_seed(Value { field, context, depth, out })?.is_some() {}
             Ok(())
-        })
+        };
+        if is_packed { self.delimited(elements) } else { elements(self.out) }
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, map: A) -> Result<(), A::Error> {
@@ -276,12 +269,9 @@ fn enum_number(field: &Field, text: &str) -> Option<i128> {
 }
 
 fn double(text: &str) -> Option<f64> {
-    match text {
-        "NaN" => Some(f64::NAN),
-        "Infinity" => Some(f64::INFINITY),
-        "-Infinity" => Some(f64::NEG_INFINITY),
-        text => text.parse().ok().filter(|number: &f64| number.is_finite()),
-    }
+    // Rust also parses other spellings of these names, such as `inf`, which JSON does not have.
+    let is_named = matches!(text, "NaN" | "Infinity" | "-Infinity");
+    text.parse().ok().filter(|number: &f64| number.is_finite() || is_named)
 }
 
 fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {

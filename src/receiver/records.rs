@@ -119,16 +119,22 @@ macro_rules! received {
             }
 
             /// Returns the approximate memory of the record, without its resource and scope.
-            #[doc(hidden)]
-            pub fn memory_bytes(&self) -> usize {
+            fn memory_bytes(&self) -> usize {
                 size_of::<$type>() + message::Value::heap_bytes(&*self.$message)
             }
 
             /// Returns the approximate memory of its resource and scope.
-            #[doc(hidden)]
-            pub fn origin_bytes(&self) -> usize {
+            fn origin_bytes(&self) -> usize {
                 let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
                 structs + message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope)
+            }
+
+            /// Returns the approximate memory of the record. Its resource and scope count unless `last` shares them,
+            /// because successive records usually do.
+            #[doc(hidden)]
+            pub fn memory_bytes_after(&self, last: Option<&Self>) -> usize {
+                let is_shared = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &self.scope));
+                self.memory_bytes() + if is_shared { 0 } else { self.origin_bytes() }
             }
 
             fn decode(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
@@ -195,12 +201,10 @@ impl ReceivedMetric {
 /// Keeps the metrics with the first `points` data points. The last metric may lose some of its points.
 fn keep_first_points(metrics: &mut Vec<ReceivedMetric>, points: usize) {
     let mut room = points;
-    let whole = metrics.iter().take_while(|received| match room.checked_sub(received.point_count()) {
-        Some(rest) => {
-            room = rest;
-            true
-        }
-        None => false,
+    let whole = metrics.iter().take_while(|received| {
+        let rest = room.checked_sub(received.point_count());
+        room = rest.unwrap_or(room);
+        rest.is_some()
     });
     let whole = whole.count();
     // The next metric keeps some of its points.

@@ -105,10 +105,9 @@ impl Refusal {
 
     /// Refuses a request whose decoded records need more than the whole memory limit.
     pub(super) fn too_large_in_memory(limit: usize) -> Self {
-        Self::new(
-            413,
-            format!("request body too large: it needs more than {limit} bytes of memory when decoded"),
-        )
+        let message =
+            format!("request body too large: it needs more than {limit} bytes of memory when decoded");
+        Self::new(413, message)
     }
 
     /// Refuses a request that can be retried when others are done.

@@ -131,10 +131,6 @@ impl Open {
         self.stages[stage as usize] > 0
     }
 
-    fn is_idle(&self) -> bool {
-        !self.has(Stage::Held) && !self.has(Stage::InCallback)
-    }
-
     /// Returns when another connection may replace this one, if it is idle.
     fn replaceable_from(&self) -> Instant {
         self.since + if self.has(Stage::Answering) { ANSWER_GRACE } else { READ_GRACE }
@@ -170,7 +166,8 @@ impl State {
     /// Returns the connection that has been idle for longest, and when it may be replaced. Connections that never sent
     /// a valid request come first, so clients that only connect cannot displace clients that send.
     fn idlest(&self) -> Option<(u64, Instant)> {
-        let idle = self.open.iter().filter(|(_, open)| open.is_idle());
+        let is_idle = |open: &Open| !open.has(Stage::Held) && !open.has(Stage::InCallback);
+        let idle = self.open.iter().filter(|(_, open)| is_idle(open));
         // Not ordered by `replaceable_from`: a thread may note the end of its answer long after the client has read the
         // answer.
         let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;

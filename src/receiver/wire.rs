@@ -65,15 +65,11 @@ impl<'a> Wire<'a> {
         self.socket.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))
     }
 
-    fn count_late_read(&mut self) -> io::Result<()> {
-        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            self.late_reads += 1;
-        }
-        if self.late_reads > LATE_READS { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
-    }
-
     fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.count_late_read()?;
+        self.late_reads += u32::from(self.deadline.is_some_and(|deadline| deadline <= Instant::now()));
+        if self.late_reads > LATE_READS {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         self.arm()?;
         let Tail::HeldBack(held) = &mut self.tail else {
             return self.socket.read(buffer);

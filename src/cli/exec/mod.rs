@@ -138,10 +138,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let kind = options.kind.or_else(|| sender::choice("OTEL_CLI_TRACE_KIND")).unwrap_or(Kind::Client);
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
-    let mut span = match &from.context {
-        Some(parent) => span.parent(parent).start(),
-        None => span.root().start(),
-    };
+    let mut span = sender::below(span, from.context.as_ref()).start();
     // A span that is sampled but not recorded has no exporter. Then the command inherits the caller's context
     // unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());

@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use standpipe::Exporter;
+use standpipe::{Exporter, spawn};
 
 use super::super::demo_program::DemoProgram;
 use super::super::describe::{self, LogView, SpanView};
@@ -242,7 +241,7 @@ fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
             page.is_demo_running.store(false, Ordering::SeqCst);
         }
     };
-    thread::Builder::new().name("standpipe-demo".to_owned()).spawn(run).map_err(|error| {
+    spawn("standpipe-demo", run).map_err(|error| {
         page.is_demo_running.store(false, Ordering::SeqCst);
         Response::failed(503, error.to_string())
     })?;

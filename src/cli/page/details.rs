@@ -180,16 +180,12 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
         let events = span.events.iter();
         columns.events.extend(events.map(|event| (index, event.time_unix_nano.saturating_sub(trace.start))));
     }
-    columns.logs = page
-        .lock()
-        .logs_of(&trace.key)
-        .iter()
-        .map(|kept| {
-            let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
-            let time = LogView::from(&kept.log).unix_nanos().saturating_sub(trace.start);
-            (span, time, kept.log.log.severity_number)
-        })
-        .collect();
+    let log = |kept: &Arc<KeptLog>| {
+        let span = indices.get(&kept.log.log.span_id[..]).map_or(-1, |index| *index as i32);
+        let time = LogView::from(&kept.log).unix_nanos().saturating_sub(trace.start);
+        (span, time, kept.log.log.severity_number)
+    };
+    columns.logs = page.lock().logs_of(&trace.key).iter().map(log).collect();
     columns
 }
 

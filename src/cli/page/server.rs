@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use standpipe::decode_percent;
 use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
 
 use super::{Page, api};
@@ -128,7 +129,7 @@ impl Response {
 pub(super) fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     let limits = Receiver::builder().max_header_bytes(MAX_HEAD_BYTES);
     let limits = limits.max_connections(MAX_CONNECTIONS).read_timeout(IDLE_TIMEOUT);
-    limits.serve_pages(listener, move |request, socket| answer(request, &page, socket))
+    limits.serve_pages(listener, Arc::new(move |request, socket| answer(request, &page, socket)))
 }
 
 fn answer(
@@ -270,10 +271,8 @@ impl<'a> Request<'a> {
         }
         let host = self.authority.as_deref().or(self.header("host"));
         let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
-            return Err(Response::failed(
-                403,
-                "this page answers requests for the address of this machine only",
-            ));
+            let why = "this page answers requests for the address of this machine only";
+            return Err(Response::failed(403, why));
         };
         // A link on another site may open the page, but scripts of that site may not send requests.
         let is_link = self.header("sec-fetch-mode") == Some("navigate")
@@ -313,17 +312,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
 
 /// Decodes percent-encoding (`%2F`) and `+`.
 fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let escaped = behind
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        rest = if escaped.is_some() { &behind[2..] } else { behind };
-        bytes.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    decode_percent(text.replace('+', " ").as_bytes())
 }
 
 #[cfg(test)]

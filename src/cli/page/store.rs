@@ -157,10 +157,8 @@ impl Store {
 
     fn add_log(&mut self, log: &ReceivedLog) {
         let service = self.service(log.service_name());
-        let last = self.logs.back();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.log.scope, &log.scope));
-        let origin = if is_of_last { 0 } else { log.origin_bytes() };
-        let bytes = size_of::<KeptLog>() + log.memory_bytes() + origin;
+        let last = self.logs.back().map(|kept| &kept.log);
+        let bytes = size_of::<KeptLog>() + log.memory_bytes_after(last);
         let number = self.counts.logs;
         self.logs.push_back(Arc::new(KeptLog { number, service, log: log.clone(), bytes }));
         self.counts.logs += 1;
@@ -258,11 +256,8 @@ impl Trace {
             Some((_, spans)) => *spans += 1,
             None => self.services.push((service, 1)),
         }
-        let last = self.spans.last();
-        let is_of_last = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &received.scope));
-        let origin = if is_of_last { 0 } else { received.origin_bytes() };
         // Twice the size, because a `Vec` doubles its capacity when it grows.
-        self.bytes += 2 * size_of::<ReceivedSpan>() + received.memory_bytes() + origin;
+        self.bytes += 2 * size_of::<ReceivedSpan>() + received.memory_bytes_after(self.spans.last());
         self.spans.push(received.clone());
     }
 

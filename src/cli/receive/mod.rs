@@ -12,20 +12,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::receiver::Receiver;
+use standpipe::spawn;
 
 use self::output::Output;
+use self::printer::Printer;
 use self::queue::Queue;
 use self::refusals::Refusals;
 use super::page::Page;
 use super::style::{Ink, Style};
 use super::terminal::TerminalInfo;
 use super::view::{self, View};
-use super::{Failure, describe, interrupt, report_error};
+use super::{Failure, cannot_start, describe, interrupt, report_error};
 
 /// Maximum memory of all requests together. A batch of a few thousand records takes a few MiB.
 const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
@@ -169,9 +170,9 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let greeting = greeting(&receiver, page.as_deref(), style);
     let print = {
         let (queue, refusals) = (queue.clone(), refusals.clone());
-        move || printed(printer::run(&queue, view, output, &refusals, &greeting))
+        move || printed(Printer::new(&queue, view, output, &refusals).run(&greeting))
     };
-    thread::Builder::new().name("standpipe-print".to_owned()).spawn(print).map_err(cannot_start)?;
+    spawn("standpipe-print", print).map_err(cannot_start)?;
 
     let ending = ends.recv();
     receiver.stop_listening();
@@ -272,10 +273,6 @@ fn listen(
         })
 }
 
-fn cannot_start(error: io::Error) -> Failure {
-    Failure::Message(format!("cannot start: {error}"))
-}
-
 /// Explains why listening on an address failed. `option` is the option for another address.
 fn cannot_listen(address: SocketAddr, service: &str, option: &str, error: &io::Error) -> Failure {
     let free_port = SocketAddr::new(address.ip(), 0);
@@ -319,11 +316,8 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
         return None;
     }
     let mut line = style.line();
-    line.put(Ink::WARNING.bold(), "open to the network").put(
-        Ink::PLAIN,
-        &format!(" at {}: every machine that can reach this one can send", open.join(" and ")),
-    );
-    Some(line.finish())
+    let who = format!(" at {}: every machine that can reach this one can send", open.join(" and "));
+    Some(line.put(Ink::WARNING.bold(), "open to the network").put(Ink::PLAIN, &who).finish())
 }
 
 /// Returns the last line.

@@ -20,7 +20,7 @@ const FOOT_INTERVAL: Duration = Duration::from_millis(100);
 const WIDTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// State of the printing thread.
-struct Printer<'a> {
+pub(super) struct Printer<'a> {
     queue: &'a Queue,
     view: View,
     output: Output<Stdout>,
@@ -32,22 +32,20 @@ struct Printer<'a> {
     last_refusal: String,
 }
 
-/// Prints the greeting, then all entries until the queue is closed.
-pub(super) fn run(
-    queue: &Queue,
-    view: View,
-    output: Output<Stdout>,
-    refusals: &Mutex<Refusals>,
-    greeting: &[String],
-) -> io::Result<()> {
-    let (now, last_refusal) = (Instant::now(), String::new());
-    let (foot_drawn, width_read) = (now, now);
-    Printer { queue, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
-        .run(greeting)
-}
+impl<'a> Printer<'a> {
+    pub(super) fn new(
+        queue: &'a Queue,
+        view: View,
+        output: Output<Stdout>,
+        refusals: &'a Mutex<Refusals>,
+    ) -> Self {
+        let (now, last_refusal) = (Instant::now(), String::new());
+        let (foot_drawn, width_read) = (now, now);
+        Self { queue, view, output, refusals, foot_drawn, is_foot_due: false, width_read, last_refusal }
+    }
 
-impl Printer<'_> {
-    fn run(mut self, greeting: &[String]) -> io::Result<()> {
+    /// Prints the greeting, then all entries until the queue is closed.
+    pub(super) fn run(mut self, greeting: &[String]) -> io::Result<()> {
         self.print_lines(greeting)?;
         loop {
             let entry = self.queue.next(self.patience());

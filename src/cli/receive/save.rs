@@ -1,13 +1,15 @@
 //! Appends received telemetry to a file as OTLP JSON lines, on a separate thread.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
+use standpipe::spawn;
+
+use super::super::caller::private_file;
 use super::super::{Failure, describe, report_error, text};
 use super::printer;
 use super::queue::{Entry, Queue};
@@ -34,7 +36,7 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
         let (name, queue, has_failed) = (name.clone(), queue.clone(), has_failed.clone());
         move || _ = end.send(run(file, &name, &queue, &has_failed))
     };
-    thread::Builder::new().name("standpipe-save".to_owned()).spawn(save).map_err(cannot)?;
+    spawn("standpipe-save", save).map_err(cannot)?;
     Ok(Save { queue, name, ended, has_failed })
 }
 
@@ -42,9 +44,7 @@ pub(super) fn start(path: &Path) -> Result<Save, Failure> {
 fn open(path: &Path, timeout: Duration) -> io::Result<File> {
     let (send, opened) = mpsc::channel();
     let path = path.to_owned();
-    thread::Builder::new()
-        .name("standpipe-open".to_owned())
-        .spawn(move || _ = send.send(open_at_line_start(&path)))?;
+    spawn("standpipe-open", move || _ = send.send(open_at_line_start(&path)))?;
     opened.recv_timeout(timeout).unwrap_or_else(|_| {
         let what = "the file could not be opened in time; if it is a named pipe, start its reader first";
         Err(io::Error::new(io::ErrorKind::TimedOut, what))
@@ -53,11 +53,8 @@ fn open(path: &Path, timeout: Duration) -> io::Result<File> {
 
 fn open_at_line_start(path: &Path) -> io::Result<File> {
     let has_content = fs::metadata(path).is_ok_and(|known| known.is_file() && known.len() > 0);
-    let mut options = OpenOptions::new();
     // Telemetry may contain personal data, so only the owner may read a new file.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.create(true).append(true).open(path)?;
+    let mut file = private_file().create(true).append(true).open(path)?;
     // If an earlier process died while writing, the last line is incomplete: begin a new line. If the last byte cannot
     // be read, an empty line does no harm.
     if has_content && !last_byte(path).is_ok_and(|last| last == b'\n') {

@@ -179,28 +179,25 @@ impl Draft {
     }
 }
 
-fn as_text(json: &Json) -> String {
+pub(super) fn as_text(json: &Json) -> String {
     json.as_str().map_or_else(|| json.to_string(), str::to_owned)
 }
 
 const LEVELS: [&str; 6] = ["trace", "debug", "info", "warn", "error", "fatal"];
-/// Level names of other loggers, and their OpenTelemetry names.
-const ALIASES: [(&str, &str); 9] = [
-    ("warning", "warn"),
-    ("err", "error"),
-    ("critical", "fatal"),
-    ("crit", "fatal"),
-    ("panic", "fatal"),
-    ("emerg", "fatal"),
-    ("alert", "fatal"),
-    ("notice", "info2"),
-    ("information", "info"),
+/// OpenTelemetry's level names, and the names that other loggers use for them.
+const ALIASES: [(&str, &[&str]); 5] = [
+    ("info", &["information"]),
+    ("info2", &["notice"]),
+    ("warn", &["warning"]),
+    ("error", &["err"]),
+    ("fatal", &["critical", "crit", "panic", "emerg", "alert"]),
 ];
 
 /// Parses the name of a severity.
 pub(crate) fn severity(word: &str) -> Result<Severity, String> {
-    let alias = ALIASES.iter().find(|(alias, _)| word.eq_ignore_ascii_case(alias));
-    let name = alias.map_or(word, |(_, name)| name);
+    let is_word = |alias: &&str| word.eq_ignore_ascii_case(alias);
+    let alias = ALIASES.iter().find(|(_, aliases)| aliases.iter().any(is_word));
+    let name = alias.map_or(word, |(name, _)| name);
     let known =
         (1..=24).filter_map(Severity::from_number).find(|known| known.name().eq_ignore_ascii_case(name));
     known.ok_or_else(|| format!("write {}", LEVELS.join(", ")))

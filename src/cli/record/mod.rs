@@ -21,7 +21,7 @@ pub(crate) use self::span::{SpanOptions, run as span};
 use super::interrupt::on_interrupt;
 use super::sender::{Attribute, Destination, Sender};
 use super::text::{self, Charset};
-use super::{Failure, report_error};
+use super::{Failure, cannot_start, report_error};
 
 /// Default of `--timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     on_interrupt(move || drop(interrupt.send(None)))
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let read = move || while reader.send(next_line()).is_ok() {};
-    spawn("standpipe-input", read).map_err(|error| Failure::Message(format!("cannot start: {error}")))?;
+    spawn("standpipe-input", read).map_err(cannot_start)?;
     let mut is_whole = true;
     for (number, input) in (1_u64..).zip(lines) {
         let taken = match input {

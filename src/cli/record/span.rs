@@ -194,6 +194,8 @@ impl EventLine {
 struct Draft {
     span: SpanLine,
     parent: Option<SpanContext>,
+    /// Context of a span that was started earlier; `None` for a new span.
+    identity: Option<SpanContext>,
 }
 
 impl Draft {
@@ -215,7 +217,8 @@ impl Draft {
             events: details.events.iter().map(|word| event(word, now)).collect(),
             traceparent: None,
         };
-        Ok(Self { span, parent: details.parent.caller(details.destination.is_verbose()).context })
+        let parent = details.parent.caller(details.destination.is_verbose()).context;
+        Ok(Self { span, parent, identity: None })
     }
 }
 
@@ -241,10 +244,10 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
             deliver(&options.details.destination, &[], |telemetry| {
                 let tracer = tracer(telemetry);
                 if name == STDIN {
-                    return each_line(|line| emit(&tracer, from_line(line, LINE_FORM)?, &draft, None));
+                    return each_line(|line| emit(&tracer, from_line(line, LINE_FORM)?, &draft));
                 }
                 let line = SpanLine { name, ..SpanLine::default() };
-                emit(&tracer, line, &draft, None).map_err(Failure::Usage)?;
+                emit(&tracer, line, &draft).map_err(Failure::Usage)?;
                 Ok(true)
             })
         }
@@ -260,10 +263,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
     let draft = Draft::new(details)?;
     let sender = Sender::start(&details.destination, details.destination.variables(&[]), None)?;
     let tracer = tracer(&sender.telemetry);
-    let span = match &draft.parent {
-        Some(parent) => tracer.span_builder(name).parent(parent).start(),
-        None => tracer.span_builder(name).root().start(),
-    };
+    let span = sender::below(tracer.span_builder(name), draft.parent.as_ref()).start();
     // Only the sampling decision and the ids are needed. The telemetry is shut down before the span ends, so the span
     // is not sent here but by `span end`.
     sender.telemetry.shutdown(Duration::ZERO);
@@ -314,22 +314,18 @@ fn send(mut destination: Destination, mut draft: Draft, file: &Path) -> Result<E
     }
     line.events.append(&mut draft.span.events);
     line.attributes.append(&mut draft.span.attributes);
+    draft.identity = Some(context);
     draft.parent = line.traceparent.take().and_then(|parent| SpanContext::from_traceparent(&parent).ok());
     deliver(&destination, &[], |telemetry| {
-        emit(&tracer(telemetry), line, &draft, Some(&context)).map_err(Failure::Message)?;
+        emit(&tracer(telemetry), line, &draft).map_err(Failure::Message)?;
         Ok(true)
     })
 }
 
 /// Emits the span of a line. The draft has the defaults for values that the line does not have.
-fn emit(
-    tracer: &Tracer,
-    line: SpanLine,
-    draft: &Draft,
-    identity: Option<&SpanContext>,
-) -> Result<(), String> {
+fn emit(tracer: &Tracer, line: SpanLine, draft: &Draft) -> Result<(), String> {
     let now = SystemTime::now();
-    let Draft { span: common, parent } = draft;
+    let Draft { span: common, parent, identity } = draft;
     let moment = |json: &Json| if json.is_null() { Ok(now) } else { time::of_json(json, now) };
     let own_or = |own, common| if Json::is_null(own) { common } else { own };
     let (begin, end) = (own_or(&line.start, &common.start), own_or(&line.end, &common.end));
@@ -349,12 +345,8 @@ fn emit(
     let of_line = of_line.map_err(|error| error.to_string())?;
     let events = if line.events.is_empty() { &common.events } else { &line.events };
     let times = events.iter().map(|event| moment(&event.time)).collect::<Result<Vec<_>, _>>()?;
-    let mut span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
-    span = match of_line.as_ref().or(parent.as_ref()) {
-        Some(parent) => span.parent(parent),
-        None => span.root(),
-    };
-    let mut span = span.detached();
+    let span = tracer.span_builder(&line.name).kind(kind.into()).start_time(begin);
+    let mut span = sender::below(span, of_line.as_ref().or(parent.as_ref())).detached();
     if let Some(identity) = identity {
         span.set_identity(identity);
     }

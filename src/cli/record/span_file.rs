@@ -44,10 +44,8 @@ pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
         opened => drop(opened.map_err(|error| named(file, &error))?),
     }
     if fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
-        return Err(named(
-            file,
-            &"the file is not empty and may hold another span: end that span, or remove the file",
-        ));
+        let what = "the file is not empty and may hold another span: end that span, or remove the file";
+        return Err(named(file, &what));
     }
     let service = content.service.as_ref().map(|service| line(SERVICE, service)).unwrap_or_default();
     append(file, &(caller::shell_lines(&content.context) + &service + &line(SPAN, &content.span)))

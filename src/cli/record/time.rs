@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value as Json;
 use standpipe::calendar::days_since_1970;
 
+use super::log::as_text;
 use crate::cli::text;
 
 /// Parses a time: RFC 3339, a number since 1970, `-5s` (relative to now), or `now`.
@@ -38,10 +39,7 @@ pub(super) fn parse_now(word: &str) -> Result<SystemTime, String> {
 
 /// Parses a JSON string or number.
 pub(super) fn of_json(json: &Json, now: SystemTime) -> Result<SystemTime, String> {
-    match json {
-        Json::String(text) => parse(text, now),
-        other => parse(&other.to_string(), now),
-    }
+    parse(&as_text(json), now)
 }
 
 /// Parses a number since 1970: seconds with decimals, or a longer integer in milliseconds, microseconds or nanoseconds.

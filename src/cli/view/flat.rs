@@ -83,7 +83,8 @@ fn span_row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> R
     let ids =
         format!("{}/{}", describe::short_id(&view.span.trace_id), describe::short_id(&view.span.span_id));
     let mut row = Row::new(Some(view.span.start_time_unix_nano), view.service, layout);
-    row.name(ink.bold(), &view.span.name, (view.kind(), SPAN_KIND), DURATION + GAP + STATUS, style);
+    let end = style.width.saturating_sub(DURATION + GAP + STATUS);
+    row.name(ink.bold(), &view.span.name, (view.kind(), SPAN_KIND), end);
     row.cell(ink, &duration, DURATION);
     row.cell(status_ink, view.status(), STATUS);
     row.detail(Ink::FAINT, &ids);
@@ -122,7 +123,8 @@ fn point_rows(metric: &Metric, service: &str, layout: Layout, style: &Style) -> 
             None => (all.unwrap_or_else(|| "no data points".to_owned()), String::new()),
         };
         let mut row = Row::new(point.map(|point| point.times().1), service, layout);
-        row.name(Ink::PLAIN.bold(), &metric.name, (&kind, kind_width), value_width, style);
+        let end = style.width.saturating_sub(value_width);
+        row.name(Ink::PLAIN.bold(), &metric.name, (&kind, kind_width), end);
         row.pushing_cell(Ink::PLAIN, &value, value_width);
         row.detail(Ink::PLAIN, &measures);
         row.detail(Ink::FAINT, &describe::attributes(point.map_or(&[], Point::attributes)));
@@ -189,29 +191,19 @@ impl Row {
         }
     }
 
-    /// Adds the name and the kind. If the terminal is too narrow for both and `behind` more cells, the kind becomes a
+    /// Adds the name and the kind, which end before column `end`. If there is no room for both, the kind becomes a
     /// detail.
-    fn name(
-        &mut self,
-        ink: Ink,
-        name: &str,
-        (kind, kind_width): (&str, usize),
-        behind: usize,
-        style: &Style,
-    ) {
-        let beside = TIME + SERVICE + behind + 3 * GAP;
+    fn name(&mut self, ink: Ink, name: &str, (kind, kind_width): (&str, usize), end: usize) {
+        let beside = TIME + SERVICE + 3 * GAP;
         let with_kind = beside + kind_width + GAP;
-        let is_tight = self.layout == Layout::Cut && style.width < with_kind + MIN_NAME_WIDTH;
-        let room = style.width.saturating_sub(if is_tight { beside } else { with_kind });
+        let is_tight = self.layout == Layout::Cut && end < with_kind + MIN_NAME_WIDTH;
+        let room = end.saturating_sub(if is_tight { beside } else { with_kind });
         let width = match self.layout {
             Layout::Cut => room.clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH),
             Layout::Whole => NAME,
         };
         self.cell(ink, name, width);
-        match is_tight {
-            true => self.detail(Ink::FAINT, kind),
-            false => self.cell(Ink::FAINT, kind, kind_width),
-        }
+        if is_tight { self.detail(Ink::FAINT, kind) } else { self.cell(Ink::FAINT, kind, kind_width) }
     }
 
     pub(super) fn print(self, style: &Style, out: &mut impl Write) -> io::Result<()> {

@@ -6,11 +6,10 @@ mod flat;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use standpipe::receiver::proto::{self, InstrumentationScope};
+use standpipe::receiver::proto;
 use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
@@ -133,13 +132,11 @@ impl View {
     }
 
     fn add_to_trees(&mut self, records: &Records, now: Instant, out: &mut impl Write) -> io::Result<()> {
-        // Successive records usually share their resource and scope, whose memory is counted once.
-        let mut last_scope: Option<&Arc<InstrumentationScope>> = None;
-        let mut is_new = |scope| last_scope.replace(scope).is_none_or(|last| !Arc::ptr_eq(last, scope));
+        let (mut last_span, mut last_log) = (None, None);
         for received in &records.spans {
             if self.filter.shows_id(&received.span.trace_id) {
-                let origin = if is_new(&received.scope) { received.origin_bytes() } else { 0 };
-                self.assembler.add_span(received, received.memory_bytes() + origin, now);
+                let bytes = received.memory_bytes_after(last_span.replace(received));
+                self.assembler.add_span(received, bytes, now);
                 self.draw_due(now, out)?;
             }
         }
@@ -148,8 +145,8 @@ impl View {
             match describe::is_id(&received.log.trace_id) {
                 false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
                 true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
-                    let origin = if is_new(&received.scope) { received.origin_bytes() } else { 0 };
-                    self.assembler.add_log(received, received.memory_bytes() + origin, now);
+                    let bytes = received.memory_bytes_after(last_log.replace(received));
+                    self.assembler.add_log(received, bytes, now);
                     self.draw_due(now, out)?;
                 }
                 _ => {}
@@ -196,10 +193,7 @@ impl View {
 
     /// Draws all open traces, at the end of the input.
     pub(crate) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        for block in self.assembler.finish() {
-            self.draw(&block, out)?;
-        }
-        Ok(())
+        self.assembler.finish().iter().try_for_each(|block| self.draw(block, out))
     }
 
     /// Returns the number of open traces and their spans: `3 traces open · 41 spans`. `None` if there are no open

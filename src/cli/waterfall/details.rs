@@ -27,13 +27,8 @@ const MAX_SCOPES: usize = 4;
 pub(crate) type Piece = (Ink, String);
 
 impl<'a> Drawing<'_, 'a> {
-    pub(super) fn details(
-        &self,
-        trace: &Trace<'a>,
-        node: &Node,
-        view: &SpanView<'a>,
-        lines: &mut Vec<String>,
-    ) {
+    pub(super) fn details(&self, trace: &Trace<'a>, node: &Node, lines: &mut Vec<String>) {
+        let view = &trace.spans[node.index];
         let trunks = [node.trunks.as_slice(), &[node.has_children]].concat();
         for pieces in self.first_lines(trace, node, view).into_iter().chain(self.remarks(node, view)) {
             self.flow(&trunks, &pieces, lines);
@@ -162,10 +157,8 @@ impl<'a> Drawing<'_, 'a> {
 
     /// Returns the name of the span that a link points to, or its id if the span is unknown.
     fn target(&self, link: &Link) -> String {
-        match self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice())) {
-            Some(name) => (*name).to_owned(),
-            None => format!("span {}", describe::short_id(&link.span_id)),
-        }
+        let name = self.names.get(&(link.trace_id.as_slice(), link.span_id.as_slice()));
+        name.map_or_else(|| format!("span {}", describe::short_id(&link.span_id)), ToString::to_string)
     }
 
     /// Draws the log records that belong to no drawn span.

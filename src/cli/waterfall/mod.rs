@@ -247,9 +247,9 @@ impl<'d, 'a> Drawing<'d, 'a> {
             lane::ruler(&scale, self.style, &mut ruler);
             lines.push(ruler.finish());
         }
-        for (node, view) in trace.in_order() {
-            lines.push(self.row(trace, node, view, &scale));
-            self.details(trace, node, view, lines);
+        for node in &trace.nodes {
+            lines.push(self.row(trace, node, &scale));
+            self.details(trace, node, lines);
         }
         if trace.hidden_roots > 0 {
             let spans = describe::count(trace.hidden_roots as u64, "span");
@@ -307,7 +307,8 @@ impl<'d, 'a> Drawing<'d, 'a> {
         }
     }
 
-    fn row(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>, scale: &Scale) -> String {
+    fn row(&self, trace: &Trace<'a>, node: &Node, scale: &Scale) -> String {
+        let view = &trace.spans[node.index];
         let is_error = view.error().is_some();
         let service = if view.is_past { Ink::FAINT } else { self.palette.ink(view.service) };
         let events = view.span.events.iter().filter(|_| !view.is_past);

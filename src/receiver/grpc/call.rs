@@ -1,5 +1,6 @@
 //! A call: checks of its head, decoding of its message, and the state of its stream.
 
+use std::cmp::Ordering;
 use std::time::Instant;
 
 use crate::http2::flow_control::{ReceiveWindow, Window};
@@ -106,10 +107,8 @@ impl Plan {
     pub(super) fn of(head: &Head, hosts: Hosts) -> Result<Self, Refusal> {
         hosts.check(head.values("host"))?;
         let content_type = head.values("content-type").next().unwrap_or_default();
-        if !["application/grpc", "application/grpc+proto"]
-            .iter()
-            .any(|name| is_media_type(content_type, name))
-        {
+        let mut names = ["application/grpc", "application/grpc+proto"].iter();
+        if !names.any(|name| is_media_type(content_type, name)) {
             return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
         }
         if head.method != "POST" {
@@ -133,13 +132,10 @@ impl Plan {
             return Err(Refusal::undecodable("the call has no message"));
         };
         let length = u32::from_be_bytes(length) as usize;
-        if message.len() != length {
-            let what = if message.len() < length {
-                "the message is cut short"
-            } else {
-                "the call has more than one message"
-            };
-            return Err(Refusal::undecodable(what));
+        match message.len().cmp(&length) {
+            Ordering::Less => return Err(Refusal::undecodable("the message is cut short")),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(Refusal::undecodable("the call has more than one message")),
         }
         let coding = match (flag, self.coding) {
             (0, _) => Coding::Identity,

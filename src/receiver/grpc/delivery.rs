@@ -1,19 +1,15 @@
 //! Delivery of answers over gRPC: whole, slow, cut short, oversized, or not at all.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use super::session::{Fields, Gone};
 use super::shared_connection::SharedConnection;
 use crate::http2::frame::{self, Code, MAX_STREAM, MIN_MAX_FRAME, flag, kind};
 use crate::http2::hpack;
 use crate::receiver::answer::{Answer, Body, DeliveryMode, GoAwayTiming, GrpcFraming};
-use crate::receiver::answer_body::{Sendable, encode_status, percent_encoded};
+use crate::receiver::answer_body::{CUT_SHORT_BYTES, Sendable, encode_status, percent_encoded, send_slowly};
 use crate::receiver::content::Form;
 use crate::transport::base64::encode as encode_base64;
-
-/// Bytes that an answer that is cut short announces and does not send.
-const CUT_SHORT_BYTES: u64 = 1024;
 
 pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &Answer) -> Result<(), Gone> {
     let delivery = Delivery { connection, stream, answer };
@@ -78,11 +74,11 @@ impl Delivery<'_> {
     fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         self.send_head(reply)?;
         if let Some(body) = &reply.body {
-            let mut writer = self;
+            let (mut writer, shared) = (self, self.connection.shared);
             match (&self.answer.delivery_mode, body) {
                 (DeliveryMode::SlowBody(interval), Sendable::Bytes(bytes)) => {
                     writer.write_all(&reply.prefix)?;
-                    self.drip(bytes, *interval, &mut writer)?;
+                    send_slowly(writer, bytes, || shared.rest(*interval))?;
                 }
                 (_, Sendable::Bytes(bytes)) => writer.write_all(&[&reply.prefix[..], bytes].concat())?,
                 _ => {
@@ -100,14 +96,14 @@ impl Delivery<'_> {
 
     fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         // Padding is added only to heads that other parts follow.
-        let ends_stream = matches!(reply.end, Ending::Head);
+        let (shared, ends_stream) = (self.connection.shared, matches!(reply.end, Ending::Head));
         match self.answer.delivery_mode {
             DeliveryMode::SlowHead(interval) => self.connection.write_raw(
                 |session| {
                     session.send_headers(self.stream, &reply.head, ends_stream)?;
                     Ok(session.take_out())
                 },
-                |bytes, out| self.drip(bytes, interval, out),
+                |bytes, out| send_slowly(out, bytes, || shared.rest(interval)),
             ),
             _ if self.answer.header_padding > 0 && !ends_stream => self.connection.write_raw(
                 |session| {
@@ -118,17 +114,6 @@ impl Delivery<'_> {
             ),
             _ => self.connection.queue(|session| session.send_headers(self.stream, &reply.head, ends_stream)),
         }
-    }
-
-    fn drip(&self, bytes: &[u8], interval: Duration, out: &mut dyn Write) -> io::Result<()> {
-        for byte in bytes {
-            out.write_all(&[*byte])?;
-            out.flush()?;
-            if !self.connection.shared.rest(interval) {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-        }
-        Ok(())
     }
 
     /// Writes a header block with additional padding fields, which are generated while they are sent.

@@ -105,12 +105,8 @@ impl<'a> Handler<'a> {
                 drop(body);
                 match content {
                     Ok(content) => {
-                        return request_sink::take_in(
-                            shared,
-                            self.describe(head, body_bytes),
-                            content,
-                            decided,
-                        );
+                        let request = self.describe(head, body_bytes);
+                        return request_sink::take_in(shared, request, content, decided);
                     }
                     Err(refusal) => (Some(head), body_bytes, refusal),
                 }

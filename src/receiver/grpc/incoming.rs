@@ -14,18 +14,12 @@ const MAX_BUFFERED_CALLS: usize = 2;
 const STREAM_CLOSED: Code = Code(5);
 
 impl Session {
-    pub(super) fn take_headers(
-        &mut self,
-        id: u32,
-        list: List,
-        ends_stream: bool,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Fault> {
+    pub(super) fn take_headers(&mut self, id: u32, list: List, ends_stream: bool) -> Result<(), Fault> {
         if id % 2 == 0 {
             return Err(Fault::protocol("a client opened a stream with an even id"));
         }
         if id > self.newest {
-            return self.begin(id, list, ends_stream, events);
+            return self.begin(id, list, ends_stream);
         }
         let Some(stream) = self.streams.get_mut(&id) else {
             // A client may send trailers before it learns that the stream was closed. They have no pseudo-headers; a block
@@ -42,16 +36,10 @@ impl Session {
             return Err(Fault::protocol("HEADERS in the middle of a request"));
         }
         stream.is_remote_closed = true;
-        self.hand_over(id, events)
+        self.hand_over(id)
     }
 
-    fn begin(
-        &mut self,
-        id: u32,
-        list: List,
-        ends_stream: bool,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Fault> {
+    fn begin(&mut self, id: u32, list: List, ends_stream: bool) -> Result<(), Fault> {
         self.newest = id;
         if self.is_leaving {
             return Ok(());
@@ -69,10 +57,10 @@ impl Session {
         // Inserted before the checks, because a refusal is answered on the stream.
         self.streams.insert(id, Stream::new(self.connection.peer.initial_window, ends_stream));
         let Some(head) = head else {
-            self.refuse(id, None, Refusal::new(431, "request header fields too large"), events);
+            self.refuse(id, None, Refusal::new(431, "request header fields too large"));
             return Ok(());
         };
-        events.push(Event::Begun(id));
+        self.events.push(Event::Begun(id));
         let mut share = self.budget.share();
         let plan =
             Plan::of(&head, self.limits.hosts).and_then(|plan| share.grow(head.weight()).map(|()| plan));
@@ -81,10 +69,10 @@ impl Session {
                 let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
                 if ends_stream {
-                    return self.hand_over(id, events);
+                    return self.hand_over(id);
                 }
             }
-            Err(refusal) => self.refuse(id, Some(head), refusal, events),
+            Err(refusal) => self.refuse(id, Some(head), refusal),
         }
         Ok(())
     }
@@ -95,7 +83,6 @@ impl Session {
         content: &[u8],
         flow: usize,
         ends_stream: bool,
-        events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
         self.not_idle(id)?;
         let Some(stream) = self.streams.get_mut(&id) else { return self.connection.count_noise() };
@@ -112,28 +99,24 @@ impl Session {
         let before = body.capacity();
         let most = announced_length(if body.is_empty() { content } else { body }, limit);
         if let Err(refusal) = incoming.share.make_room(body, content.len(), most) {
-            self.refuse(id, None, refusal, events);
+            self.refuse(id, None, refusal);
             return Ok(());
         }
         body.extend_from_slice(content);
         self.buffered += body.capacity() - before;
         if !fits(body, limit) {
-            self.refuse(id, None, Refusal::too_large(limit), events);
+            self.refuse(id, None, Refusal::too_large(limit));
         } else if self.buffered > limit.saturating_mul(MAX_BUFFERED_CALLS) {
-            self.refuse(
-                id,
-                None,
-                Refusal::new(503, "the unanswered calls of this connection exceed the memory limit"),
-                events,
-            );
+            let what = "the unanswered calls of this connection exceed the memory limit";
+            self.refuse(id, None, Refusal::new(503, what));
         } else if ends_stream {
-            return self.hand_over(id, events);
+            return self.hand_over(id);
         }
         Ok(())
     }
 
     /// Refuses calls that took too long to arrive. Fails if the client sent no call for too long.
-    pub(super) fn expire(&mut self, events: &mut Vec<Event>) -> Result<(), End> {
+    pub(super) fn expire(&mut self) -> Result<(), End> {
         let (now, time) = (self.now, self.limits.time);
         let is_late = |since: Instant| now.saturating_duration_since(since) >= time;
         if self.streams.is_empty() && is_late(self.idle_since) {
@@ -144,14 +127,14 @@ impl Session {
             .iter()
             .filter(|(_, stream)| stream.incoming.as_ref().is_some_and(|incoming| is_late(incoming.begun)));
         for id in late.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.refuse(id, None, Refusal::new(408, "the request took too long to arrive"), events);
+            self.refuse(id, None, Refusal::new(408, "the request took too long to arrive"));
         }
         Ok(())
     }
 
     /// Passes on the call of this stream, which has arrived whole. Resets the stream if its content-length is wrong (RFC 9113,
     /// section 8.1.1).
-    fn hand_over(&mut self, id: u32, events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn hand_over(&mut self, id: u32) -> Result<(), Fault> {
         let incoming = self.streams.get(&id).and_then(|stream| stream.incoming.as_ref());
         if incoming.is_some_and(|incoming| !incoming.head.allows_length(incoming.body.len())) {
             return self.drop_stream(id, Code::PROTOCOL);
@@ -161,14 +144,15 @@ impl Session {
         // The body counts until its handler is done, which may take long.
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
-        events.push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
+        self.events
+            .push(Event::Call(Call { stream: id, outcome: Outcome::Whole { head, plan, body, share } }));
         Ok(())
     }
 
     /// Refuses a call. `head` is used if the session does not hold the head of the call.
-    fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal, events: &mut Vec<Event>) {
+    fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal) {
         let head = self.take_incoming(id).map(|incoming| incoming.head).or(head);
-        events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
+        self.events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 
     /// Takes the call of a stream for a handler.

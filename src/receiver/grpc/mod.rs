@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {
                 self.first_byte.get_or_insert(self.buffer[0]);
-                connection.receive_with(|session, events| session.receive(&self.buffer[..length], events))
+                connection.receive_with(|session| session.receive(&self.buffer[..length]))
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
                 connection.receive_with(Session::expire)

@@ -44,6 +44,8 @@ pub(super) struct Session {
     /// Part of the client's connection preface that is still missing.
     preface: &'static [u8],
     pub(super) connection: Connection,
+    /// Events that the reading thread has not taken yet.
+    pub(super) events: Vec<Event>,
     pub(super) streams: HashMap<u32, Stream>,
     /// Highest stream id that the client has opened.
     pub(super) newest: u32,
@@ -114,6 +116,7 @@ impl Session {
             budget,
             preface: frame::PREFACE,
             connection: Connection::new(limits.header_bytes, MAX_NOISE),
+            events: Vec::new(),
             streams: HashMap::new(),
             newest: 0,
             is_leaving: false,
@@ -135,12 +138,12 @@ impl Session {
     }
 
     /// Handles received bytes.
-    pub(super) fn receive(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), End> {
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), End> {
         let bytes = self.take_preface(bytes)?;
         let mut inbox = self.connection.take_inbox(bytes);
         while let Some((head, payload)) = inbox.take()? {
             if let Some(event) = self.connection.handle(Frame::read(head, payload)?)? {
-                self.handle(event, events)?;
+                self.handle(event)?;
             }
         }
         self.connection.put_back(inbox);
@@ -169,14 +172,12 @@ impl Session {
         Ok(rest)
     }
 
-    fn handle(&mut self, event: FrameEvent<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn handle(&mut self, event: FrameEvent<'_>) -> Result<(), Fault> {
         match event {
             FrameEvent::Frame(Frame::Data { stream, content, flow, ends_stream }) => {
-                self.take_data(stream, content, flow, ends_stream, events)
+                self.take_data(stream, content, flow, ends_stream)
             }
-            FrameEvent::Headers { stream, list, ends_stream } => {
-                self.take_headers(stream, list, ends_stream, events)
-            }
+            FrameEvent::Headers { stream, list, ends_stream } => self.take_headers(stream, list, ends_stream),
             FrameEvent::Frame(Frame::WindowUpdate { stream, increment }) => {
                 self.take_window_update(stream, increment)
             }

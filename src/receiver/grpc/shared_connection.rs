@@ -1,6 +1,7 @@
 //! A session and its socket, shared by the reading thread and the answering threads.
 
 use std::io::{self, Write};
+use std::mem;
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
@@ -47,15 +48,15 @@ impl<'a> SharedConnection<'a> {
     /// connection. The events before an error are returned, too.
     pub(super) fn receive_with(
         &self,
-        step: impl FnOnce(&mut Session, &mut Vec<Event>) -> Result<(), End>,
+        step: impl FnOnce(&mut Session) -> Result<(), End>,
     ) -> (Vec<Event>, Result<(), End>) {
-        let mut events = Vec::new();
         let mut state = self.state.lock();
         if state.is_over {
-            return (events, Ok(()));
+            return (Vec::new(), Ok(()));
         }
         state.session.now = Instant::now();
-        let result = step(&mut state.session, &mut events);
+        let result = step(&mut state.session);
+        let events = mem::take(&mut state.session.events);
         // If the client no longer reads, the next read detects it.
         let _ = self.flush(&mut state);
         drop(state);

@@ -1,5 +1,6 @@
 //! The session alone: no socket, and a clock that the test sets.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::session::{Call, End, Event, Gone, Limits, Outcome, Session};
@@ -29,14 +30,16 @@ impl Bench {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, End> {
-        let mut events = Vec::new();
-        self.session.receive(bytes, &mut events).map(|()| events)
+        let received = self.session.receive(bytes);
+        let events = mem::take(&mut self.session.events);
+        received.map(|()| events)
     }
 
     fn expire_after(&mut self, time: Duration) -> Result<Vec<Event>, End> {
         self.session.now = self.start + time;
-        let mut events = Vec::new();
-        self.session.expire(&mut events).map(|()| events)
+        let expired = self.session.expire();
+        let events = mem::take(&mut self.session.events);
+        expired.map(|()| events)
     }
 
     /// Returns the kinds and streams of the frames that go out.
@@ -116,7 +119,7 @@ fn something_else_than_http2_is_known_at_its_first_wrong_byte() {
     let limits = Limits { header_bytes: 4096, body_bytes: 100, hosts: Hosts::default(), time: TIME };
     for (bytes, is_wrong) in [(&b"P"[..], false), (b"PO", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", false)] {
         let mut session = Session::new(limits, Budget::new(1_000_000), Instant::now());
-        let result = session.receive(bytes, &mut Vec::new());
+        let result = session.receive(bytes);
         assert_eq!(result, if is_wrong { Err(End::NotHttp2) } else { Ok(()) });
         // No frames are sent to a client that may not speak HTTP/2.
         assert!(session.take_out().is_empty());

@@ -62,17 +62,15 @@ pub(super) fn read_body(
             append(reader, &mut body, length, most, share)?;
         }
         Framing::Chunked => {
-            loop {
-                let size = read_chunk_size(reader)?;
-                if size == 0 {
-                    break;
-                }
+            let mut size = read_chunk_size(reader)?;
+            while size > 0 {
                 append(reader, &mut body, size, limit, share)?;
                 let mut end = [0; 2];
                 reader.read_exact(&mut end)?;
                 if end != *b"\r\n" {
                     return Err(Refusal::new(400, "chunk longer than its size").into());
                 }
+                size = read_chunk_size(reader)?;
             }
             let mut trailers = Lines { reader, left: CHUNK_LINE_LIMIT };
             while !trailers.next()?.is_empty() {}

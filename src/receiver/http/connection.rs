@@ -3,6 +3,7 @@
 
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::body::{Framing, read_body};
@@ -10,6 +11,7 @@ use super::response::{send, send_continue};
 use super::{Head, Plan, ReadError, format_of, read_head, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Form, Format};
+use crate::receiver::listener::Serve;
 use crate::receiver::refusal::{Refusal, RefusedRequest};
 use crate::receiver::request_sink;
 use crate::receiver::state::{ActiveRequest, Shared, Stage};
@@ -27,15 +29,12 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// Like [`serve`], for requests without a body, which `answer` answers.
-pub(in crate::receiver) fn serve_pages(
-    shared: &Shared,
-    socket: &TcpStream,
-    number: u64,
-    answer: &OnPageRequest,
-) {
-    let mut connection = Connection::new(shared, socket, number);
-    while connection.exchange_page(answer).is_ok() {}
+/// Returns a function like [`serve`], for requests without a body, which `answer` answers.
+pub(in crate::receiver) fn page_server(answer: Arc<OnPageRequest>) -> impl Serve {
+    move |shared: &Shared, socket: &TcpStream, number| {
+        let mut connection = Connection::new(shared, socket, number);
+        while connection.exchange_page(&*answer).is_ok() {}
+    }
 }
 
 struct Connection<'a> {
@@ -50,17 +49,13 @@ struct Connection<'a> {
 /// The connection has ended.
 struct ConnectionOver;
 
+/// Result of a step of an exchange. The connection is kept for the next request unless a step fails.
+type Exchanged = Result<(), ConnectionOver>;
+
 impl From<io::Error> for ConnectionOver {
     fn from(_: io::Error) -> Self {
         ConnectionOver
     }
-}
-
-/// A request that was read, at least its head.
-struct Arrival {
-    request: ReceivedRequest,
-    content: Result<Content, Refusal>,
-    keep_alive: bool,
 }
 
 impl<'a> Connection<'a> {
@@ -70,7 +65,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Reads and answers one request for a page. While `on_request` runs, no other connection can replace this one.
-    fn exchange_page(&mut self, on_request: &OnPageRequest) -> Result<(), ConnectionOver> {
+    fn exchange_page(&mut self, on_request: &OnPageRequest) -> Exchanged {
         self.wait_for_request()?;
         let (refusal, request) = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => match head.check_host().and_then(|()| Framing::of(&head)) {
@@ -97,40 +92,29 @@ impl<'a> Connection<'a> {
     }
 
     /// Reads and answers one request.
-    fn exchange(&mut self) -> Result<(), ConnectionOver> {
+    fn exchange(&mut self) -> Exchanged {
         self.wait_for_request()?;
         let decided = self.shared.change(|state| state.script.take_preceding());
         self.prepare(decided.as_ref())?;
-        match self.read_request()? {
-            Arrival { request, content: Ok(content), keep_alive } => {
-                let (answer, active) =
-                    request_sink::take_in(self.shared, request, content, decided).ok_or(ConnectionOver)?;
-                self.deliver(&answer, keep_alive, active)
-            }
-            Arrival { request, content: Err(refusal), keep_alive } => {
-                self.turn_down(Some(request), &refusal, keep_alive)
-            }
-        }
+        self.answer_request(decided)
     }
 
     /// Waits for a request and leaves it in the socket: an answer that precedes reading may need it there.
-    fn wait_for_request(&mut self) -> Result<(), ConnectionOver> {
+    fn wait_for_request(&mut self) -> Exchanged {
         // Checked here, because a client that sends continuously would keep this thread busy.
         if self.shared.read(|state| state.stopped) {
             return Err(ConnectionOver);
         }
-        let deadline = self.shared.read_deadline();
-        self.reader.get_mut().set_deadline(deadline);
+        self.reader.get_mut().set_deadline(self.shared.read_deadline());
         if self.reader.buffer().is_empty() {
             self.reader.get_ref().wait_for_byte()?;
         }
         // The deadline of a request starts with its first byte.
-        let deadline = self.shared.read_deadline();
-        self.reader.get_mut().set_deadline(deadline);
+        self.reader.get_mut().set_deadline(self.shared.read_deadline());
         Ok(())
     }
 
-    fn prepare(&mut self, decided: Option<&Answer>) -> Result<(), ConnectionOver> {
+    fn prepare(&mut self, decided: Option<&Answer>) -> Exchanged {
         match decided.map(|answer| &answer.delivery_mode) {
             Some(DeliveryMode::NeverRead) => {
                 self.shared.hold_until_stopped();
@@ -146,14 +130,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn read_request(&mut self) -> Result<Arrival, ConnectionOver> {
+    /// Reads a request and answers it. `decided` is an answer that was chosen before.
+    fn answer_request(&mut self, decided: Option<Answer>) -> Exchanged {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(ConnectionOver),
-            Err(ReadError::Refused(refusal)) => {
-                self.turn_down(None, &refusal, false)?;
-                return Err(ConnectionOver);
-            }
+            Err(ReadError::Refused(refusal)) => return self.turn_down(None, &refusal, false),
         };
         let format = format_of(&head).unwrap_or(Format::Protobuf);
         self.form = Form { format, signal: signal_of(&head) };
@@ -168,17 +150,23 @@ impl<'a> Connection<'a> {
             let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
             Ok((plan, body, share))
         });
-        let keep_alive = head.keeps_alive();
-        match read {
+        let (content, body_bytes, keep_alive) = match read {
             Ok((plan, body, share)) => {
                 let content = Content::read(plan.signal, plan.format, plan.coding, &body, limit, share);
-                Ok(Arrival { request: self.describe(head, body.len()), content, keep_alive })
+                (content, body.len(), head.keeps_alive())
             }
-            Err(ReadError::Gone) => Err(ConnectionOver),
+            Err(ReadError::Gone) => return Err(ConnectionOver),
             // The rest of the body is still arriving, so no second request can follow.
-            Err(ReadError::Refused(refusal)) => {
-                Ok(Arrival { request: self.describe(head, 0), content: Err(refusal), keep_alive: false })
+            Err(ReadError::Refused(refusal)) => (Err(refusal), 0, false),
+        };
+        let request = self.describe(head, body_bytes);
+        match content {
+            Ok(content) => {
+                let taken = request_sink::take_in(self.shared, request, content, decided);
+                let (answer, active) = taken.ok_or(ConnectionOver)?;
+                self.deliver(&answer, keep_alive, active)
             }
+            Err(refusal) => self.turn_down(Some(request), &refusal, keep_alive),
         }
     }
 
@@ -189,12 +177,7 @@ impl<'a> Connection<'a> {
         ReceivedRequest { signal, body_bytes, ..request }
     }
 
-    fn deliver(
-        &mut self,
-        answer: &Answer,
-        keep_alive: bool,
-        active: ActiveRequest<'_>,
-    ) -> Result<(), ConnectionOver> {
+    fn deliver(&mut self, answer: &Answer, keep_alive: bool, active: ActiveRequest<'_>) -> Exchanged {
         match answer.delivery_mode {
             DeliveryMode::Hang | DeliveryMode::NeverRead => {
                 drop(active);
@@ -229,7 +212,7 @@ impl<'a> Connection<'a> {
         request: Option<ReceivedRequest>,
         refusal: &Refusal,
         keep_alive: bool,
-    ) -> Result<(), ConnectionOver> {
+    ) -> Exchanged {
         let answer = match (refusal.status, refusal.answer()) {
             (405, answer) => answer.header("allow", "POST"),
             (505, answer) => {
@@ -243,12 +226,7 @@ impl<'a> Connection<'a> {
         self.refuse(&answer, keep_alive, active)
     }
 
-    fn refuse(
-        &mut self,
-        answer: &Answer,
-        keep_alive: bool,
-        active: ActiveRequest<'_>,
-    ) -> Result<(), ConnectionOver> {
+    fn refuse(&mut self, answer: &Answer, keep_alive: bool, active: ActiveRequest<'_>) -> Exchanged {
         self.send(answer, keep_alive)?;
         drop(active);
         if keep_alive {

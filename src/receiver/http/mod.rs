@@ -7,7 +7,7 @@ mod response;
 
 use std::io::{self, BufRead, Read};
 
-pub(super) use connection::{OnPageRequest, serve, serve_pages};
+pub(super) use connection::{OnPageRequest, page_server, serve};
 pub(super) use response::send;
 
 use self::body::Framing;
@@ -84,26 +84,18 @@ fn signal_of(head: &Head) -> Option<Signal> {
 /// Returns the format of the body, which is also that of the answer.
 fn format_of(head: &Head) -> Result<Format, Refusal> {
     let content_type = head.single("content-type")?.unwrap_or_default();
-    match () {
-        () if is_media_type(content_type, "application/x-protobuf") => Ok(Format::Protobuf),
-        () if is_media_type(content_type, "application/json") => Ok(Format::Json),
-        () => {
-            let message = "unsupported content type: send application/x-protobuf or application/json";
-            Err(Refusal::new(415, message))
-        }
-    }
+    let formats = [("application/x-protobuf", Format::Protobuf), ("application/json", Format::Json)];
+    let known = formats.into_iter().find(|(name, _)| is_media_type(content_type, name));
+    let message = "unsupported content type: send application/x-protobuf or application/json";
+    known.map(|(_, format)| format).ok_or_else(|| Refusal::new(415, message))
 }
 
 fn content_coding(head: &Head) -> Result<Coding, Refusal> {
     let coding = head.single("content-encoding")?.unwrap_or("identity");
-    if coding.eq_ignore_ascii_case("identity") {
-        Ok(Coding::Identity)
-    } else if coding.eq_ignore_ascii_case("gzip") {
-        Ok(Coding::Gzip)
-    } else {
-        let refusal = Refusal::new(415, "unsupported content encoding: send gzip or identity");
-        Err(refusal.of_kind(RefusalKind::Compression))
-    }
+    let codings = [("identity", Coding::Identity), ("gzip", Coding::Gzip)];
+    let known = codings.into_iter().find(|(name, _)| coding.eq_ignore_ascii_case(name));
+    let refusal = || Refusal::new(415, "unsupported content encoding: send gzip or identity");
+    known.map(|(_, coding)| coding).ok_or_else(|| refusal().of_kind(RefusalKind::Compression))
 }
 
 /// A request line and its header fields.
@@ -164,17 +156,15 @@ impl Head {
 
     /// Returns whether the client wants to keep the connection.
     fn keeps_alive(&self) -> bool {
-        let asks_for =
-            |token: &str| list_items(self.values("connection")).any(|item| item.eq_ignore_ascii_case(token));
+        let asks_for = |token: &str| {
+            let mut items = self.values("connection").flat_map(|value| value.split(','));
+            items.any(|item| item.trim().eq_ignore_ascii_case(token))
+        };
         match self.version {
             Version::Http11 => !asks_for("close"),
             Version::Http10 => asks_for("keep-alive") && !asks_for("close"),
         }
     }
-}
-
-fn list_items<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// Reads a head of at most `limit` bytes, including the empty line at its end.
@@ -183,12 +173,10 @@ fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError>
     let mut lines = Lines { reader, left: limit };
     let (method, target, version) = parse_request_line(&lines.next()?)?;
     let mut headers = Vec::new();
-    loop {
-        let line = lines.next()?;
-        if line.is_empty() {
-            break;
-        }
+    let mut line = lines.next()?;
+    while !line.is_empty() {
         headers.push(parse_field(&line)?);
+        line = lines.next()?;
     }
     Ok(Head { method, target, version, headers })
 }
@@ -235,10 +223,7 @@ impl<R: BufRead> Lines<'_, R> {
 
 fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> {
     let malformed = || Refusal::new(400, "malformed request line");
-    let mut words = line.split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
+    let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
         return Err(malformed());
     };
     if !is_token(method) || target.is_empty() {

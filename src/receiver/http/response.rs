@@ -5,12 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::receiver::answer::{Answer, Body, DeliveryMode};
-use crate::receiver::answer_body::{PIECE, Sendable, send_repeated};
+use crate::receiver::answer_body::{CUT_SHORT_BYTES, PIECE, Sendable, send_repeated, send_slowly};
 use crate::receiver::content::{Form, Format};
 use crate::transport::status_name;
-
-/// Bytes that an answer that is cut short announces and does not send.
-const CUT_SHORT_BYTES: u64 = 1024;
 
 /// Sends `100 Continue`: the client may send its body.
 pub(super) fn send_continue(out: &mut impl Write) -> io::Result<()> {
@@ -35,12 +32,12 @@ pub(in crate::receiver) fn send(
     let head = render_head(answer, form, keep_alive, body.len());
     match (&answer.delivery_mode, body) {
         (DeliveryMode::SlowHead(interval), body) => {
-            send_slowly(out, &head, *interval, &mut pause)?;
+            send_slowly(&mut *out, &head, || pause(*interval))?;
             body.write_to(out)
         }
         (DeliveryMode::SlowBody(interval), Sendable::Bytes(bytes)) => {
             out.write_all(&head)?;
-            send_slowly(out, &bytes, *interval, &mut pause)
+            send_slowly(out, &bytes, || pause(*interval))
         }
         // A usual answer is one write and mostly one packet, so a client sees all of it or nothing.
         (_, Sendable::Bytes(bytes)) if answer.header_padding == 0 => {
@@ -81,21 +78,6 @@ fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<
     }
     head.push_str("\r\n");
     head.into_bytes()
-}
-
-fn send_slowly(
-    out: &mut impl Write,
-    bytes: &[u8],
-    interval: Duration,
-    pause: &mut impl FnMut(Duration) -> bool,
-) -> io::Result<()> {
-    for byte in bytes {
-        out.write_all(&[*byte])?;
-        if !pause(interval) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-    }
-    Ok(())
 }
 
 /// Sends a head with `padding` bytes of additional fields.

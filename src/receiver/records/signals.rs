@@ -6,8 +6,8 @@ use super::value::{self, ReceivedValue};
 use super::{ReceivedLog, ReceivedMetric, ReceivedSpan, span_id, time, trace_id};
 use crate::metrics::Attributes;
 use crate::record::schema::{
-    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Metric, Number,
-    NumberDataPoint, SummaryDataPoint,
+    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Metric, NumberDataPoint,
+    SummaryDataPoint,
 };
 use crate::record::{Severity, SpanId, SpanKind, Status, TraceId};
 
@@ -335,12 +335,7 @@ impl<'a> ReceivedPoint<'a> {
     /// Returns the value of a counter or gauge; absent for a histogram.
     pub fn value(self) -> ReceivedValue<'a> {
         match self.0 {
-            Point::Number(NumberDataPoint { value: Some(Number::AsInt(number)), .. }) => {
-                ReceivedValue::int(*number)
-            }
-            Point::Number(NumberDataPoint { value: Some(Number::AsDouble(number)), .. }) => {
-                ReceivedValue::float(*number)
-            }
+            Point::Number(point) => ReceivedValue::of_number(point.value.clone()),
             _ => ReceivedValue::ABSENT,
         }
     }

@@ -329,7 +329,10 @@ impl fmt::Display for Trace {
             if services.len() > 1 {
                 write!(f, "  {}", node.span.service_name())?;
             }
-            write_facts(&node.span, f)?;
+            if node.span.kind() != SpanKind::Internal {
+                write!(f, "  {}", format!("{:?}", node.span.kind()).to_lowercase())?;
+            }
+            write!(f, "  {:.1?}{}", node.span.duration(), key_values(&node.span.attributes()))?;
 
             let has_children = self.nodes.get(index + 1).is_some_and(|next| next.depth > node.depth);
             let guides: String =
@@ -349,14 +352,6 @@ impl fmt::Display for Trace {
 
 fn trunk(goes_on: bool) -> &'static str {
     if goes_on { "│  " } else { "   " }
-}
-
-/// Writes the facts behind the name of a span.
-fn write_facts(span: &ReceivedSpan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if span.kind() != SpanKind::Internal {
-        write!(f, "  {}", format!("{:?}", span.kind()).to_lowercase())?;
-    }
-    write!(f, "  {:.1?}{}", span.duration(), key_values(&span.attributes()))
 }
 
 /// Returns the lines below a span: its error, events and log records by time, links, and missing parts.
@@ -394,11 +389,7 @@ fn log_line(log: &ReceivedLog) -> String {
 /// Returns `key=value` for each attribute, with two spaces before each.
 fn key_values(attributes: &[(&str, ReceivedValue<'_>)]) -> String {
     let pair = |(key, value): &(&str, ReceivedValue<'_>)| {
-        let value = format!("{value:?}");
-        match value.char_indices().nth(MAX_VALUE_CHARS) {
-            Some((end, _)) => format!("  {key}={}...", &value[..end]),
-            None => format!("  {key}={value}"),
-        }
+        format!("  {key}={}", escape::beginning(format!("{value:?}"), MAX_VALUE_CHARS))
     };
     attributes.iter().map(pair).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::record::schema::{self, AnyValue, KeyValue};
+use crate::record::schema::{self, AnyValue, KeyValue, Number};
 use crate::record::{IntoValue, Value};
 
 /// A received value: of an attribute, the body of a log record, or the number of a data point; or the absence of a
@@ -45,12 +45,12 @@ enum Content<'a> {
 }
 
 impl<'a> ReceivedValue<'a> {
-    pub(super) fn int(number: i64) -> Self {
-        Self(Content::Int(number))
-    }
-
-    pub(super) fn float(number: f64) -> Self {
-        Self(Content::Float(number))
+    pub(super) fn of_number(number: Option<Number>) -> Self {
+        Self(match number {
+            Some(Number::AsInt(number)) => Content::Int(number),
+            Some(Number::AsDouble(number)) => Content::Float(number),
+            None => Content::Absent,
+        })
     }
 
     pub(super) const ABSENT: Self = Self(Content::Absent);
@@ -70,9 +70,8 @@ impl<'a> ReceivedValue<'a> {
 
     /// Returns the value of the attribute `key`.
     pub(super) fn find(attributes: &'a [KeyValue], key: &str) -> Self {
-        Self::of(
-            attributes.iter().find(|attribute| attribute.key == key).and_then(|found| found.value.as_ref()),
-        )
+        let found = attributes.iter().find(|attribute| attribute.key == key);
+        Self::of(found.and_then(|found| found.value.as_ref()))
     }
 
     /// Returns whether there is a value.

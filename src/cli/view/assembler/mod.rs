@@ -316,7 +316,7 @@ impl DrawnTrace {
             self.is_cut = true;
             return;
         }
-        self.bytes += OVERHEAD + received.memory_bytes() + received.origin_bytes();
+        self.bytes += OVERHEAD + received.memory_bytes_after(None);
         self.spans.insert(id.into(), received.clone());
     }
 }
