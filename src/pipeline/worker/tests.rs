@@ -531,7 +531,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    (0..queue.most_records()).for_each(|number| {
+    (0..queue.max_records()).for_each(|number| {
         queue.enqueue(&scope, &record(number as u8), 1, &Wait::No);
     });
     let now = Instant::now();
