@@ -99,9 +99,9 @@ pub(crate) struct Run {
 }
 
 impl Chunk {
-    /// One is full when the next record would make it larger than this.
+    /// Size of a full chunk: a record that would exceed it goes into the next chunk.
     pub(crate) const BYTES: usize = 32 << 10;
-    /// Bytes of a slot of the flight recorder, where a chunk lies in some in a row.
+    /// Size of a slot of the flight recorder. A chunk occupies consecutive slots.
     pub(crate) const SLOT_BYTES: usize = 4 << 10;
 
     pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
@@ -272,7 +272,7 @@ impl Chunk {
         }
     }
 
-    /// Appends one record if it has a place and `reserve` finds room for it. The last run is looked up once.
+    /// Appends one record if it fits and `reserve` succeeds. The last run is looked up once.
     #[inline(always)]
     pub(crate) fn append_reserved<T>(
         &mut self,
