@@ -1,4 +1,4 @@
-//! Finished spans of the SDK, written as records.
+//! Finished spans of the OpenTelemetry SDK, encoded and enqueued.
 
 use std::future::{Future, ready};
 use std::slice;
@@ -24,14 +24,14 @@ thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
 }
 
-/// Hands finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
+/// Passes finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to install it.
 #[derive(Debug)]
 pub struct SpanExporter {
     input: SdkInput,
 }
 
 impl SpanExporter {
-    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    /// Creates an exporter to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Traces) }
     }
@@ -85,7 +85,7 @@ impl SpanProcessor for SpanExporter {
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() {
-            // this method cannot report that it is over
+            // This method cannot report that the exporter is shut down.
             let _ = self.take(slice::from_ref(&span));
         }
     }
@@ -103,7 +103,7 @@ impl SpanProcessor for SpanExporter {
     }
 }
 
-/// All but the end.
+/// Writes the whole span except its end time.
 fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
     let context = &span.span_context;
     let head = SpanHead {
