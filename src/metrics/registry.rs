@@ -17,7 +17,7 @@ const MAX_INSTRUMENTS: usize = 10_000;
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
     pub(super) shared: Arc<MeterShared>,
-    // locked only while no fork can happen, as a child goes on using it
+    // Locked only under the fork lock, because a child continues to use it.
     instruments: Mutex<Instruments>,
 }
 
@@ -114,7 +114,7 @@ impl Registry {
         instruments.by_name.entry(identity).or_default().push(index);
     }
 
-    /// All instruments as they are now.
+    /// Returns all instruments that exist now.
     pub(super) fn entries(&self) -> Vec<Arc<dyn Collect>> {
         process::with_fork_lock(|| lock(&self.instruments).entries.clone())
     }
@@ -126,7 +126,8 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Whether two descriptors mean the same stream of data; the first description is kept.
+/// Returns whether two descriptors define the same stream of data. If only the description differs, the first one is
+/// kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
     (known.kind, known.number_kind, known.unit(), &known.buckets, known.limit)
         == (new.kind, new.number_kind, new.unit(), &new.buckets, new.limit)
@@ -157,13 +158,13 @@ fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
 /// Maximum number of different misuses that are reported.
 const MAX_MISUSES: usize = 200;
 
-/// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
+/// State shared by all instruments of a provider: the exporters for which they measure, and the reported misuses.
 pub(super) struct MeterShared {
-    /// The settings of each exporter of metrics: an instrument has a storage for each.
+    /// Settings of each exporter of metrics. An instrument has one storage for each.
     pub(super) readers: Vec<PeriodicReaderSettings>,
-    /// Random seed of the hashes of attributes, so that nobody can cause collisions on purpose.
+    /// Random seed of the hashes of attributes, so that an attacker cannot cause collisions.
     pub(super) seed: u64,
-    // locked only while no fork can happen, as a child goes on using it
+    // Locked only under the fork lock, because a child continues to use it.
     misuses: Mutex<Misuses>,
     /// Called at the first measurement in a forked child.
     pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,
