@@ -71,7 +71,8 @@ impl<'a> InstrumentBuilder<'a> {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(AggregationKind::Explicit(bounds.into())),
             Err(error) => {
-                let what = format!("metric {:?}: its bounds are not used: {error}", self.name);
+                let what =
+                    format!("metric {:?}: invalid bounds, the default bounds are used: {error}", self.name);
                 self.meter.registry.shared.report_misuse(what);
             }
         }
@@ -228,8 +229,8 @@ impl<'a> InstrumentBuilder<'a> {
 
     fn descriptor(&self, kind: InstrumentKind, number_kind: NumberKind) -> Descriptor {
         if !is_valid_name(self.name) {
-            let advice = "letters, digits and _ . - / after a letter, at most 255";
-            let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
+            let advice = "use letters, digits and _ . - / after a letter, at most 255 characters";
+            let what = format!("metric {:?} has an invalid name: {advice}", self.name);
             self.meter.registry.shared.report_misuse(what);
         }
         let given = || Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() };

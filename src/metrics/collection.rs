@@ -189,7 +189,9 @@ impl Collect for Observable {
 /// Returns the problem that the number of series exceeds the limit.
 fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
     let (name, limit) = (&descriptor.name, descriptor.limit);
-    let what = format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
+    let what = format!(
+        "metric {name:?} has more than {limit} sets of attributes: further ones are aggregated under otel.metric.overflow"
+    );
     Collected::Problem(ProblemKind::CardinalityLimit, what)
 }
 

@@ -92,7 +92,7 @@ impl Descriptor {
 
     /// Returns the message about a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
-        format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
+        format!("metric {:?}: a {what} value is left out: {} does not accept it", self.name, self.kind_name())
     }
 
     /// Returns the name of the kind in messages.

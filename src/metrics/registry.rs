@@ -152,7 +152,7 @@ fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
         format!("{kind}{unit}{by}")
     };
     let (name, known, new) = (&new.descriptor().name, described(known), described(new));
-    format!("metric {name:?} is there twice, as {known} and as {new}: both are sent; rename one")
+    format!("metric {name:?} is defined twice, as {known} and as {new}: both are sent; rename one")
 }
 
 /// Maximum number of different misuses that are reported.

@@ -112,7 +112,7 @@ impl Error for BoundsError {}
 impl fmt::Display for BoundsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooMany(count) => write!(f, "{count} bounds, {MAX_BOUNDS} are the most"),
+            Self::TooMany(count) => write!(f, "{count} bounds exceed the maximum of {MAX_BOUNDS}"),
             Self::NotFinite(bound) => write!(f, "a bound must be a finite number, not {bound}"),
             Self::NotRising(one, next) => write!(f, "bounds must rise: {one} is followed by {next}"),
         }
