@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn wake_threshold() -> (WakeThreshold, Receiver<()>) {
-        // room for more than one wake-up, so that a second one would be seen
+        // Room for more than one wake-up, so that a second one is detected.
         let (sender, wake_ups) = bounded(100);
         (WakeThreshold::new(sender), wake_ups)
     }
@@ -236,13 +236,13 @@ mod tests {
         Level::new(records, bytes, bytes)
     }
 
-    /// That by which a queue of 1,000 records and 1,000 bytes came to this level.
+    /// Returns the reservation with which a queue of 1,000 records and 1,000 bytes reached this level.
     fn reservation(records: usize, bytes: usize) -> Reservation {
         Reservation { left: Pair::new(1000 - records, 1000 - bytes) }
     }
 
     #[test]
-    fn both_limits_are_kept_to_the_record_and_to_the_byte() {
+    fn enforces_both_limits_exactly() {
         let level = level(3, 100);
         assert!(
             level.reserve(1, 40).is_some()
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_level_does_not_overflow() {
+    fn largest_capacity_does_not_overflow() {
         let level = level(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
         assert_eq!((records, bytes), (MAX_RECORDS, MAX_BYTES));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_raise_the_level_above_its_limits() {
+    fn threads_never_exceed_the_limits() {
         let level = level(3, 100);
         thread::scope(|scope| {
             for bytes in [10, 30, 50, 100] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worker_is_woken_once_when_records_or_bytes_reach_the_threshold() {
+    fn wakes_once_when_records_or_bytes_reach_the_threshold() {
         for below_and_at in
             [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
         {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_awake_worker_is_not_woken() {
+    fn does_not_wake_a_worker_that_is_awake() {
         let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.wake();
         wake_threshold.set(WakeAt::NEVER, &level(1000, 1000));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_beyond_the_queue_is_never_reached_but_can_be_cut_short() {
+    fn never_reaches_a_threshold_beyond_the_capacity() {
         let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.set(WakeAt { records: 1001, bytes: usize::MAX }, &level(1000, 1000));
         wake_threshold.check(reservation(1000, 1000));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_subtracted_number_by_number() {
+    fn subtracts_both_numbers_of_a_pair() {
         let pairs =
             [(0, 0), (0, 1), (1, 0), (1, 1), (7, MAX_BYTES), (MAX_RECORDS, 0), (MAX_RECORDS, MAX_BYTES)];
         for (records, bytes) in pairs {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_at_the_threshold_one_wakes() {
+    fn exactly_one_of_many_threads_wakes() {
         const THREADS: usize = 4;
         let (wake_threshold, wake_ups) = wake_threshold();
         let start = Barrier::new(THREADS + 1);
