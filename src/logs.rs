@@ -111,6 +111,7 @@ impl Logger {
             true => OpenLog::begin(&self.shared, severity),
         };
         if let Some(open) = &mut open {
+            // Converting the body may run code of the program, so it happens only if the record is built.
             body.with_value(|body| open.record.set_body(body));
         }
         Log { open, severity, shared: &self.shared }
@@ -290,6 +291,7 @@ impl OpenLog {
         });
         open.severity = severity;
         (open.time, open.span) = (None, SpanChoice::Current);
+        // A record that is open at a fork must not be sent twice, see `emit`.
         open.generation = process::generation();
         open.record.begin(shared.exporters.log_limits(), largest);
         if shared.has_baggage_attributes {
@@ -312,7 +314,7 @@ impl OpenLog {
         Pool::keep(&POOL, self, bytes);
     }
 
-    /// Returns the time and the observed time. They are the same, unless the program has set a time.
+    /// Returns the fields that are written last. Both times are the same, unless the program has set one.
     fn end(&self) -> LogEnd {
         let (current, observed) = context::span_and_time();
         let span = match self.span {

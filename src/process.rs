@@ -201,7 +201,7 @@ impl<T> Drop for PerProcess<T> {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         if self.generation == generation() {
-            // SAFETY: the value is dropped once, here, and is not used afterwards.
+            // SAFETY: the value is dropped once, here, and not used afterwards
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }
@@ -236,9 +236,9 @@ fn register() {
         let _ = HELD.try_with(RefCell::take);
     }
 
-    // SAFETY: the handlers are functions that exist for the whole life of the process. They touch atomics, a
-    // thread-local of the forking thread, and a lock that keeps its whole state in itself. If the registration fails
-    // (out of memory), forks are not detected, as without this call.
+    // SAFETY: the handlers are functions for the life of the process; they touch atomics, a local of the
+    // thread that forks and a lock that needs nothing but itself. A failure (no memory) leaves forks
+    // unnoticed, which is no worse than not asking.
     unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 

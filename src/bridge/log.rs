@@ -180,6 +180,7 @@ impl LogBridge {
             Place { file: record.file_static()?, module: record.module_path_static()?, line: record.line()? };
         let make = || (place, Arc::new(self.describe(record)));
         let found = self.by_place.get_or_make_hashed(place.hash(), |known| known.is(&place), make);
+        // The target of a call site may vary at run time: `log!(target: name, …)`.
         (*found.target == *record.target()).then_some(found)
     }
 
@@ -227,6 +228,7 @@ impl Log for LogBridge {
     }
 
     fn log(&self, record: &Record<'_>) {
+        // First, because these loggers must not wait for room in a queue.
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
         let shows_credentials = shows_credentials(record.level() == Level::Trace, record.target());
@@ -292,6 +294,7 @@ struct Place {
 impl Place {
     #[inline]
     fn hash(&self) -> u64 {
+        // Addresses instead of contents: the strings are literals, one per call site.
         self.file.as_ptr().addr() as u64
             ^ u64::from(self.line) << 32
             ^ self.module.as_ptr().addr() as u64 >> 4

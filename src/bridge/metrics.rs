@@ -235,6 +235,7 @@ impl<I: Instrument> Instruments<I> {
     fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         let family = match self.family(key.name()) {
             Cow::Borrowed(family) => family,
+            // There are too many names: the handle works, but is not cached.
             Cow::Owned(family) => return Arc::new(Handle::new(&make(&family.metadata), Some(key))),
         };
         let instrument = get_or_set(&family.instrument, || make(&family.metadata));
@@ -243,6 +244,7 @@ impl<I: Instrument> Instruments<I> {
             let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument, None)));
             return Arc::clone(rest);
         }
+        // Racing threads may exceed the limit by a few handles. The instrument enforces the limit of its series itself.
         let fresh = Arc::new(Handle::new(instrument, Some(key)));
         let (kept, is_new) = self.handles.insert(key.get_hash(), fresh, |handle| handle.has(key));
         if is_new {
@@ -357,6 +359,7 @@ impl CounterFn for Handle<Counter<u64>> {
     }
 
     fn absolute(&self, value: u64) {
+        // Of concurrent calls, each adds only the part by which it raised the total.
         let before = self.bound.total().fetch_max(value, Ordering::Relaxed);
         self.bound.bound.add(value.saturating_sub(before));
     }

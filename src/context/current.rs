@@ -88,6 +88,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = look(|stack| {
         let frame = stack.top()?;
         match frame.clock {
+            // `NO_SPAN` never has a clock, so this frame is a span.
             Some(clock) => Some((frame.context.span_ref(), clock.advance().1)),
             None => Some((frame.span()?.span_ref(), unix_now())),
         }
@@ -155,6 +156,7 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
         let mut gone = Vec::new();
         stack.bridged.retain(|bridged| {
             let is_there = is_there(bridged.span.layer);
+            // Collected first: `leave` needs the whole stack, which `retain` has borrowed.
             gone.extend(bridged.frame.filter(|_| !is_there));
             is_there
         });

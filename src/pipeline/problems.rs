@@ -230,7 +230,7 @@ mod tests {
         }
         assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
         reporter.report_not_taken(Signal::Metrics, reason);
-        assert!(reported.try_recv().unwrap().contains("no metrics"));
+        assert!(reported.try_recv().unwrap().contains("does not accept metrics"));
         reporter.note_taken(Signal::Logs);
         reporter.report_not_taken(Signal::Logs, reason);
         assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);

@@ -70,6 +70,7 @@ impl AttributeSet {
         let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(attributes.len()));
         for (key, attribute, given) in &attributes {
             let (start, len) = (bytes.len(), attribute.field_len());
+            // This also keeps all positions within the 32 bits of an `Entry`.
             if start + len > MAX_SET_BYTES {
                 continue;
             }
@@ -105,6 +106,7 @@ impl AttributeSet {
     /// Returns whether these pairs, in any order, form this set. Always false if a key occurs twice; the caller then
     /// has to create a set first.
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
+        // Most callers list the same keys in the same order every time.
         let match_in_order = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
         pairs.len() == self.len() && match_in_order() || self.equals_in_any_order(pairs)
     }

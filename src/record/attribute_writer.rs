@@ -71,6 +71,7 @@ impl Fields {
         let start = start as u32;
         let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
         *self = Self { seen, more: 0, counted, max, start, hashed_to: start, tag };
+        // With a limit below the number of bits, the bits alone cannot show that the limit holds.
         if max < KeyBit::COUNT {
             *self = self.counted();
         }
@@ -244,6 +245,7 @@ impl AttributeWriter {
     #[inline(always)]
     fn put_short(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
+        // The whole field is longer than each of its parts, so one test covers all lengths.
         if len >= 0x80 || self.fields.seen.has(key, bit) {
             return false;
         }
@@ -286,6 +288,7 @@ impl AttributeWriter {
     #[inline(always)]
     fn put_short_colliding(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
+        // `put_any` handles the other cases: it drops and counts empty keys and attributes beyond the limit.
         let is_one_more = self.fields.count() < self.fields.max && !key.is_empty();
         if len >= 0x80 || !is_one_more || self.has(key, bit) {
             return false;
@@ -335,6 +338,7 @@ impl AttributeWriter {
     fn close(&mut self) {
         if let Some(SubMessage { nested, dropped_tag, dropped, outer }) = self.sub_message.take() {
             self.tasks &= !CLOSE;
+            // The list of hashes holds keys of the sub-message now, so it starts again for the record.
             self.fields = Fields { hashed_to: outer.start, ..outer };
             self.write_count(dropped_tag, dropped);
             self.buffer.close(&nested);
@@ -345,6 +349,7 @@ impl AttributeWriter {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
+        // Replacing an attribute does not change the count, so it is permitted even at the limit.
         if !(self.has(key, bit) && self.remove(is_it)) {
             if self.fields.count() >= self.fields.max {
                 return false;
@@ -447,6 +452,7 @@ impl AttributeWriter {
     /// not search all fields each time.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
+        // Also true after a removal, which moves fields.
         if hashed_to == start {
             self.hashes.clear();
         }

@@ -153,6 +153,7 @@ impl Buffer {
     /// Ends a nested message: writes its length in front, and moves the body if the length needs more than one byte.
     pub(crate) fn close(&mut self, nested: &Nested) {
         let body = nested.body;
+        // The length in front of the body is written below, so a copy that includes it becomes outdated.
         if body <= self.copied_to as usize {
             self.copied_to = NOT_COPIED;
         }
@@ -208,6 +209,7 @@ impl Buffer {
         }
         let (end, new_len) = (self.len, field_len(value.len()));
         let old_len = first_field_len(self.bytes(at))?;
+        // `claim` only grows the storage here; the length is set below.
         if new_len > old_len {
             self.claim(new_len - old_len)?;
         }
@@ -425,6 +427,7 @@ impl<T, const MAX: usize> Pool<T, MAX> {
 
     #[inline(never)]
     fn take_other(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
+        // The borrow fails if an instrumented allocator emits a record while the list grows.
         pool.try_with(|pool| pool.others.try_borrow_mut().ok()?.pop()).ok().flatten()
     }
 

@@ -26,6 +26,7 @@ impl KeyBit {
     pub(super) fn of(key: &[u8]) -> Self {
         match key {
             [] => Self(Self::OF_EMPTY_KEY),
+            // Multiply and shift instead of a modulo: maps the hash to 0..63.
             key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::BITS)) >> 32)),
         }
     }

@@ -147,6 +147,7 @@ impl SlotPlace {
 
     fn settle(&self, end: u32) {
         if self.is_mapped() && !self.owner.keeps_records() {
+            // Parts of a chunk may be settled in any order. Guarded words are ordered like their numbers.
             self.header.settled.fetch_max(guard(end), Ordering::Release);
         }
     }

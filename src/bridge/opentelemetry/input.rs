@@ -118,6 +118,7 @@ impl Scopes {
     /// Sets the resource of later records. A default resource is ignored in favor of the provider's own.
     pub(super) fn set_resource(&mut self, resource: &Resource) {
         self.resource = (!is_default(resource)).then(|| encoded(resource));
+        // Cached scopes contain the previous resource.
         self.known = ScopeCache::default();
     }
 

@@ -84,6 +84,7 @@ impl SpanProcessor for SpanExporter {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
+        // The SDK also passes recorded spans that are not sampled. Its own processors skip them as well.
         if span.span_context.is_sampled() {
             // This method cannot report that the exporter is shut down.
             let _ = self.take(slice::from_ref(&span));

@@ -44,6 +44,7 @@ impl TracingLayer {
     /// Returns the cached data of a call site.
     #[inline]
     pub(super) fn call_site(&self, metadata: &'static Metadata<'static>) -> Cow<'_, Arc<CallSite>> {
+        // Metadata is `'static`, so its address identifies the call site.
         let address = std::ptr::from_ref(metadata).addr();
         let make = || (address, Arc::new(self.plan(metadata)));
         self.scopes.by_call_site.get_or_make_hashed(address as u64, |known| *known == address, make)

@@ -39,6 +39,7 @@ pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
 /// Returns whether this thread's current span may belong to another layer.
 #[inline]
 pub(super) fn has_other_layers() -> bool {
+    // Ids start at 1, so the difference is the number of live layers plus one.
     NEXT_LAYER.load(Ordering::Relaxed) - layers_gone() > 2
 }
 
@@ -87,6 +88,7 @@ impl LayerId {
 
 impl Drop for LayerId {
     fn drop(&mut self) {
+        // Before the count changes: a thread that sees the new count then also sees the list without this layer.
         process::with_fork_lock(|| lock(&LAYERS).retain(|id| *id != self.0));
         LAYERS_GONE.fetch_add(1, Ordering::Release);
     }

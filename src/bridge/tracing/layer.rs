@@ -88,6 +88,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         context::leave_bridged(span_of(&self.id, id));
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
+            // A span ends when it is last exited; it may be closed much later.
             open.span.end_here();
         });
     }
@@ -149,6 +150,7 @@ impl TracingLayer {
     }
 
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
+        // The record must carry the ids of this layer's span, even if another layer's span is current.
         let _own = entered::has_other_layers().then(|| entered::enter_without_other_layers(&self.id));
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {

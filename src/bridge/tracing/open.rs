@@ -101,6 +101,7 @@ impl Spans {
     #[inline]
     fn insert(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         let place = &mut self.places[place_of(id)];
+        // If the map is not empty, it may have a span with the same id.
         if place.open.is_some() || !self.others.is_empty() {
             return self.insert_colliding(id, open);
         }

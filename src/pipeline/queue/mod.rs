@@ -15,14 +15,15 @@
 //! # Bound
 //! [`Level::reserve`] is the only place that enforces `queue-records` and `queue-bytes`. It reserves both in one atomic
 //! operation before the record is copied, so the queue never exceeds its bound, not even briefly. The worker releases a
-//! reservation when the record is settled, so the bound includes records that are being sent.
+//! reservation when the record is settled, so the bound includes records that are being sent. Only requests loaded from
+//! the spool are not included.
 //!
 //! # Full queue
 //! With `lossy`, [`Queue::enqueue`] drops the record and counts it as `queue_full`. Otherwise the caller waits in
 //! [`backpressure`], first come, first served, for at most `block-timeout`.
 //!
 //! # No record is lost
-//! A record with a reservation is in exactly one place: an open chunk, the channel of full chunks, or the worker.
+//! An accepted record is in exactly one place: an open chunk, the channel of full chunks, or the worker.
 //! - A caller moves its full chunk to the channel under the lock of the shard. The channel has room for every chunk
 //!   that the bound permits; if it were full nevertheless, the chunk would stay open and grow.
 //! - [`Queue::drain`] takes the open chunks before it counts the full ones, so it cannot miss a chunk that moves
@@ -123,7 +124,7 @@ impl Queue {
         let Shared { counters, reporter, wake, latch, recorder } = shared;
         let shards = Shards::new();
         // Two consecutive chunks of a shard hold more than `Chunk::BYTES` together; otherwise the second would not have
-        // been begun. So a chunk is half full on average, and each shard has one open chunk.
+        // been begun. So chunks are half full on average, except the last one of each shard.
         let max_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         // In the flight recorder, scopes take room as well, but there are never more chunks than slots.
         let max_chunks = max_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());

@@ -25,7 +25,7 @@ pub(super) enum Step {
     Begin,
     Read(Object),
     Write(Object),
-    /// Takes one of the object's tokens. Blocked while there is none.
+    /// Takes one of the object's tokens, and is blocked while the object has no token.
     Take(Object),
 }
 
