@@ -118,8 +118,8 @@ impl MetricsRecorder {
     }
 
     /// Sets the maximum number of label sets of each metric. The default is 2000.
-    pub fn cardinality_limit(self, most: usize) -> Self {
-        Self { limit: most, ..self }
+    pub fn cardinality_limit(self, max: usize) -> Self {
+        Self { limit: max, ..self }
     }
 
     /// Installs this as the recorder of the whole program. Call it early: earlier measurements are lost, and so are

@@ -128,7 +128,7 @@ mod tests {
             before = now;
         }
         let (one, other) = (before.0 - first.0, before.1 - first.1);
-        // an interruption between two readings costs no more than this
+        // An interruption between two readings takes less than this.
         assert!(one.abs_diff(other) < 10_000_000_000, "{one} and {other} ns");
         assert!(one > 0 && other > 0);
     }

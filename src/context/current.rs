@@ -69,14 +69,14 @@ impl Frame {
 
 /// Reads the thread's stack, unless the thread is exiting or the stack is in use.
 #[inline]
-fn look<T>(look: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
-    STACK.try_with(|stack| look(&*stack.try_borrow().ok()?)).ok().flatten()
+fn read_stack<T>(read: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
+    STACK.try_with(|stack| read(&*stack.try_borrow().ok()?)).ok().flatten()
 }
 
 /// Returns the innermost span of this thread, and its clock.
 #[inline]
 pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
-    look(|stack| {
+    read_stack(|stack| {
         let frame = stack.top()?;
         Some((frame.span()?.clone(), frame.clock))
     })
@@ -85,7 +85,7 @@ pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
 /// Returns the innermost span of this thread, if there is one, and the time by the span's clock.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
-    let current = look(|stack| {
+    let current = read_stack(|stack| {
         let frame = stack.top()?;
         match frame.clock {
             // `NO_SPAN` never has a clock, so this frame is a span.
@@ -102,7 +102,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 /// Returns the innermost span of this thread, and its clock, apart from the spans of other layers.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
-    look(|stack| {
+    read_stack(|stack| {
         let is_other = |frame: &&Frame| {
             stack.bridged.iter().any(|other| other.span.layer != layer && other.frame == Some(frame.id))
         };
@@ -115,7 +115,7 @@ pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, O
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
-    look(|stack| {
+    read_stack(|stack| {
         let innermost = stack.bridged.iter().rfind(|bridged| bridged.span.layer == layer)?;
         Some((innermost.span.id, innermost.is_recording))
     })
@@ -167,7 +167,7 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
 /// Returns whether this thread is in a span of a bridge.
 #[cfg(feature = "tracing")]
 pub(crate) fn is_in_bridged() -> bool {
-    look(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
+    read_stack(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
 }
 
 /// Changes the thread's stack, unless the thread is exiting or the stack is in use.

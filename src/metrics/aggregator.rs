@@ -233,7 +233,7 @@ impl<T: Mergeable> Striped<T> {
     #[cold]
     fn elsewhere(&self, update: impl FnOnce(&mut T)) {
         loop {
-            let others = self.others.iter().filter_map(|part| self.made(part));
+            let others = self.others.iter().filter_map(|part| self.get_or_create(part));
             for part in iter::once(&self.first).chain(others) {
                 match part.try_lock() {
                     Ok(mut part) => return update(&mut part),
@@ -246,7 +246,7 @@ impl<T: Mergeable> Striped<T> {
     }
 
     /// Returns a part, and makes it if it does not exist.
-    fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
+    fn get_or_create<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
         if part.get().is_none() {
             // Allocated before `set`, because an instrumented allocator may call this function itself.
             let _ = part.set(Box::new(Mutex::new(T::empty(&self.parameters))));

@@ -88,8 +88,8 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Sets the maximum number of attribute sets. The default is 2000. Measurements beyond the limit are aggregated
     /// under the attribute `otel.metric.overflow`.
-    pub fn cardinality_limit(self, most: usize) -> Self {
-        Self { limit: most, ..self }
+    pub fn cardinality_limit(self, max: usize) -> Self {
+        Self { limit: max, ..self }
     }
 
     /// Creates a counter: a sum that only rises.

@@ -68,7 +68,7 @@ impl Registry {
                 return known;
             }
             let instrument = fresh();
-            self.enter(&mut instruments, identity, Arc::clone(&instrument) as _);
+            self.register(&mut instruments, identity, Arc::clone(&instrument) as _);
             instrument
         })
     }
@@ -80,11 +80,11 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.descriptor);
-            self.enter(&mut lock(&self.instruments), identity, observable);
+            self.register(&mut lock(&self.instruments), identity, observable);
         });
     }
 
-    pub(super) fn forget(&self, observable: &Arc<Observable>) {
+    pub(super) fn unregister(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
             let mut instruments = lock(&self.instruments);
             let it = Arc::as_ptr(observable).cast::<()>();
@@ -97,7 +97,7 @@ impl Registry {
         });
     }
 
-    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
+    fn register(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
             let what =
                 format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);

@@ -363,7 +363,7 @@ mod tests {
                     if reader.strong_count() == 0 {
                         return;
                     }
-                    // open for about as long as a read takes, or hardly any would find it so
+                    // Stay open for about as long as a read takes; otherwise readers would hardly ever see an open span.
                     (0..100).for_each(|_| hint::spin_loop());
                     written.close();
                 }

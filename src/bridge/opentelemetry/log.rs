@@ -40,7 +40,7 @@ impl LogExporter {
         &self,
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
     ) -> OTelSdkResult {
-        self.input.take(|fate| match fate {
+        self.input.take(|disposition| match disposition {
             Disposition::Sent { largest } => self.send(logs, largest),
             Disposition::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
                 self.input.exporters().count_log_not_enqueued(filter_severity(log), reason);

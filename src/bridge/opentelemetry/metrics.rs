@@ -10,7 +10,7 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, Re
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
 use super::input::{Disposition, Scopes, SdkInput};
-use super::value::Shown;
+use super::value::ConvertedValue;
 use crate::config;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -84,7 +84,7 @@ impl MetricExporter {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Metrics) }
     }
 
-    fn send(&self, metrics: &ResourceMetrics, fate: Disposition) {
+    fn send(&self, metrics: &ResourceMetrics, disposition: Disposition) {
         let exporters = self.input.exporters();
         let Some(limits) = exporters.frame_limits() else { return };
         // Not cached: every collection comes with its resource, and collections are rare.
@@ -95,7 +95,7 @@ impl MetricExporter {
             let scope = scopes.find(of_scope.scope(), None);
             let limits = limits.less_scope(&scope);
             for metric in of_scope.metrics() {
-                each_part(metric, &mut record, limits, |part| match (part, fate) {
+                each_part(metric, &mut record, limits, |part| match (part, disposition) {
                     (FramedPoints::Frame { points, .. }, Disposition::Counted(reason)) => {
                         exporters.count_points_not_enqueued(points, reason);
                     }
@@ -113,7 +113,7 @@ impl MetricExporter {
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.input.take(|fate| self.send(metrics, fate)))
+        ready(self.input.take(|disposition| self.send(metrics, disposition)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {
@@ -244,7 +244,7 @@ fn period(start: SystemTime, time: SystemTime) -> Period {
 }
 
 fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
-    let shown: Vec<_> = pairs.map(|pair| (pair.key.as_str(), Shown::new(&pair.value))).collect();
+    let shown: Vec<_> = pairs.map(|pair| (pair.key.as_str(), ConvertedValue::new(&pair.value))).collect();
     AttributeSet::new(shown.iter().map(|(key, shown)| (*key, shown.value())))
 }
 

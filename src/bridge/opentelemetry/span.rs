@@ -37,7 +37,7 @@ impl SpanExporter {
     }
 
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
-        self.input.take(|fate| match fate {
+        self.input.take(|disposition| match disposition {
             Disposition::Sent { largest } => self.send(spans, largest),
             Disposition::Counted(reason) => {
                 spans.iter().for_each(|_| self.input.exporters().count_span_not_enqueued(reason));

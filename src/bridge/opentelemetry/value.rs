@@ -10,18 +10,18 @@ use crate::record::{MAX_DEPTH, Value};
 
 /// Calls `see` with an attribute value of a span, a scope or a resource.
 pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
-    see(Shown::new(value).value())
+    see(ConvertedValue::new(value).value())
 }
 
 /// A converted value of the SDK, with the memory that it borrows.
-pub(super) enum Shown<'a> {
+pub(super) enum ConvertedValue<'a> {
     Value(Value<'a>),
     Texts(Vec<&'a str>),
     /// A kind of value that is newer than this code, as text.
     Text(Cow<'a, str>),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ConvertedValue<'a> {
     pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
         Self::Value(match value {
             opentelemetry::Value::Bool(truth) => Value::Bool(*truth),

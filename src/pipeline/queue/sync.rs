@@ -18,6 +18,6 @@ mod real {
 
     pub(crate) use crate::process::atomic::AtomicU64;
 
-    /// More would only spread the records over more half-empty chunks.
+    /// Maximum number of shards. More would only spread the records over more half-empty chunks.
     pub(crate) const MAX_SHARDS: usize = 16;
 }

@@ -194,7 +194,7 @@ impl Delivery {
     /// Takes the next batch from the backlog, with as many records as a request may hold.
     pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
         let usual_bytes = self.queue.max_request_bytes();
-        let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);
+        let next = self.backlog.next(settings, usual_bytes, self.limit.max_bytes(), resource);
         if let Some(Next::Batch(batch)) = &next {
             self.in_hand = (batch.records, batch.queued_bytes);
         }

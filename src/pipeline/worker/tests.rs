@@ -283,7 +283,7 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     enqueue(&handle, [0]);
     gate.next();
-    // these four wait for each other behind the gate
+    // These four wait for each other behind the gate.
     enqueue(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
@@ -386,7 +386,7 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
     handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, &Wait::FromNow);
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(unreachable());
-    // until one of the signals has had its two attempts
+    // Runs until one of the signals has had its two attempts.
     let mut attempts = Vec::new();
     while !attempts.iter().any(|body| attempts.iter().filter(|other| *other == body).count() == 2) {
         attempts.push(gate.answer(unreachable()).body);
