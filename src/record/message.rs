@@ -81,7 +81,8 @@ pub(crate) trait Value {
     /// Takes the value of a field, or the next value of a repeated one.
     fn merge(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError>;
 
-    /// Appends the member with its key, once for each element of a list, unless its value means absence. Numbers are not packed.
+    /// Appends the member with its key, once for each element of a list, unless its value means absence. Numbers are
+    /// not packed.
     fn encode(&self, field: &Field, out: &mut Vec<u8>);
 
     /// Returns the memory that the member points to.

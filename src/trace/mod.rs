@@ -148,7 +148,7 @@ impl Tracer {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
-            // Passes a copy, so that the fast path needs no specification in memory.
+            // as a copy, so that the fast path needs no specification in memory
             None => spec.clone().start_any(),
         }
     }

@@ -212,8 +212,8 @@ macro_rules! setters {
                 Chain(self)
             }
 
-            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event `exception` with
-            /// its type, its message and its causes.
+            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event
+            /// `exception` with its type, its message and its causes.
             ///
             /// ```
             /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();

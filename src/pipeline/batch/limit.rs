@@ -18,8 +18,8 @@ const MAX_DOUBTS: u32 = 3;
 
 /// Divides the size of a refused metric. Large, because each collection until the size fits may be lost.
 const METRIC_STEP: usize = 8;
-/// Minimum size at which a metric is divided. A collector that refuses smaller metrics accepts none, and parts would only
-/// repeat their heads.
+/// Minimum size at which a metric is divided. A collector that refuses even smaller metrics accepts none at all, and
+/// more parts would only repeat the head of the metric.
 const MIN_METRIC_BYTES: usize = 1 << 10;
 
 /// The request size that a collector accepts for one signal, as learned so far. Sizes are bytes of uncompressed
@@ -32,8 +32,8 @@ pub(crate) struct RequestLimit {
     /// Consecutive refusals of sizes that were accepted before.
     doubts: u32,
     changed: Option<Instant>,
-    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never grows: smaller
-    /// parts repeat the head of a metric and cost little else.
+    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never
+    /// grows: smaller parts repeat the head of a metric, but cost little else.
     metric_bytes: Option<usize>,
     /// Consecutive single frames that were refused.
     refused_alone: u32,
@@ -47,8 +47,8 @@ impl RequestLimit {
         self.max_bytes.unwrap_or(usize::MAX)
     }
 
-    /// Returns the largest size at which a collected metric is framed as one part. Unlike a span, a metric can be divided
-    /// between its points, but only before it is framed.
+    /// Returns the largest size at which a collected metric is framed as one part. Unlike a span, a metric can be
+    /// divided between its points, but only before it is framed.
     pub(crate) fn max_metric_bytes(&self) -> usize {
         // Half of a request: the other half is for the resource and the scope.
         self.metric_bytes.unwrap_or(usize::MAX).min(self.max_bytes() / 2)

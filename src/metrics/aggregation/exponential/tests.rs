@@ -107,8 +107,8 @@ proptest! {
         let value = value.abs();
         prop_assume!(value > 0.0);
         // A bound between powers of two is not a double, so its neighbors may be assigned to either bucket.
-        let neighbours = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
-        let allowed = neighbours.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
+        let neighbors = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
+        let allowed = neighbors.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
         for scale in SCALES {
             let found = i64::from(index(value, scale));
             let exact = plain_index(value, scale);

@@ -236,7 +236,7 @@ impl World {
             self.check();
         }
         if self.steps.get() > MAX_STEPS {
-            self.fail("it goes on for ever".to_owned());
+            self.fail("it never ends".to_owned());
         }
         if let Some(failure) = self.failure.borrow().as_ref().filter(|_| self.is_free()) {
             panic!("{failure}");
@@ -461,7 +461,7 @@ impl simulated::World for World {
             }
             match until.into_iter().chain(self.next_action()).chain(self.exporter().next(self)).min() {
                 Some(next) => simulated::set(next.max(clock::now())),
-                None => panic!("something waits for ever"),
+                None => panic!("something waits forever"),
             }
         }
     }
