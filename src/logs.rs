@@ -13,11 +13,10 @@ use crate::record::EncodedAttributes;
 use crate::record::Pool;
 use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
 
-/// Makes log records of one scope. Got from [`Telemetry::logger`](crate::Telemetry::logger); cheap to clone and to
-/// share.
+/// Creates log records of one scope. From [`Telemetry::logger`](crate::Telemetry::logger). Cheap to clone and to share.
 ///
-/// A record belongs to this thread's current span and carries its ids. What no exporter's level lets pass is not built; the
-/// ledger counts it as [filtered](crate::ledger::Counts::filtered).
+/// A record belongs to the thread's current span and carries its ids. A record that no exporter's level includes is not
+/// built; the ledger counts it as [filtered](crate::ledger::Counts::filtered).
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -31,7 +30,7 @@ pub struct Logger {
     shared: Arc<LoggerShared>,
 }
 
-/// What the records of a logger have in common.
+/// State shared by all records of a logger.
 struct LoggerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
@@ -39,7 +38,8 @@ struct LoggerShared {
 }
 
 impl LoggerShared {
-    /// Counts a record that was not built, if no exporter's level lets it pass. What is logged about the sending is not counted.
+    /// Counts a record that was not built because no exporter's level includes it. Records about the export itself are
+    /// not counted.
     #[inline]
     fn count_if_filtered(&self, severity: Severity) {
         if !self.exporters.takes_log(severity) && !context::may_be_suppressed() {
@@ -92,8 +92,8 @@ impl Logger {
 
     /// Begins a record of any severity; [`Log::emit`] sends it.
     ///
-    /// The body may be any value. One that is nested more than 30 deep is left out, and counted among the dropped
-    /// attributes.
+    /// The body may be any value. A body that is nested more than 30 levels deep is left out and counted as a dropped
+    /// attribute.
     ///
     /// ```
     /// use standpipe::{Severity, Value};
@@ -111,12 +111,13 @@ impl Logger {
             true => OpenLog::begin(&self.shared, severity),
         };
         if let Some(open) = &mut open {
+            // Converting the body may run code of the program, so it happens only if the record is built.
             body.with_value(|body| open.record.set_body(body));
         }
         Log { open, severity, shared: &self.shared }
     }
 
-    /// Whether a record of this severity would go anywhere: worth asking before its text is put together.
+    /// Returns whether a record of this severity would be sent. Useful before the text is formatted.
     ///
     /// ```
     /// use standpipe::{Config, Severity};
@@ -132,21 +133,21 @@ impl Logger {
             && (!context::may_be_suppressed() || exporters.suppression() == Suppression::None)
     }
 
-    /// Whether a record of this severity would go anywhere or be counted.
+    /// Returns whether a record of this severity would be sent or counted.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
         self.shared.exporters.takes_log(severity) && !context::runs_exporter_code()
     }
 
-    /// Counts a record that a bridge does not begin, if it is an exporter's level that keeps it out.
+    /// Counts a record that a bridge does not build because every exporter's level excludes it.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_if_filtered(&self, severity: Severity) {
         self.shared.count_if_filtered(severity);
     }
 
-    /// Counts a record as lost to a panic of the program's own code.
+    /// Counts a record that was lost because code of the program panicked.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[cold]
     pub(crate) fn count_panic(&self, severity: Severity) {
@@ -160,8 +161,8 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// A log record before it is emitted. Got from [`Logger::info`] and its siblings; without [`emit`](Self::emit)
-/// it is not sent.
+/// A log record before it is emitted. From [`Logger::info`] and similar methods. Nothing is sent without
+/// [`emit`](Self::emit).
 ///
 /// ```
 /// # use std::time::SystemTime;
@@ -171,21 +172,21 @@ impl fmt::Debug for Logger {
 /// ```
 #[must_use = "a log record is sent by emit()"]
 pub struct Log<'a> {
-    /// `None` where nothing is recorded.
+    /// `None` if nothing is recorded.
     open: Option<Box<OpenLog>>,
     severity: Severity,
     shared: &'a LoggerShared,
 }
 
 impl Log<'_> {
-    /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and counted.
+    /// Sets an attribute, replacing an earlier value of the key. An attribute beyond the limit is dropped and counted.
     #[inline]
     pub fn set(mut self, key: &str, value: impl IntoValue) -> Self {
         self.set_in_place(key, value);
         self
     }
 
-    /// As [`set`](Self::set), for a record behind a reference.
+    /// Like [`set`](Self::set), for a record behind a reference.
     #[inline]
     pub fn set_in_place(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = &mut self.open {
@@ -196,38 +197,38 @@ impl Log<'_> {
         }
     }
 
-    /// Sets attributes that were encoded before. Returns false, and sets none, if they have to be set one by one.
+    /// Sets encoded attributes. Returns false without effect if they must be set one by one.
     #[cfg(feature = "log")]
     #[inline]
     pub(crate) fn set_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
         self.open.as_mut().is_none_or(|open| open.record.set_encoded(attributes))
     }
 
-    /// Names the kind of event that this record is one of: all records of a name have the same attributes.
+    /// Sets the event name. All records with the same event name should have the same attributes.
     #[inline]
     pub fn event_name(self, name: &str) -> Self {
         self.change(|open| open.record.set_event_name(name))
     }
 
-    /// When it happened, if not now.
+    /// Sets the time at which the event occurred. The default is now.
     #[inline]
     pub fn time(self, time: SystemTime) -> Self {
         self.change(|open| open.time = Some(unix_nanos(time)))
     }
 
-    /// The span that it belongs to, instead of the thread's current one.
+    /// Sets the span to which the record belongs. The default is the thread's current span.
     #[inline]
     pub fn context(self, context: &SpanContext) -> Self {
         self.change(|open| open.span = SpanChoice::Given(context.span_ref()))
     }
 
-    /// It belongs to no span, whatever the thread is in.
+    /// Emits the record without a span, even if the thread has a current one.
     #[inline]
     pub fn without_context(self) -> Self {
         self.change(|open| open.span = SpanChoice::None)
     }
 
-    /// The severity text of the source; [`Severity::name`] unless set.
+    /// Sets the severity text of the source. The default is [`Severity::name`].
     #[inline]
     pub fn severity_text(self, text: &str) -> Self {
         self.change(|open| open.record.set_severity_text(text))
@@ -257,7 +258,7 @@ impl fmt::Debug for Log<'_> {
     }
 }
 
-/// A record's storage and what its last bytes are made of. Reused on its thread.
+/// Storage of a record, and the fields that are written last. Reused by its thread.
 struct OpenLog {
     record: LogRecord,
     severity: Severity,
@@ -266,10 +267,10 @@ struct OpenLog {
     generation: u32,
 }
 
-/// Which span a record belongs to.
+/// The span to which a record belongs.
 #[derive(Clone, Copy)]
 enum SpanChoice {
-    /// The thread's current one, when it is emitted.
+    /// The thread's current span at the time of `emit`.
     Current,
     Given(SpanRef),
     None,
@@ -280,7 +281,7 @@ thread_local! {
 }
 
 impl OpenLog {
-    /// `None` if there is no exporter to send it.
+    /// Returns a new record; `None` if no exporter would send it.
     #[inline(never)]
     fn begin(shared: &LoggerShared, severity: Severity) -> Option<Box<Self>> {
         let largest = shared.exporters.largest_record(Signal::Logs)?;
@@ -290,6 +291,7 @@ impl OpenLog {
         });
         open.severity = severity;
         (open.time, open.span) = (None, SpanChoice::Current);
+        // A record that is open at a fork must not be sent twice, see `emit`.
         open.generation = process::generation();
         open.record.begin(shared.exporters.log_limits(), largest);
         if shared.has_baggage_attributes {
@@ -300,7 +302,7 @@ impl OpenLog {
 
     #[inline(never)]
     fn emit(mut self: Box<Self>, shared: &LoggerShared) {
-        // a record that was begun before a fork is the parent's to send
+        // A record that was begun before a fork is sent by the parent.
         if self.generation == process::generation() {
             let end = self.end();
             match self.record.finish(self.severity, &end) {
@@ -312,7 +314,7 @@ impl OpenLog {
         Pool::keep(&POOL, self, bytes);
     }
 
-    /// A record that is made here is observed when it happens: both times are the same, unless one was given.
+    /// Returns the fields that are written last. Both times are the same, unless the program has set one.
     fn end(&self) -> LogEnd {
         let (current, observed) = context::span_and_time();
         let span = match self.span {

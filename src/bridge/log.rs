@@ -1,4 +1,4 @@
-//! Sends what a program logs through the [`log`](https://docs.rs/log) crate, as log records.
+//! Sends the records of the [`log`](https://docs.rs/log) crate as OTLP log records.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,35 +21,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | of `log` | of the log record |
+//! | in `log` | in the log record |
 //! |---|---|
-//! | level | severity: `error` 17, `warn` 13, `info` 9, `debug` 5, `trace` 1; and its name |
+//! | level | severity number (`error` 17, `warn` 13, `info` 9, `debug` 5, `trace` 1) and its name |
 //! | message | body |
 //! | target | name of the scope |
 //! | file, line, module | `code.file.path`, `code.line.number`, `code.module.name` |
-//! | key-values | attributes: bools, integers, doubles, and all else as text |
+//! | key-values | attributes: bools, integers, doubles; everything else as text |
 //!
-//! An integer that does not fit into 64 bits with a sign is text, digit by digit. A key without a value (`None`, `()`)
-//! is left out. Lists and maps are text, as their `Debug` or `Display` has it.
+//! An integer that does not fit into `i64` is sent as text. A key without a value (`None`, `()`) is left out. Lists and
+//! maps are sent as text, formatted by their `Debug` or `Display`.
 //!
 //! # Filters
 //!
-//! A record passes these in turn. What the last one keeps out is in the ledger, as
-//! [`filtered`](crate::ledger::Counts::filtered); the bridge never sees what the first two do, and does not count what its own
-//! level does.
+//! A record passes these filters in order. The ledger counts records that the last filter excludes as
+//! [`filtered`](crate::ledger::Counts::filtered). The bridge never sees records that the first two exclude, and does
+//! not count those that its own level excludes.
 //!
 //! | filter | set by | counted |
 //! |---|---|---|
-//! | the static level | features of `log`, `release_max_level_info` for instance | no: it is not compiled |
-//! | the dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to the finest level that any exporter takes | no |
-//! | the bridge's level | [`LogBridge::level`] | no |
-//! | each exporter's level | [`Exporter::level`](crate::Exporter::level), `level` in a file, where the default is `info` | yes, by exporter |
+//! | static level | features of `log`, such as `release_max_level_info` | no: the call is not compiled |
+//! | dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to the most verbose level of any exporter | no |
+//! | level of the bridge | [`LogBridge::level`] | no |
+//! | level of each exporter | [`Exporter::level`](crate::Exporter::level); `level` in a file, where the default is `info` | yes, by exporter |
 //!
-//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is as fine as the finest
-//! exporter's: then only an exporter that takes less than another has anything to count. `enabled`, and `log_enabled!` with
-//! it, never counts.
+//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level equals that of the most verbose
+//! exporter. Only exporters with a less verbose level then have records to count. `enabled` and `log_enabled!` never
+//! count.
 //!
-//! The bridge does not take what ureq, an HTTP client, logs at `trace`: whole requests, with their credentials.
+//! The bridge ignores records that ureq, an HTTP client, logs at `trace`: they contain whole requests with credentials.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -66,13 +66,14 @@ use crate::record::{EncodedAttributes, IntoValue, LogRecord, Pool, Severity, Val
 use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::ScopeCache;
 
-/// As long as the drop of a [`Telemetry`](crate::Telemetry) may take.
+/// Budget of [`Log::flush`], the same as that of dropping a [`Telemetry`](crate::Telemetry).
 const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
-/// A logger of the `log` crate whose records leave by a provider.
+/// A logger of the `log` crate that sends its records through a provider.
 ///
-/// What no [filter](self#filters) lets pass costs little, and what the exporters' own threads log is not taken in.
-/// Where the queue is full, a record waits or is counted, like any other; after a shutdown it is counted.
+/// Records that a [filter](self#filters) excludes cost little. Records that the exporters' own threads log are ignored.
+/// If the queue is full, the caller waits or the record is counted, as for every record; after a shutdown it is
+/// counted.
 ///
 /// ```standalone_crate
 /// use standpipe::bridge::log::LogBridge;
@@ -94,7 +95,7 @@ pub struct LogBridge {
     provider: Provider,
     by_target: ScopeCache<Box<str>, Logger>,
     by_place: ScopeCache<Place, Arc<CallSite>, MAX_CALL_SITES>,
-    /// Asked for what holds for all targets.
+    /// Logger used to ask questions that do not depend on the target.
     any: Logger,
     level: LevelFilter,
     location: bool,
@@ -102,7 +103,7 @@ pub struct LogBridge {
 }
 
 impl LogBridge {
-    /// A bridge to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
+    /// Creates a bridge to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         let provider = provider.as_ref();
         Self {
@@ -116,27 +117,29 @@ impl LogBridge {
         }
     }
 
-    /// Gives every record to another logger as well, and first: it does not wait for room in a queue. It filters for
-    /// itself, and also gets what the exporters' own threads log.
+    /// Adds a logger that also gets every record. It is called first, so it does not wait for room in a queue. It
+    /// applies its own filters, and also gets the records that the exporters' own threads log.
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
         self
     }
 
-    /// Takes nothing finer than this, whatever the exporters take. Chained loggers are not concerned.
+    /// Sets the most verbose level that the bridge accepts, regardless of the exporters. Chained loggers are not
+    /// affected.
     pub fn level(self, finest: LevelFilter) -> Self {
         Self { level: finest, ..self }
     }
 
-    /// Whether a record has its source location as attributes; it does unless set to false.
+    /// Sets whether records carry their source location as attributes. The default is true.
     pub fn location(self, location: bool) -> Self {
         Self { location, ..self }
     }
 
-    /// The finest level that the exporters or a chained logger take: everything finer can be filtered where it is logged, at no cost.
+    /// Returns the most verbose level that the exporters or a chained logger accept. More verbose calls can be filtered
+    /// by `log` itself at no cost.
     ///
-    /// A chained logger may want more of one target than of another and cannot be asked for all of them, so with one
-    /// it is `Trace`. Set a coarser one by [`log::set_max_level`] after [`install`](Self::install) if you know it.
+    /// A chained logger may accept different levels for different targets, so with one this returns `Trace`. If you
+    /// know a less verbose level, set it with [`log::set_max_level`] after [`install`](Self::install).
     pub fn max_level(&self) -> LevelFilter {
         if !self.others.is_empty() {
             return LevelFilter::Trace;
@@ -145,10 +148,12 @@ impl LogBridge {
         taken.map_or(LevelFilter::Off, |finest| finest.to_level_filter())
     }
 
-    /// Makes it the program's logger, and [`max_level`](Self::max_level) the program's finest level.
+    /// Installs the bridge as the program's logger, and sets the program's maximum level to
+    /// [`max_level`](Self::max_level).
     ///
     /// # Errors
-    /// When the program has a logger already: hand that one to [`chain`](Self::chain) before it is installed.
+    /// Returns an error if the program already has a logger. Pass that logger to [`chain`](Self::chain) before it is
+    /// installed.
     pub fn install(self) -> Result<(), SetLoggerError> {
         let finest = self.max_level();
         log::set_boxed_logger(Box::new(self))?;
@@ -167,13 +172,15 @@ impl LogBridge {
         self.by_target.get_or_make(target, |known| **known == *target, make)
     }
 
-    /// Returns the call site of a record that one of the macros of `log` made, if its target is that of the first one.
+    /// Returns the cached call site of a record that a `log` macro created; `None` if its target differs from the
+    /// cached one.
     #[inline]
     fn call_site(&self, record: &Record<'_>) -> Option<Cow<'_, Arc<CallSite>>> {
         let place =
             Place { file: record.file_static()?, module: record.module_path_static()?, line: record.line()? };
         let make = || (place, Arc::new(self.describe(record)));
         let found = self.by_place.get_or_make_hashed(place.hash(), |known| known.is(&place), make);
+        // The target of a call site may vary at run time: `log!(target: name, …)`.
         (*found.target == *record.target()).then_some(found)
     }
 
@@ -195,7 +202,7 @@ impl LogBridge {
 
     #[inline(always)]
     fn emit_by(&self, logger: &Logger, encoded_location: Option<&EncodedAttributes>, record: &Record<'_>) {
-        // the user's code formats, and may log itself: nothing is borrowed or locked meanwhile
+        // Formatting runs code of the program, which may log itself, so nothing is borrowed or locked meanwhile.
         let mut scratch = Pool::take(&POOL).unwrap_or_default();
         let body = match record.args().as_str() {
             Some(literal) => literal,
@@ -205,7 +212,7 @@ impl LogBridge {
         if self.location && !encoded_location.is_some_and(|location| log.set_encoded(location)) {
             location(record).for_each(|(key, value)| log.set_in_place(key, value));
         }
-        // Where the program's own source fails, the key-values before count.
+        // If the program's source fails, the key-values before the failure are kept.
         let _ = record.key_values().visit(&mut Setter { key: "", log: &mut log, scratch: &mut scratch });
         log.emit();
         let bytes = scratch.capacity();
@@ -221,6 +228,7 @@ impl Log for LogBridge {
     }
 
     fn log(&self, record: &Record<'_>) {
+        // First, because these loggers must not wait for room in a queue.
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
         let shows_credentials = shows_credentials(record.level() == Level::Trace, record.target());
@@ -236,8 +244,8 @@ impl Log for LogBridge {
         }
     }
 
-    /// Flushes the chained loggers, and sends what the provider has: a program that calls this expects its records to be
-    /// delivered when it returns. It waits no longer than two seconds, and not on an exporter's own thread.
+    /// Flushes the chained loggers, then the provider: a program that calls this expects its records to be delivered.
+    /// Waits for at most two seconds, and not at all on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
         // This method cannot report an outcome; the ledger has it.
@@ -255,7 +263,7 @@ impl fmt::Debug for LogBridge {
     }
 }
 
-/// The attributes for the source location of a record.
+/// Returns the attributes for the source location of a record.
 fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Value<'a>)> {
     let file = record.file().map(|file| ("code.file.path", Value::Str(file)));
     let line = record.line().map(|line| ("code.line.number", Value::Int(line.into())));
@@ -263,19 +271,19 @@ fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Valu
     [file, line, module].into_iter().flatten()
 }
 
-/// Maximum number of call sites that are remembered. Each is a place in the code; large programs have thousands.
+/// Maximum number of cached call sites. Large programs have thousands.
 const MAX_CALL_SITES: usize = 1 << 16;
 
-/// What is known of a call site of the `log` crate's macros: its records need no search for their logger, and copy their
-/// location as one piece of memory. That saves 370 instructions of 2,240.
+/// The cached logger and encoded location of a call site of `log`'s macros. It saves the search for the logger and
+/// copies the location as one slice: 370 of 2,240 instructions per record.
 struct CallSite {
     target: Box<str>,
     logger: Logger,
-    /// `None` if the attributes have to be set one by one.
+    /// `None` if the attributes must be set one by one.
     location: Option<EncodedAttributes>,
 }
 
-/// A place in the code. Its texts live as long as the program, so that their addresses identify them.
+/// A place in the source code. The strings are `'static`, so their addresses identify them.
 #[derive(Clone, Copy)]
 struct Place {
     file: &'static str,
@@ -286,6 +294,7 @@ struct Place {
 impl Place {
     #[inline]
     fn hash(&self) -> u64 {
+        // Addresses instead of contents: the strings are literals, one per call site.
         self.file.as_ptr().addr() as u64
             ^ u64::from(self.line) << 32
             ^ self.module.as_ptr().addr() as u64 >> 4
@@ -299,7 +308,7 @@ impl Place {
     }
 }
 
-/// A record that gets attributes of the kinds of the key-values, one after the other.
+/// Sets the key-values of a record as attributes, one after the other.
 struct Setter<'a, 'l> {
     key: &'a str,
     log: &'a mut logs::Log<'l>,
@@ -324,7 +333,7 @@ impl Setter<'_, '_> {
         Ok(())
     }
 
-    /// OTLP has no larger integers; as text no digit is lost.
+    /// Sets an integer, or its text if it does not fit into `i64`, the largest integer of OTLP.
     fn set_integer(&mut self, value: impl TryInto<i64> + fmt::Display + Copy) -> Result<(), kv::Error> {
         match value.try_into() {
             Ok(value) => self.visit_i64(value),
@@ -334,12 +343,12 @@ impl Setter<'_, '_> {
 }
 
 impl VisitValue<'_> for Setter<'_, '_> {
-    /// What was captured by `Display` or `Debug`, errors, lists and maps.
+    /// Called for values captured by `Display` or `Debug`, errors, lists and maps.
     fn visit_any(&mut self, value: kv::Value<'_>) -> Result<(), kv::Error> {
         self.set_text(&value)
     }
 
-    /// Nothing is what an attribute that is not there says.
+    /// Sets no attribute: a missing attribute means the same as null.
     fn visit_null(&mut self) -> Result<(), kv::Error> {
         Ok(())
     }
@@ -389,8 +398,8 @@ fn severity(level: Level) -> Severity {
 }
 
 thread_local! {
-    /// Room for text that has to be put together first. It is taken from the thread, not borrowed, so that formatted values
-    /// may log themselves. Room that is lost to a panic is made anew.
+    /// Storage for formatted text. It is taken from the pool, not borrowed, so that formatted values may log
+    /// themselves. Storage that is lost to a panic is allocated again.
     static POOL: Pool<String, 2> = const { Pool::new() };
 }
 

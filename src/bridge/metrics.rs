@@ -1,4 +1,4 @@
-//! The `metrics` crate: what its macros measure, as metrics of this one.
+//! Exports the metrics of the [`metrics`](https://docs.rs/metrics) crate.
 //!
 //! ```
 //! use std::time::Duration;
@@ -46,37 +46,37 @@ use crate::record::Value;
 use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::{AppendMap, ScopeCache};
 
-/// The scope unless one is set.
+/// Default scope.
 const SCOPE: &str = "metrics";
-/// Series of a metric, unless set: as many as any instrument may have.
+/// Default maximum number of series of a metric, the same as for any instrument.
 const CARDINALITY: usize = 2000;
-/// Maximum number of names that are remembered. Programs that have more make them up at run time.
+/// Maximum number of cached names. A program with more generates names at run time.
 const MAX_NAMES: usize = 10_000;
 
-/// Takes what the macros of the `metrics` crate measure. See the [module](self) for an example.
+/// Exports the measurements of the `metrics` crate's macros. See the [module](self) for an example.
 ///
-/// A counter becomes a counter, a gauge a gauge and a histogram a histogram; labels become attributes. In that crate a
-/// metric is known by its name and labels alone, so all are of one scope, `metrics` unless [set](Self::scope). Targets
-/// and levels make no difference.
+/// Counters, gauges and histograms become the same kind of instrument, and labels become attributes. The crate
+/// identifies a metric by its name and labels alone, so all metrics are in one scope, `metrics` unless
+/// [set](Self::scope). Targets and levels are ignored.
 ///
-/// - `counter!(…).absolute(…)` never makes a counter fall; what it rises by is added.
-/// - A gauge starts at zero, but is sent only once it was set or moved.
+/// - `counter!(…).absolute(…)` never decreases a counter. Only the increase is added.
+/// - A gauge starts at zero, but is sent only after it was set or changed.
 /// - NaN and infinities are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
-/// - Units are sent by the Unified Code for Units of Measure. A metric may be described before its first use or at any
-///   time after; the first description counts.
-/// - Durations are recorded in seconds. A histogram has bounds that fit seconds if it is described with [`Unit::Seconds`] or
-///   if it has no unit and its name ends in `.seconds` or `_seconds`. The bounds are chosen when a histogram is first used: a
-///   description that comes later gives it its unit, and leaves the bounds alone. Other histograms have OpenTelemetry's default
-///   bounds, which are meant for milliseconds: give them [bounds](Self::bounds), or have the exporter make
-///   [exponential ones](crate::config::Histograms::Exponential).
-/// - A name that is used for a counter and for a gauge is two metrics. Both are sent, and it is reported.
+/// - Units are sent in the Unified Code for Units of Measure. A metric may be described at any time. If it is described
+///   twice, the first description counts.
+/// - Durations are recorded in seconds. A histogram gets bounds for seconds if it is described with [`Unit::Seconds`],
+///   or if it has no unit and its name ends in `.seconds` or `_seconds`. The bounds are chosen at the first use: a
+///   later description sets the unit, but does not change the bounds. Other histograms get OpenTelemetry's default
+///   bounds, which are meant for milliseconds: set [bounds](Self::bounds), or let the exporter send [exponential
+///   histograms](crate::config::Histograms::Exponential).
+/// - If a name is used for a counter and for a gauge, both are sent as separate metrics, and the conflict is reported.
 ///
-/// A key that was used before is found without a lock and without an allocation. It is remembered for good, also where
-/// an exporter is sent differences: each set of labels counts as one in use. What comes beyond the
-/// [limit](Self::cardinality_limit) is put together under `otel.metric.overflow`: increments add up, of absolute
-/// values the greatest counts, and a gauge is what it was last set to.
+/// A known key is found without a lock and without an allocation. Keys are never forgotten, even for exporters with
+/// delta temporality: each set of labels counts toward the [limit](Self::cardinality_limit). Measurements beyond the
+/// limit are aggregated under `otel.metric.overflow`: increments are added, the greatest absolute value counts, and a
+/// gauge has the value set last.
 ///
-/// A forked child's counters and gauges start at zero, also those that it holds from before.
+/// In a forked child, all counters and gauges start at zero, including those that were created before the fork.
 #[must_use = "a recorder takes nothing until it is installed"]
 pub struct MetricsRecorder {
     provider: Provider,
@@ -89,7 +89,7 @@ pub struct MetricsRecorder {
 }
 
 impl MetricsRecorder {
-    /// A recorder for the main provider of a [`Telemetry`](crate::Telemetry), or for any [`Provider`].
+    /// Creates a recorder for the main provider of a [`Telemetry`](crate::Telemetry), or for any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         let provider = provider.as_ref().clone();
         Self {
@@ -103,36 +103,36 @@ impl MetricsRecorder {
         }
     }
 
-    /// The scope of all metrics, `metrics` unless set.
+    /// Sets the scope of all metrics. The default is `metrics`.
     pub fn scope(mut self, name: &str) -> Self {
         self.meter = self.provider.meter(name);
         self
     }
 
-    /// Divides the values of the histogram of this name at these bounds: each bucket ends with its bound, included. Bounds
-    /// that are not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the
-    /// default ones used.
+    /// Sets the bucket bounds of the histogram with this name. A bucket includes its upper bound. Bounds that are not
+    /// finite or not increasing are reported to [`Config::on_problem`](crate::Config::on_problem), and the default
+    /// bounds are used instead.
     pub fn bounds(mut self, name: &str, bounds: &[f64]) -> Self {
         self.bounds.insert(name.to_owned(), bounds.to_vec());
         self
     }
 
-    /// The most sets of labels that each metric may have, 2000 unless set.
-    pub fn cardinality_limit(self, most: usize) -> Self {
-        Self { limit: most, ..self }
+    /// Sets the maximum number of label sets of each metric. The default is 2000.
+    pub fn cardinality_limit(self, max: usize) -> Self {
+        Self { limit: max, ..self }
     }
 
-    /// Makes it the recorder of the whole program. Do it early: what was measured before is lost, and so is what is
-    /// measured later through handles that were made before.
+    /// Installs this as the recorder of the whole program. Call it early: earlier measurements are lost, and so are
+    /// later ones through handles that were created before.
     ///
     /// # Errors
-    /// When the program has a recorder already; this one is in the error.
+    /// Returns an error with this recorder if the program already has one.
     #[allow(clippy::result_large_err, reason = "it hands the recorder back, once in the life of a program")]
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)
     }
 
-    /// The handle of a key; none where no exporter takes metrics, so that nothing is kept either.
+    /// Returns the handle of a key; `None` if no exporter exports metrics, so that nothing is cached either.
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
         let make = |late: &_| I::make(self.build(key.name()).late_metadata(late));
@@ -180,10 +180,10 @@ impl fmt::Debug for MetricsRecorder {
     }
 }
 
-/// The code of a unit in the Unified Code for Units of Measure, as OpenTelemetry wants it.
+/// Returns the code of a unit in the Unified Code for Units of Measure, as OpenTelemetry requires.
 fn ucum(unit: Unit) -> &'static str {
     match unit {
-        // in braces and not "1", which is for fractions: some collectors make a ratio of it
+        // Braces instead of "1", which means a fraction: some collectors would turn it into a ratio.
         Unit::Count => "{count}",
         Unit::CountPerSecond => "{count}/s",
         Unit::Percent => "%",
@@ -207,22 +207,22 @@ fn ucum(unit: Unit) -> &'static str {
 /// The metrics of one kind of instrument.
 struct Instruments<I: Instrument> {
     families: ScopeCache<Box<str>, Arc<Family<I>>, MAX_NAMES>,
-    /// Handles that a program asks for again and again; of each family no more than it may have series.
+    /// All known handles. Each family has at most as many handles as series.
     handles: AppendMap<Arc<Handle<I>>>,
 }
 
-/// All handles of one name. Fields are set while no fork can happen: a child goes on using them.
+/// All handles of one name. Fields are set under the fork lock, because a child continues to use them.
 struct Family<I: Instrument> {
     metadata: LateMetadata,
     instrument: OnceLock<I>,
     handles: AtomicUsize,
-    /// The handle of all keys beyond the limit.
+    /// The handle for all keys beyond the limit.
     rest: OnceLock<Arc<Handle<I>>>,
 }
 
 impl<I: Instrument> Instruments<I> {
-    /// Returns the handle of a key. A name has at most `limit` keys, as many as it may have series; `make` makes its
-    /// instrument, which takes unit and description from the given place.
+    /// Returns the handle of a key. A name has at most `limit` keys, one per series. `make` creates the instrument,
+    /// which reads its unit and description from the argument.
     #[inline]
     fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {
@@ -235,14 +235,16 @@ impl<I: Instrument> Instruments<I> {
     fn new_handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         let family = match self.family(key.name()) {
             Cow::Borrowed(family) => family,
+            // There are too many names: the handle works, but is not cached.
             Cow::Owned(family) => return Arc::new(Handle::new(&make(&family.metadata), Some(key))),
         };
         let instrument = get_or_set(&family.instrument, || make(&family.metadata));
-        // One place is kept for the rest.
+        // The last series is reserved for the overflow.
         if family.handles.load(Ordering::Relaxed) + 1 >= limit {
             let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument, None)));
             return Arc::clone(rest);
         }
+        // Racing threads may exceed the limit by a few handles. The instrument enforces the limit of its series itself.
         let fresh = Arc::new(Handle::new(instrument, Some(key)));
         let (kept, is_new) = self.handles.insert(key.get_hash(), fresh, |handle| handle.has(key));
         if is_new {
@@ -251,7 +253,7 @@ impl<I: Instrument> Instruments<I> {
         Arc::clone(kept)
     }
 
-    /// Notes what a metric means, whether or not it is used already. The first description counts.
+    /// Sets the unit and description of a metric, which may already be in use. The first description counts.
     fn describe(&self, name: &str, unit: &str, description: &str) {
         let metadata = || Metadata { unit: unit.to_owned(), description: description.to_owned() };
         get_or_set(&self.family(name).metadata, metadata);
@@ -275,8 +277,8 @@ impl<I: Instrument> Default for Family<I> {
     }
 }
 
-/// Returns the value in its place, or sets it. The value is made before the fork lock is taken, as making it may need the same
-/// lock; of two threads the first one's value stays.
+/// Returns the value, and sets it first if it is absent. The value is created before the fork lock is taken, because
+/// creating it may need the same lock. If two threads race, the first value stays.
 fn get_or_set<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     if let Some(value) = place.get() {
         return value;
@@ -285,16 +287,16 @@ fn get_or_set<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     process::with_fork_lock(|| place.get_or_init(|| value))
 }
 
-/// What the three kinds of instruments have in common.
+/// The common interface of the three kinds of instruments.
 trait Instrument {
-    /// The instrument with its attributes, and what it must know beside them.
+    /// The instrument with fixed attributes, and the state that the `metrics` crate needs in addition.
     type Bound;
 
     fn make(builder: InstrumentBuilder<'_>) -> Self;
     fn bind(&self, attributes: &[(&str, Value<'_>)]) -> Self::Bound;
 }
 
-/// An instrument under the labels of a key.
+/// An instrument with the labels of a key.
 struct Handle<I: Instrument> {
     /// `None` for the handle of all keys beyond the limit.
     key: Option<Key>,
@@ -314,16 +316,16 @@ impl<I: Instrument> Handle<I> {
     }
 
     fn has(&self, key: &Key) -> bool {
-        // In the same order first, as most callers give them: to sort many labels a key needs memory.
+        // Compare in the given order first, as most callers keep it: sorting many labels would allocate.
         let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
         self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
     }
 }
 
-/// A counter knows how far it is, so that it can be set to where another one is.
+/// A counter that knows its total, so that `absolute` can add the difference.
 struct Count {
     bound: BoundCounter<u64>,
-    /// The total in this process: a forked child starts at zero.
+    /// Total in this process. A forked child starts at zero.
     total: PerProcess<AtomicU64>,
 }
 
@@ -350,13 +352,14 @@ impl CounterFn for Handle<Counter<u64>> {
     fn increment(&self, value: u64) {
         let total = self.bound.total();
         if total.fetch_add(value, Ordering::Relaxed).checked_add(value).is_none() {
-            // at the end of the scale it stays there
+            // The sum has wrapped around: saturate instead.
             total.store(u64::MAX, Ordering::Relaxed);
         }
         self.bound.bound.add(value);
     }
 
     fn absolute(&self, value: u64) {
+        // Of concurrent calls, each adds only the part by which it raised the total.
         let before = self.bound.total().fetch_max(value, Ordering::Relaxed);
         self.bound.bound.add(value.saturating_sub(before));
     }

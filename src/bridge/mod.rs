@@ -1,10 +1,11 @@
-//! The telemetry that programs already write, by way of other crates.
+//! Bridges: telemetry that programs already emit through other crates.
 //!
-//! Each bridge is a feature and a module of its own, and goes straight to records in wire format: no other SDK is in
-//! between. All take a [`Telemetry`](crate::Telemetry), for its main provider, or a [`Provider`](crate::Provider).
+//! Each bridge is a feature with its own module, and writes records in wire format directly, without another SDK in
+//! between. All bridges take a [`Telemetry`](crate::Telemetry), whose main provider they use, or a
+//! [`Provider`](crate::Provider).
 //!
-//! What the exporters' own threads log or trace about sending never comes back in. What a program measures there, as in
-//! its [hook](crate::Config::on_problem), is counted: it goes with the next push, and makes none.
+//! Records that the exporters' own threads log or trace about the export are ignored. Measurements of the program on
+//! such a thread, for example in its [hook](crate::Config::on_problem), are aggregated, but do not cause an export.
 
 #[cfg(feature = "log")]
 pub mod log;
@@ -15,14 +16,14 @@ pub mod opentelemetry;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 
-/// Returns whether a record may show credentials: at TRACE, ureq logs the bytes of requests and responses.
+/// Returns whether a record may contain credentials: at TRACE, ureq logs the bytes of requests and responses.
 #[cfg(any(feature = "log", feature = "tracing"))]
 fn shows_credentials(is_trace: bool, target: &str) -> bool {
     is_trace && target.starts_with("ureq")
 }
 
-/// Runs its function when a panic of the program unwinds through a bridge that reads the program's values. Forgotten
-/// otherwise.
+/// Guard: runs its function if a panic of the program unwinds through a bridge that reads the program's values. Must be
+/// forgotten otherwise.
 #[cfg(any(feature = "log", feature = "tracing"))]
 struct OnPanic<F: Fn()>(F);
 

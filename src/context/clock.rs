@@ -1,14 +1,13 @@
-//! The time that spans record: the wall clock's at the start of a trace, and monotonic time from there on.
+//! The time that spans record: wall-clock time at the start of a trace, advanced by the monotonic clock.
 
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
-/// A trace keeps its first span's clock for this many nanoseconds; then the wall clock is read again, as it may have been
-/// set.
+/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
 const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// A moment, and how far the wall clock was from the monotonic one then: all times of a trace are counted from it, so
-/// that they agree with each other and cost one reading each.
+/// The offset between the wall clock and the monotonic clock at one moment. All times of a trace use the same offset,
+/// so they are consistent with each other and cost one reading each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     since: u64,
@@ -16,7 +15,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock, and the time it shows now.
+    /// Returns a new clock and its current time.
     #[inline]
     pub(crate) fn start() -> (Self, u64) {
         let clock = Self::set();
@@ -27,20 +26,21 @@ impl Clock {
     #[inline(never)]
     fn set() -> Self {
         let (wall, since) = (unix_now(), monotonic_nanos());
-        // the difference wraps round where the wall clock is behind; that it is none may be a nanosecond off
+        // Wraps if the wall clock is behind the monotonic clock. An offset of 0 becomes 1 ns, so that `Option<Clock>`
+        // needs no extra word.
         let ahead = NonZeroU64::new(wall.wrapping_sub(since)).unwrap_or(NonZeroU64::MIN);
         Self { since, ahead }
     }
 
-    /// The same clock or, where it has become too old, a new one; and the time it shows now.
+    /// Returns this clock, or a new one if this one is too old, and its current time.
     #[inline(always)]
-    pub(crate) fn go_on(self) -> (Self, u64) {
+    pub(crate) fn advance(self) -> (Self, u64) {
         let moment = monotonic_nanos();
         let is_young = moment.wrapping_sub(self.since) < CLOCK_AGE;
         if is_young { (self, self.at(moment)) } else { Self::start() }
     }
 
-    /// This moment in nanoseconds since 1970.
+    /// Returns the current time in nanoseconds since 1970.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.at(monotonic_nanos())
@@ -52,13 +52,13 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since 1970; before it: 0.
+/// Returns nanoseconds since 1970, or 0 for earlier times.
 pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Now, in nanoseconds since 1970.
+/// Returns the current wall-clock time in nanoseconds since 1970.
 pub(crate) fn unix_now() -> u64 {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return system_nanos(0);
@@ -66,7 +66,7 @@ pub(crate) fn unix_now() -> u64 {
     unix_nanos(SystemTime::now())
 }
 
-/// Nanoseconds since some moment before the program's start; they never go back.
+/// Returns monotonic nanoseconds since an arbitrary moment before the start of the program.
 #[inline]
 fn monotonic_nanos() -> u64 {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -75,10 +75,10 @@ fn monotonic_nanos() -> u64 {
     instant_nanos()
 }
 
-/// What a clock of the system shows: 0 is the wall clock, 1 the monotonic one.
+/// Returns the time of a clock of the system: 0 is the wall clock, 1 the monotonic clock.
 ///
-/// What [`SystemTime`] and [`std::time::Instant`] ask the system for, too, but as the one number that is needed here: a
-/// second reading and the difference of both take three times as long, and every span needs the time twice.
+/// [`SystemTime`] and [`std::time::Instant`] make the same system call, but return structured values. Converting these
+/// by a second reading and a subtraction takes three times as long, and every span needs the time twice.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(unsafe_code)]
 #[inline]
@@ -95,14 +95,14 @@ fn system_nanos(clock: std::ffi::c_int) -> u64 {
     }
 
     let mut time = Time { seconds: 0, nanos: 0 };
-    // SAFETY: the C library writes nothing but the two numbers of a `timespec`, which are these where a pointer has 64
-    // bits. It cannot fail, as every Linux has both clocks.
+    // SAFETY: the C library writes only the two numbers of a `timespec`, which has this layout where pointers have 64
+    // bits. The call cannot fail, because every Linux has both clocks.
     unsafe { clock_gettime(clock, &raw mut time) };
-    // neither is ever set before 1970 or behind 2262, which the kernel refuses
+    // No overflow: the kernel refuses to set a clock before 1970 or after 2262.
     time.seconds as u64 * 1_000_000_000 + time.nanos as u64
 }
 
-/// The same by the standard library's means.
+/// Returns monotonic nanoseconds by means of the standard library.
 #[cfg(any(test, not(all(target_os = "linux", target_pointer_width = "64"))))]
 fn instant_nanos() -> u64 {
     use std::sync::OnceLock;
@@ -128,7 +128,7 @@ mod tests {
             before = now;
         }
         let (one, other) = (before.0 - first.0, before.1 - first.1);
-        // an interruption between two readings costs no more than this
+        // An interruption between two readings takes less than this.
         assert!(one.abs_diff(other) < 10_000_000_000, "{one} and {other} ns");
         assert!(one > 0 && other > 0);
     }
@@ -137,7 +137,7 @@ mod tests {
     fn a_clock_shows_the_time_of_day() {
         let (clock, begun) = Clock::start();
         let wall = unix_nanos(SystemTime::now());
-        let (_, later) = clock.go_on();
+        let (_, later) = clock.advance();
         assert!(begun <= wall && wall.abs_diff(later) < 10_000_000_000, "{begun}, {wall}, {later}");
         assert!(clock.now() >= later);
     }

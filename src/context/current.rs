@@ -15,18 +15,18 @@ thread_local! {
 
 /// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` are in use. Those behind were left and are used again, which is cheaper than to move frames in
+    /// The first `depth` frames are in use. The others were left and are reused, which is cheaper than moving frames in
     /// and out.
     frames: Vec<Frame>,
     depth: usize,
-    /// The last id that was given to a frame.
+    /// Id of the frame that was pushed last.
     entered: NonZeroU64,
     /// The spans of bridges among the frames, innermost last. Native spans never touch this list.
     #[cfg(feature = "tracing")]
     bridged: Vec<Bridged>,
 }
 
-/// A span of a bridge that a thread is in, by the bridge's own ids.
+/// A span of a bridge that a thread has entered, by the bridge's own ids.
 #[cfg(feature = "tracing")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BridgedSpan {
@@ -38,15 +38,15 @@ pub(crate) struct BridgedSpan {
 struct Bridged {
     span: BridgedSpan,
     is_recording: bool,
-    /// `None` for a span that is not current, as without an exporter.
+    /// Id of the frame; `None` if the span did not become current, as without an exporter.
     frame: Option<NonZeroU64>,
 }
 
-/// One of the spans.
+/// An entered span.
 pub(crate) struct Frame {
     id: NonZeroU64,
     pub(crate) context: SpanContext,
-    /// Of the nearest recorded span, itself included; a trace that is not recorded needs none.
+    /// Clock of the nearest recorded span, which may be this one; `None` if the trace is not recorded.
     pub(crate) clock: Option<Clock>,
 }
 
@@ -61,22 +61,22 @@ const NO_SPAN: SpanContext = SpanContext {
 };
 
 impl Frame {
-    /// `None` where the thread is in no span.
+    /// Returns the context; `None` for the entry that means "no span".
     pub(crate) fn span(&self) -> Option<&SpanContext> {
         self.context.trace_id.is_valid().then_some(&self.context)
     }
 }
 
-/// Looks at the thread's stack, unless the thread ends or the stack is in use.
+/// Reads the thread's stack, unless the thread is exiting or the stack is in use.
 #[inline]
-fn look<T>(look: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
-    STACK.try_with(|stack| look(&*stack.try_borrow().ok()?)).ok().flatten()
+fn read_stack<T>(read: impl FnOnce(&Stack) -> Option<T>) -> Option<T> {
+    STACK.try_with(|stack| read(&*stack.try_borrow().ok()?)).ok().flatten()
 }
 
 /// Returns the innermost span of this thread, and its clock.
 #[inline]
 pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
-    look(|stack| {
+    read_stack(|stack| {
         let frame = stack.top()?;
         Some((frame.span()?.clone(), frame.clock))
     })
@@ -85,10 +85,11 @@ pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
 /// Returns the innermost span of this thread, if there is one, and the time by the span's clock.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
-    let current = look(|stack| {
+    let current = read_stack(|stack| {
         let frame = stack.top()?;
         match frame.clock {
-            Some(clock) => Some((frame.context.span_ref(), clock.go_on().1)),
+            // `NO_SPAN` never has a clock, so this frame is a span.
+            Some(clock) => Some((frame.context.span_ref(), clock.advance().1)),
             None => Some((frame.span()?.span_ref(), unix_now())),
         }
     });
@@ -101,7 +102,7 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 /// Returns the innermost span of this thread, and its clock, apart from the spans of other layers.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
-    look(|stack| {
+    read_stack(|stack| {
         let is_other = |frame: &&Frame| {
             stack.bridged.iter().any(|other| other.span.layer != layer && other.frame == Some(frame.id))
         };
@@ -114,7 +115,7 @@ pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, O
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
-    look(|stack| {
+    read_stack(|stack| {
         let innermost = stack.bridged.iter().rfind(|bridged| bridged.span.layer == layer)?;
         Some((innermost.span.id, innermost.is_recording))
     })
@@ -155,6 +156,7 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
         let mut gone = Vec::new();
         stack.bridged.retain(|bridged| {
             let is_there = is_there(bridged.span.layer);
+            // Collected first: `leave` needs the whole stack, which `retain` has borrowed.
             gone.extend(bridged.frame.filter(|_| !is_there));
             is_there
         });
@@ -165,10 +167,10 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
 /// Returns whether this thread is in a span of a bridge.
 #[cfg(feature = "tracing")]
 pub(crate) fn is_in_bridged() -> bool {
-    look(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
+    read_stack(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
 }
 
-/// Changes the thread's stack, unless the thread ends or the stack is in use.
+/// Changes the thread's stack, unless the thread is exiting or the stack is in use.
 #[cfg(feature = "tracing")]
 #[inline(always)]
 fn change(work: impl FnOnce(&mut Stack)) {
@@ -201,10 +203,10 @@ pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
 }
 
 impl Entered {
-    /// Takes the span off the stack, wherever it stands: guards may end in any order.
+    /// Removes the span from the stack at any position, because guards may be dropped in any order.
     #[inline(always)]
     pub(crate) fn leave(self) {
-        // while the thread ends, its stack may be gone already; then there is nothing to leave
+        // While the thread exits, its stack may already be destroyed; then there is nothing to leave.
         with_stack(|stack| {
             if let Some(stack) = stack {
                 stack.leave(self.0);
@@ -224,16 +226,16 @@ impl Stack {
         }
     }
 
-    /// The innermost span.
+    /// Returns the innermost span.
     #[inline]
     pub(crate) fn top(&self) -> Option<&Frame> {
         self.frames.get(self.depth.wrapping_sub(1))
     }
 
-    /// Makes a span the innermost one.
+    /// Pushes a span, which becomes the innermost one.
     #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        // odd, so that the compiler knows without a test that it is not zero
+        // Always odd, so that the compiler knows that it is not zero without a test.
         let id = NonZeroU64::MIN | self.entered.get().wrapping_add(2);
         self.entered = id;
         match self.frames.get_mut(self.depth) {
@@ -247,7 +249,8 @@ impl Stack {
         Entered(id)
     }
 
-    /// As [`push`](Self::push), field by field: a context without a state, which most are, needs no clone that could be dropped.
+    /// Like [`push`](Self::push), field by field: a context without a state, the common case, is copied without a clone
+    /// that might have to be dropped.
     #[inline(always)]
     fn push_copy(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
         let copy = SpanContext { state: None, ..*context };
@@ -276,7 +279,7 @@ impl Stack {
     fn leave(&mut self, id: NonZeroU64) {
         match self.frames.get_mut(self.depth.wrapping_sub(1)) {
             Some(frame) if frame.id == id => {
-                // the frame is used again, but nothing of this span stays alive in it
+                // The frame is reused. Release the state of this span now.
                 frame.context.state = None;
                 self.depth -= 1;
             }

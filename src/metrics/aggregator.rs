@@ -125,7 +125,7 @@ impl Aggregator {
             (Self::Gauge(latest, _), PointValue::Number(_)) => latest.put_back(),
             (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
             (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
-            // an aggregator takes what it gave
+            // Unreachable: an aggregator gets back only a value that it returned itself.
             _ => {}
         }
     }
@@ -157,7 +157,7 @@ impl Aggregator {
 fn add(sum: &AtomicI64, value: i64) {
     let before = sum.fetch_add(value, Ordering::Relaxed);
     if before.checked_add(value).is_none() {
-        // at the end of the scale it stays there
+        // The sum has wrapped around: saturate instead.
         sum.store(if value < 0 { i64::MIN } else { i64::MAX }, Ordering::Relaxed);
     }
 }
@@ -184,7 +184,7 @@ impl LastValue {
         self.is_set.swap(false, Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
     }
 
-    /// The bits stay when they are taken, and newer ones count more.
+    /// Marks the value as unread again. The bits were not changed by `take`, and a newer value wins.
     fn put_back(&self) {
         self.is_set.store(true, Ordering::Release);
     }
@@ -193,7 +193,7 @@ impl LastValue {
 #[cfg(feature = "metrics")]
 impl LastValue {
     fn shift(&self, by: f64) {
-        // at the end of the scale it stays there
+        // Saturates.
         let shifted = |bits| (f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits();
         let mut bits = self.bits.load(Ordering::Relaxed);
         while let Err(newer) =
@@ -205,9 +205,9 @@ impl LastValue {
     }
 }
 
-/// A caller that finds the first part locked uses another one, so that callers hardly ever wait for each other. No
-/// caller waits for a particular part, because its own thread may hold the lock: the allocator may make a
-/// measurement.
+/// State in several parts, each behind a lock. A caller that finds the first part locked uses another one, so that
+/// callers hardly ever wait for each other. No caller waits for a particular part, because its own thread may hold the
+/// lock: the allocator may make a measurement.
 #[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
     parameters: T::Parameters,
@@ -233,7 +233,7 @@ impl<T: Mergeable> Striped<T> {
     #[cold]
     fn elsewhere(&self, update: impl FnOnce(&mut T)) {
         loop {
-            let others = self.others.iter().filter_map(|part| self.made(part));
+            let others = self.others.iter().filter_map(|part| self.get_or_create(part));
             for part in iter::once(&self.first).chain(others) {
                 match part.try_lock() {
                     Ok(mut part) => return update(&mut part),
@@ -246,9 +246,9 @@ impl<T: Mergeable> Striped<T> {
     }
 
     /// Returns a part, and makes it if it does not exist.
-    fn made<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
+    fn get_or_create<'a>(&self, part: &'a OnceLock<Box<Mutex<T>>>) -> Option<&'a Mutex<T>> {
         if part.get().is_none() {
-            // allocated first: the allocator may come by here itself
+            // Allocated before `set`, because an instrumented allocator may call this function itself.
             let _ = part.set(Box::new(Mutex::new(T::empty(&self.parameters))));
         }
         part.get().map(|part| &**part)

@@ -52,8 +52,8 @@ impl<'a> InstrumentBuilder<'a> {
         Self { unit, ..self }
     }
 
-    /// Takes unit and description from a place that may be filled later, instead of those that are set here. A unit that is
-    /// there already determines the default bounds.
+    /// Reads unit and description from a cell that may be filled later, instead of those set here. A unit that is
+    /// already there determines the default bounds.
     #[cfg(feature = "metrics")]
     pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
         Self { late_metadata: Some(late), ..self }
@@ -64,20 +64,23 @@ impl<'a> InstrumentBuilder<'a> {
         Self { description, ..self }
     }
 
-    /// Divides the values of a histogram at these bounds: each bucket ends with its bound, included. Bounds that are
-    /// not finite or do not rise are reported to [`Config::on_problem`](crate::Config::on_problem), and the default ones used.
+    /// Sets the bucket bounds of a histogram. A bucket includes its upper bound. Bounds that are not finite or not
+    /// increasing are reported to [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used
+    /// instead.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(AggregationKind::Explicit(bounds.into())),
             Err(error) => {
-                let what = format!("metric {:?}: its bounds are not used: {error}", self.name);
+                let what =
+                    format!("metric {:?}: invalid bounds, the default bounds are used: {error}", self.name);
                 self.meter.registry.shared.report_misuse(what);
             }
         }
         self
     }
 
-    /// Divides the values of a histogram into at most 160 buckets of equal ratio, as fine as the values allow.
+    /// Divides the values of a histogram into at most 160 buckets of equal ratio, as narrow as the range of the values
+    /// permits.
     pub fn exponential(mut self) -> Self {
         self.buckets = Some(AggregationKind::Exponential);
         self
@@ -85,50 +88,51 @@ impl<'a> InstrumentBuilder<'a> {
 
     /// Sets the maximum number of attribute sets. The default is 2000. Measurements beyond the limit are aggregated
     /// under the attribute `otel.metric.overflow`.
-    pub fn cardinality_limit(self, most: usize) -> Self {
-        Self { limit: most, ..self }
+    pub fn cardinality_limit(self, max: usize) -> Self {
+        Self { limit: max, ..self }
     }
 
-    /// A sum that only rises.
+    /// Creates a counter: a sum that only rises.
     pub fn counter(self) -> Counter<u64> {
         Counter::new(self.make(InstrumentKind::Counter, NumberKind::Int))
     }
 
-    /// A sum of fractions that only rises.
+    /// Creates a counter of floats: a sum that only rises.
     pub fn counter_f64(self) -> Counter<f64> {
         Counter::new(self.make(InstrumentKind::Counter, NumberKind::Float))
     }
 
-    /// A sum that rises and falls.
+    /// Creates an up-down counter: a sum that rises and falls.
     pub fn up_down_counter(self) -> UpDownCounter<i64> {
         UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Int))
     }
 
-    /// A sum of fractions that rises and falls.
+    /// Creates an up-down counter of floats: a sum that rises and falls.
     pub fn up_down_counter_f64(self) -> UpDownCounter<f64> {
         UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Float))
     }
 
-    /// A current value.
+    /// Creates a gauge: a current value.
     pub fn gauge(self) -> Gauge<f64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Float))
     }
 
-    /// A current value, a whole number.
+    /// Creates a gauge of integers.
     pub fn gauge_i64(self) -> Gauge<i64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
-    /// A current value, a whole number that is never negative.
+    /// Creates a gauge of unsigned integers.
     pub fn gauge_u64(self) -> Gauge<u64> {
         Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
     }
 
-    /// Values of which the distribution matters.
+    /// Creates a histogram: the distribution of values.
     ///
-    /// Without [`bounds`](Self::bounds) of its own, and unless it is exponential, it has OpenTelemetry's default ones,
-    /// which fit milliseconds: 0 to 10 000. If it measures seconds, it has those that the semantic conventions advise: 0.005 to
-    /// 10. It does so if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or `_seconds`.
+    /// Without [`bounds`](Self::bounds), and unless it is exponential, it has OpenTelemetry's default bounds, which fit
+    /// milliseconds: 0 to 10 000. A histogram of seconds has the bounds that the semantic conventions advise: 0.005 to
+    /// 10. It measures seconds if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or
+    /// `_seconds`.
     ///
     /// ```
     /// # #[cfg(feature = "receiver")] {
@@ -144,12 +148,12 @@ impl<'a> InstrumentBuilder<'a> {
         Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))
     }
 
-    /// Whole numbers of which the distribution matters.
+    /// Creates a histogram of integers.
     pub fn histogram_u64(self) -> Histogram<u64> {
         Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Int))
     }
 
-    /// A sum that only rises and is kept elsewhere: the callback reports it.
+    /// Registers a counter whose total is kept elsewhere: the callback reports it.
     pub fn observe_counter(
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
@@ -157,7 +161,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::Counter, NumberKind::Int, callback)
     }
 
-    /// The same for a sum of fractions.
+    /// Like [`observe_counter`](Self::observe_counter), for floats.
     pub fn observe_counter_f64(
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
@@ -165,7 +169,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::Counter, NumberKind::Float, callback)
     }
 
-    /// A sum that rises and falls and is kept elsewhere: the callback reports it.
+    /// Registers an up-down counter whose total is kept elsewhere: the callback reports it.
     pub fn observe_up_down_counter(
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
@@ -173,7 +177,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::UpDownCounter, NumberKind::Int, callback)
     }
 
-    /// The same for a sum of fractions.
+    /// Like [`observe_up_down_counter`](Self::observe_up_down_counter), for floats.
     pub fn observe_up_down_counter_f64(
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
@@ -181,7 +185,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::UpDownCounter, NumberKind::Float, callback)
     }
 
-    /// A value that is read when it is needed: the callback reports it.
+    /// Registers a gauge whose value is read at each collection: the callback reports it.
     pub fn observe_gauge(
         self,
         callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
@@ -189,7 +193,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::Gauge, NumberKind::Float, callback)
     }
 
-    /// The same for a whole number.
+    /// Like [`observe_gauge`](Self::observe_gauge), for integers.
     pub fn observe_gauge_i64(
         self,
         callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
@@ -197,7 +201,7 @@ impl<'a> InstrumentBuilder<'a> {
         self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
     }
 
-    /// The same for a whole number that is never negative.
+    /// Like [`observe_gauge`](Self::observe_gauge), for unsigned integers.
     pub fn observe_gauge_u64(
         self,
         callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
@@ -224,9 +228,9 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     fn descriptor(&self, kind: InstrumentKind, number_kind: NumberKind) -> Descriptor {
-        if !is_proper(self.name) {
-            let advice = "letters, digits and _ . - / after a letter, at most 255";
-            let what = format!("metric {:?} is not named as the specification says: {advice}", self.name);
+        if !is_valid_name(self.name) {
+            let advice = "use letters, digits and _ . - / after a letter, at most 255 characters";
+            let what = format!("metric {:?} has an invalid name: {advice}", self.name);
             self.meter.registry.shared.report_misuse(what);
         }
         let given = || Metadata { unit: self.unit.to_owned(), description: self.description.to_owned() };
@@ -249,14 +253,14 @@ impl<'a> InstrumentBuilder<'a> {
 
 fn measures_seconds(name: &str, unit: &str) -> bool {
     match unit {
-        // A name says less than a unit.
+        // The unit takes precedence over the name.
         "" => name.ends_with(".seconds") || name.ends_with("_seconds"),
         unit => matches!(unit, "s" | "seconds"),
     }
 }
 
-/// Names of another kind are sent as they are, but collectors may not like them.
-fn is_proper(name: &str) -> bool {
+/// Returns whether a name is valid. Invalid names are sent unchanged, but collectors may refuse them.
+fn is_valid_name(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
     name.len() <= MAX_NAME_LEN
         && name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)

@@ -90,7 +90,7 @@ impl Reader {
     }
 }
 
-/// One pass over all instruments, as [`Reader::collect`] is called for it.
+/// One collection of all instruments, with the arguments of [`Reader::collect`].
 pub(super) struct Pass<'a> {
     reader: &'a Reader,
     limits: FrameLimits,
@@ -129,7 +129,7 @@ impl Collect for Instrument {
         let progress = Progress::new();
         let mut framer = framed(descriptor, point_kind, pass, &progress);
         let storage = &self.storages()[reader.exporter];
-        // points whose part is not accepted yet, in their order
+        // Points whose frame is not accepted yet, in order.
         let mut held = VecDeque::new();
         storage.collect(unix_now(), |next| {
             let PendingPoint { series, period, value, .. } = &next;
@@ -186,10 +186,12 @@ impl Collect for Observable {
     }
 }
 
-/// The problem that there are more series than the limit.
+/// Returns the problem that the number of series exceeds the limit.
 fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
     let (name, limit) = (&descriptor.name, descriptor.limit);
-    let what = format!("metric {name:?} has more than {limit} sets of attributes: the rest is put together");
+    let what = format!(
+        "metric {name:?} has more than {limit} sets of attributes: further ones are aggregated under otel.metric.overflow"
+    );
     Collected::Problem(ProblemKind::CardinalityLimit, what)
 }
 
@@ -222,7 +224,7 @@ impl Progress {
     }
 }
 
-/// Frames a metric in parts and gives them to `sink`, one after the other, until it stops.
+/// Frames a metric in parts and passes them to `sink`, one after the other, until it stops.
 fn framed<'a>(
     descriptor: &'a Descriptor,
     point_kind: PointKind,
@@ -240,10 +242,10 @@ fn framed<'a>(
         };
         progress.note(points, sink(collected));
     };
-    MetricFramer::begin(descriptor.head(point_kind), record, limits.beside(scope), forward)
+    MetricFramer::begin(descriptor.head(point_kind), record, limits.less_scope(scope), forward)
 }
 
-/// Returns the period that a point is written with: a gauge has a moment, not a period.
+/// Returns the period of a point. A gauge has a time without a start.
 fn covered(point_kind: PointKind, period: Period) -> Period {
     let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
     Period { start, ..period }

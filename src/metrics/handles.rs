@@ -198,7 +198,7 @@ impl<N> Bound<N> {
     #[inline]
     fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
         match self.series.original().map(|series| &*series.0) {
-            // most programs have one exporter of metrics
+            // Fast path: most programs have one exporter of metrics.
             Some([only]) => update(&only.aggregator),
             _ => self.on_all_aggregators(update),
         }
@@ -296,7 +296,7 @@ impl<'a, V: Copy + Into<Value<'a>>, const COUNT: usize> Pairs for &[(&'a str, V)
 impl ToNumber for u64 {
     #[inline]
     fn number(self) -> Option<Number> {
-        // OTLP has no larger integer
+        // OTLP has no larger integer.
         Some(Number::Int(i64::try_from(self).unwrap_or(i64::MAX)))
     }
 }

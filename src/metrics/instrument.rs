@@ -30,7 +30,7 @@ pub(super) enum NumberKind {
 }
 
 impl NumberKind {
-    /// Returns the number that these bits stand for: those of an `i64` or of an `f64`.
+    /// Converts bits, of an `i64` or of an `f64`, to a number.
     pub(super) fn number(self, bits: u64) -> Number {
         match self {
             Self::Int => Number::Int(bits as i64),
@@ -92,7 +92,7 @@ impl Descriptor {
 
     /// Returns the message about a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
-        format!("metric {:?}: a value that is {what} is left out: {} takes none", self.name, self.kind_name())
+        format!("metric {:?}: a {what} value is left out: {} does not accept it", self.name, self.kind_name())
     }
 
     /// Returns the name of the kind in messages.
@@ -109,12 +109,12 @@ impl Descriptor {
         }
     }
 
-    /// Returns the unit, or an empty text while it is not given.
+    /// Returns the unit, or an empty text if it is not set yet.
     pub(super) fn unit(&self) -> &str {
         self.metadata.get().map_or("", |metadata| &metadata.unit)
     }
 
-    /// Returns the part of the metric in front of its points.
+    /// Returns the fields of the metric that precede its points.
     pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
         let description = self.metadata.get().map_or("", |metadata| &metadata.description);
         MetricHead { name: &self.name, description, unit: self.unit(), point_kind }
@@ -152,15 +152,15 @@ impl Instrument {
         Self { descriptor, shared, has_refused: AtomicBool::new(false), storages }
     }
 
-    /// Aggregates a measurement, given by the bits that its aggregators know it by.
+    /// Aggregates a measurement, given as the bits of its number.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
         let storages = self.storages();
-        // most programs have one exporter of metrics
+        // Fast path: most programs have one exporter of metrics.
         let [storage] = storages else { return update_all(storages, bits, pairs) };
         storage.update(pairs, bits);
     }
 
-    /// The same without attributes.
+    /// Aggregates a measurement without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
         match self.only_bare() {
             Some(aggregator) => aggregator.update(bits),
@@ -168,7 +168,7 @@ impl Instrument {
         }
     }
 
-    /// The aggregator that measurements without attributes go to, if it is the only one and easily found.
+    /// Returns the aggregator for measurements without attributes, if there is one exporter and no lock is needed.
     #[inline]
     fn only_bare(&self) -> Option<&Aggregator> {
         match self.storages.get().map(|storages| &**storages) {
@@ -177,12 +177,12 @@ impl Instrument {
         }
     }
 
-    /// Binds the series of these attributes, one for each exporter.
+    /// Binds the series of these attributes, one per exporter.
     pub(super) fn bind(&self, attributes: &AttributeSet) -> BoundSeries {
         BoundSeries(self.storages().iter().map(|storage| storage.bind(attributes.clone())).collect())
     }
 
-    /// This process's storages, in the order of the exporters.
+    /// Returns the storages of this process, in the order of the exporters.
     #[inline]
     pub(super) fn storages(&self) -> &[MetricStorage] {
         match self.storages.get() {
@@ -194,7 +194,7 @@ impl Instrument {
     #[cold]
     fn storages_of_child(&self) -> &[MetricStorage] {
         let storages = self.storages.get_or_renew(|| new_storages(&self.descriptor, &self.shared));
-        // a child that only measures needs its exporters, too; unless none of them sends metrics
+        // A child that only measures must start its exporters as well, unless none of them sends metrics.
         if !storages.is_empty() {
             self.shared.start_in_child.get().into_iter().for_each(|start| start());
         }

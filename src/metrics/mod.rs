@@ -142,6 +142,6 @@ pub struct Observation {
 impl Observation {
     /// Unregisters the callback. A call that is under way completes.
     pub fn stop(self) {
-        self.registry.forget(&self.observable);
+        self.registry.unregister(&self.observable);
     }
 }

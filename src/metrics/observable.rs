@@ -40,17 +40,17 @@ impl<N: Measure> Observer<'_, N> {
     }
 }
 
-/// What one call of a callback observed, in its order.
+/// The values that one call of a callback observed, in order.
 #[derive(Debug, Default)]
 pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
     limit: usize,
-    /// Whether the values of different sets may be added.
+    /// True if values with different attributes may be added up, as in the overflow.
     adds_up: bool,
     only_rises: bool,
     rest: Option<Number>,
-    /// Why a value was left out.
+    /// The reason why a value was left out.
     refused: Option<&'static str>,
 }
 
@@ -58,7 +58,7 @@ impl Observations {
     fn add(&mut self, attributes: AttributeSet, number: Number) {
         if let Some(&index) = self.by_set.get(&attributes) {
             self.values[index].1 = number;
-        // one place is kept for the overflow
+        // One set is reserved for the overflow.
         } else if self.values.len() + 1 < self.limit {
             self.by_set.insert(attributes.clone(), self.values.len());
             self.values.push((attributes, number));
@@ -70,13 +70,13 @@ impl Observations {
         }
     }
 
-    /// All values; those beyond the limit as one, the overflow.
+    /// Returns all values. Those beyond the limit are combined in the overflow.
     fn into_values(self) -> impl Iterator<Item = (AttributeSet, Number)> {
         self.values.into_iter().chain(self.rest.map(|rest| (overflow(), rest)))
     }
 }
 
-/// Whether callbacks are called. After the end of the telemetry, what they read may be gone.
+/// Whether callbacks are called. After the end of the telemetry, the data that they read may be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callbacks {
     Run,
@@ -89,21 +89,21 @@ type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
 pub(super) struct Observable {
     pub(super) descriptor: Descriptor,
     callback: Callback,
-    /// One for each exporter of metrics.
+    /// State for each exporter of metrics.
     state: PerProcess<Box<[Mutex<ExportState>]>>,
 }
 
-/// What one exporter was sent before, and what is to be sent to it.
+/// The values that one exporter was sent before, and the points that it has not accepted yet.
 #[derive(Debug)]
 struct ExportState {
     since: u64,
-    /// The last values, where differences are exported.
+    /// Previous values, for delta temporality.
     values: HashMap<AttributeSet, Number>,
-    /// Differences stay here until the exporter's queue has accepted them.
+    /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,
 }
 
-/// What was observed under one set of attributes and is to be exported.
+/// A point that was observed and is to be exported.
 #[derive(Debug, Clone)]
 pub(super) struct ObservedPoint {
     pub(super) attributes: AttributeSet,
@@ -112,7 +112,7 @@ pub(super) struct ObservedPoint {
 }
 
 impl ExportState {
-    /// Adds the differences to the last values to what is pending, in at most `limit` sets of attributes.
+    /// Adds the differences to the previous values to the pending points, with at most `limit` attribute sets.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
@@ -124,7 +124,7 @@ impl ExportState {
         for (mut attributes, number) in observations {
             let before = self.values.insert(attributes.clone(), number);
             let change = difference(number, before);
-            // one place is kept for the overflow
+            // One set is reserved for the overflow.
             if !known.contains_key(&attributes) && self.pending.len() + 1 >= limit {
                 attributes = overflow();
             }
@@ -151,13 +151,13 @@ impl Observable {
         Self { descriptor, callback, state: PerProcess::new(new_states(shared)) }
     }
 
-    /// Calls the callback, unless it is to be skipped, and gives `sink` the points that are pending for the exporter with
-    /// this number. `sink` returns how many it accepted, counted from the first; the others are exported next time.
+    /// Calls the callback, unless it is to be skipped, and passes the pending points of the exporter with this index to
+    /// `sink`. `sink` returns how many of the first points it accepted; the others are exported next time.
     ///
-    /// Returns whether there were more sets of attributes than the limit.
+    /// Returns whether the number of attribute sets exceeded the limit.
     ///
     /// # Errors
-    /// When the callback panicked; values that it had observed before are exported all the same.
+    /// Returns an error if the callback panicked. Values that it observed before the panic are exported.
     pub(super) fn observe(
         &self,
         exporter: usize,
@@ -186,7 +186,8 @@ impl Observable {
         let period = Period { start: state.since, time: now.max(state.since) };
         let is_difference =
             temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
-        // what is not observed any more is forgotten; after a panic it may come again, so it is kept up to the limit
+        // Values that are no longer observed are forgotten. After a panic they may be observed again, so they are kept,
+        // up to the limit.
         let is_complete = callbacks == Callbacks::Run && outcome.is_ok();
         if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
             let rest = observations.rest.map(|_| overflow());
@@ -205,7 +206,7 @@ impl Observable {
         let accepted = sink(&state.pending);
         state.pending.drain(..accepted);
         if !is_difference {
-            // the callback reports them again
+            // Not kept: the callback reports these values again.
             state.pending = Vec::new();
         }
         outcome.map(|()| is_overflowing)

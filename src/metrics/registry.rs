@@ -17,7 +17,7 @@ const MAX_INSTRUMENTS: usize = 10_000;
 /// The instruments of one [`Telemetry`](crate::Telemetry).
 pub(crate) struct Registry {
     pub(super) shared: Arc<MeterShared>,
-    // locked only while no fork can happen, as a child goes on using it
+    // Locked only under the fork lock, because a child continues to use it.
     instruments: Mutex<Instruments>,
 }
 
@@ -68,7 +68,7 @@ impl Registry {
                 return known;
             }
             let instrument = fresh();
-            self.enter(&mut instruments, identity, Arc::clone(&instrument) as _);
+            self.register(&mut instruments, identity, Arc::clone(&instrument) as _);
             instrument
         })
     }
@@ -80,11 +80,11 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let identity = identity(&observable.descriptor);
-            self.enter(&mut lock(&self.instruments), identity, observable);
+            self.register(&mut lock(&self.instruments), identity, observable);
         });
     }
 
-    pub(super) fn forget(&self, observable: &Arc<Observable>) {
+    pub(super) fn unregister(&self, observable: &Arc<Observable>) {
         process::with_fork_lock(|| {
             let mut instruments = lock(&self.instruments);
             let it = Arc::as_ptr(observable).cast::<()>();
@@ -97,7 +97,7 @@ impl Registry {
         });
     }
 
-    fn enter(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
+    fn register(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
             let what =
                 format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
@@ -114,7 +114,7 @@ impl Registry {
         instruments.by_name.entry(identity).or_default().push(index);
     }
 
-    /// All instruments as they are now.
+    /// Returns all instruments that exist now.
     pub(super) fn entries(&self) -> Vec<Arc<dyn Collect>> {
         process::with_fork_lock(|| lock(&self.instruments).entries.clone())
     }
@@ -126,7 +126,8 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Whether two descriptors mean the same stream of data; the first description is kept.
+/// Returns whether two descriptors define the same stream of data. If only the description differs, the first one is
+/// kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
     (known.kind, known.number_kind, known.unit(), &known.buckets, known.limit)
         == (new.kind, new.number_kind, new.unit(), &new.buckets, new.limit)
@@ -151,19 +152,19 @@ fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
         format!("{kind}{unit}{by}")
     };
     let (name, known, new) = (&new.descriptor().name, described(known), described(new));
-    format!("metric {name:?} is there twice, as {known} and as {new}: both are sent; rename one")
+    format!("metric {name:?} is defined twice, as {known} and as {new}: both are sent; rename one")
 }
 
 /// Maximum number of different misuses that are reported.
 const MAX_MISUSES: usize = 200;
 
-/// What all instruments of a provider share: the exporters they measure for, and where their misuse is reported.
+/// State shared by all instruments of a provider: the exporters for which they measure, and the reported misuses.
 pub(super) struct MeterShared {
-    /// The settings of each exporter of metrics: an instrument has a storage for each.
+    /// Settings of each exporter of metrics. An instrument has one storage for each.
     pub(super) readers: Vec<PeriodicReaderSettings>,
-    /// Random seed of the hashes of attributes, so that nobody can cause collisions on purpose.
+    /// Random seed of the hashes of attributes, so that an attacker cannot cause collisions.
     pub(super) seed: u64,
-    // locked only while no fork can happen, as a child goes on using it
+    // Locked only under the fork lock, because a child continues to use it.
     misuses: Mutex<Misuses>,
     /// Called at the first measurement in a forked child.
     pub(super) start_in_child: OnceLock<Box<dyn Fn() + Send + Sync>>,

@@ -43,7 +43,7 @@ pub(super) struct PendingPoint {
 impl PendingPoint {
     /// Takes the value of a series, and keeps the series from being forgotten. Returns `None` if there is no value.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
-        // while the table is held, or the series could be forgotten between the two
+        // Bind under the lock of the table; otherwise the series could be removed in between.
         let held = read(table);
         series.bind();
         drop(held);
@@ -76,7 +76,7 @@ impl Drop for PendingPoint {
             self.series.aggregator.put_back(&self.value);
             self.series.set_pending_since(Some(self.period.start));
         }
-        // last: an empty series that no handle is bound to may be forgotten
+        // Last: a series that is empty and not bound may be removed at once.
         self.release();
     }
 }
@@ -99,7 +99,7 @@ impl MetricStorage {
         }
     }
 
-    /// The aggregator of measurements without attributes, if it is there and needs no lock to be found.
+    /// Returns the aggregator for measurements without attributes, if it exists and is found without a lock.
     #[inline]
     pub(super) fn bare(&self) -> Option<&Aggregator> {
         match &self.series {
@@ -108,7 +108,7 @@ impl MetricStorage {
         }
     }
 
-    /// Returns the series of these attributes, which is not forgotten as long as it is bound.
+    /// Returns the series of these attributes. It is not removed as long as it is bound.
     pub(super) fn bind(&self, attributes: AttributeSet) -> Arc<Series> {
         match &self.series {
             SeriesTable::Cumulative(table) => bound(table.series_of(attributes)),
@@ -116,11 +116,11 @@ impl MetricStorage {
         }
     }
 
-    /// Gives `sink` everything that is to be exported at `now`, series by series, while it returns true. What it does not
-    /// confirm, and what it has not seen, is left to the next collection.
+    /// Passes everything that is to be exported at `now` to `sink`, series by series, while it returns true. The next
+    /// collection exports values that were not confirmed or not passed on.
     pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
         let start = *lock(&self.since);
-        // a clock that was set back must not make a period that ends before it begins
+        // If the clock was set back, the period must not end before its start.
         let period = Period { start, time: now.max(start) };
         match &self.series {
             SeriesTable::Cumulative(table) => {
@@ -156,7 +156,7 @@ fn read(table: &RwLock<Table>) -> RwLockReadGuard<'_, Table> {
     table.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The table cannot be renewed while it is held.
+/// Aggregates a measurement while the table is locked for reading, so that the series cannot be removed meanwhile.
 #[inline(never)]
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
     let held = read(table);
@@ -197,28 +197,29 @@ fn bound(series: &Arc<Series>) -> Arc<Series> {
     Arc::clone(series)
 }
 
-/// A list filled by `fill`, whose error is the capacity that it needs.
+/// Returns a list filled by `fill`, whose error is the required capacity.
 fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Series>> {
     let mut list = Vec::new();
     while let Err(count) = fill(&mut list) {
-        // some more may come meanwhile
+        // A little more, because other threads may add series meanwhile.
         list = Vec::with_capacity(count + count / 8 + 1);
     }
     list
 }
 
-/// Makes room for new sets of attributes, mostly before they run into the limit.
+/// Removes idle series after a collection if the table is half full, usually before the limit is reached.
 fn renew(table: &RwLock<Table>) {
     let held = read(table);
     held.set_cleared(false);
     if held.is_half_full() {
         drop(held);
-        // dropped after the lock
+        // Dropped after the write lock is released.
         let _forgotten = table.write().unwrap_or_else(PoisonError::into_inner).forget_idle();
     }
 }
 
-/// The cardinality limit holds for each collection: series that were exported before and not used since make way.
+/// Removes idle series if the table is full: the cardinality limit applies to each collection, so series that were
+/// exported and not used since can be replaced.
 #[cold]
 fn make_room(table: &RwLock<Table>) {
     if !read(table).is_crowded() {

@@ -55,7 +55,7 @@ impl Buckets {
 
     #[inline]
     fn slot(&self, hash: u64) -> &Slot {
-        // the upper bits are mixed best
+        // The upper bits of the hash are mixed best.
         &self.slots[(hash >> 32) as usize & (self.slots.len() - 1)]
     }
 
@@ -123,7 +123,7 @@ impl Table {
     pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         for series in &*all {
-            // once for each: a handle may be dropped at any time
+            // Decide once per series: a handle may be dropped at any time.
             series.is_forgotten.store(series.is_idle(), Ordering::Relaxed);
         }
         let mut forgotten = RemovedSeries::default();
@@ -136,7 +136,7 @@ impl Table {
         }
         let slots = self.buckets.get_mut().into_iter().flat_map(|buckets| &mut buckets.slots);
         slots.for_each(|slot| forgotten.unlink_from(slot));
-        // none of these is the last of its series
+        // The removed nodes still hold a reference, so no series is freed here.
         all.retain(|series| !series.is_forgotten());
         forgotten
     }
@@ -192,20 +192,20 @@ impl Table {
     /// Returns what must be allocated first, without a lock.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
         let attributes = &request.attributes;
-        // the series without attributes needs none
+        // The series without attributes needs no buckets.
         let buckets = match (attributes.is_empty(), self.buckets.get()) {
             (true, _) => None,
             (false, Some(buckets)) => Some(buckets),
             (false, None) => {
                 let missing = Missing::Buckets { limit: self.limit, seed: self.seed };
                 let buckets = request.buckets.take().ok_or(missing)?;
-                // another thread may have been faster
+                // Another thread may have set them first.
                 request.buckets = self.buckets.set(buckets).err();
                 self.buckets.get()
             }
         };
         let mut all = lock(&self.all);
-        // by another thread meanwhile, or given in another order
+        // Another thread may have added the series meanwhile, or its attributes were listed in another order.
         if let Some(series) = self.find_set(attributes, request.hash) {
             return Ok(series);
         }
@@ -218,7 +218,8 @@ impl Table {
                 _ => return Err(Missing::List { longer_than: all.len() }),
             }
         }
-        // requested by its attributes it is the same one: a child does so for a handle that was bound before the fork
+        // A request for the overflow attributes means the overflow series. A child makes such a request for a handle
+        // that was bound before the fork.
         if self.is_full(&all) || request.is_overflow {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
@@ -243,7 +244,7 @@ impl Table {
     }
 
     fn is_full(&self, all: &[Arc<Series>]) -> bool {
-        // one place is kept for the rest
+        // One place is reserved for the overflow series.
         all.len() + usize::from(!self.is_overflowing()) >= self.limit
     }
 
@@ -254,7 +255,7 @@ impl Table {
         }
     }
 
-    /// Copies all series, in the order they came, into an empty list.
+    /// Copies all series into an empty list, in the order of their creation.
     ///
     /// # Errors
     /// Returns the number of series if the list has too little capacity.
@@ -278,12 +279,12 @@ impl Table {
 pub(super) struct RemovedSeries {
     bare: Option<Arc<Series>>,
     overflow: Option<Arc<Series>>,
-    /// The others, each before the next.
+    /// All other removed series, as a linked list.
     nodes: Option<Box<Node>>,
 }
 
 impl RemovedSeries {
-    /// Moves those of a chain that are forgotten over here.
+    /// Moves the removed series of a chain to this list.
     fn unlink_from(&mut self, mut slot: &mut Slot) {
         while let Some(mut node) = slot.take() {
             if node.series.is_forgotten() {
@@ -307,29 +308,29 @@ impl RemovedSeries {
 
 impl Drop for RemovedSeries {
     fn drop(&mut self) {
-        // one after the other: a long chain would take too much stack
+        // Iterative: dropping a long list recursively would overflow the stack.
         while let Some(mut node) = self.nodes.take() {
             self.nodes = node.next.take();
         }
     }
 }
 
-/// A set of attributes whose series is requested, and the allocations that a new series needs: they are made before a lock is
-/// taken. To be dropped while no lock is held.
+/// A requested attribute set, and the memory that a new series needs, which is allocated before a lock is taken. Must
+/// be dropped while no lock is held.
 pub(super) struct SeriesRequest {
     attributes: AttributeSet,
     hash: u64,
-    /// Whether it is the overflow series.
+    /// True if the attributes are those of the overflow series.
     is_overflow: bool,
     series: Option<Arc<Series>>,
-    /// Where the series will be found, unless it is the one without attributes.
+    /// Node that links the series into its chain. Not needed for the series without attributes.
     node: Option<Box<Node>>,
     overflow: Option<Arc<Series>>,
     buckets: Option<Buckets>,
     list: Option<Vec<Arc<Series>>>,
 }
 
-/// What must be allocated for a series before it can be added.
+/// The memory that must be allocated before a series can be added.
 pub(super) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },
@@ -344,7 +345,7 @@ impl SeriesRequest {
         Self { attributes, hash, is_overflow, series, node, overflow, buckets, list }
     }
 
-    /// Makes what was missing.
+    /// Allocates the missing memory.
     pub(super) fn make(&mut self, missing: Missing) {
         match missing {
             Missing::Buckets { limit, seed } => {
@@ -373,11 +374,11 @@ pub(super) struct Series {
     pub(super) attributes: AttributeSet,
     pub(super) aggregator: Aggregator,
     pub(super) hash: u64,
-    /// Whether its attributes were given by the table's pattern.
+    /// True if its attributes were listed in the order of the table's pattern.
     pub(super) is_patterned: bool,
     /// Number of handles that are bound to the series. A bound series is not removed.
     bound: AtomicU32,
-    /// Whether its table has forgotten it. Used only by the thread that renews the table.
+    /// True if its table has removed it. Used only by the thread that removes series.
     pub(super) is_forgotten: AtomicBool,
     /// Start of the period of the series, if it is earlier than the last collection; otherwise 0. Only the worker
     /// uses it.
@@ -402,7 +403,8 @@ impl Series {
     }
 
     pub(super) fn unbind(&self) {
-        // a thread that sees the count fall must also see what was measured, or that would be forgotten with the series
+        // Release, paired with the acquire in `is_idle`: a thread that sees the count fall also sees the measurements.
+        // Otherwise they would be removed with the series.
         self.bound.fetch_sub(1, Ordering::Release);
     }
 
@@ -415,12 +417,12 @@ impl Series {
         self.is_forgotten.load(Ordering::Relaxed)
     }
 
-    /// Where the next period begins if it is an earlier one than that of the other series.
+    /// Returns the start of the next period, if it is earlier than for other series.
     pub(super) fn pending_since(&self) -> Option<u64> {
         Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
     }
 
-    /// Notes that a collection has skipped it, or that nothing is left of an earlier one.
+    /// Notes that a collection has skipped the series, or that nothing is left of an earlier period.
     pub(super) fn set_pending_since(&self, since: Option<u64>) {
         self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }

@@ -131,19 +131,19 @@ impl Backlog {
     }
 
     /// Takes as many records as one request may hold: at most `usual_bytes` of records, and a request of at most
-    /// `most_bytes`. A single record may exceed both, up to the configured size of a request.
+    /// `max_bytes`. A single record may exceed both, up to the configured size of a request.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
         usual_bytes: usize,
-        most_bytes: usize,
+        max_bytes: usize,
         resource: &[u8],
     ) -> Option<Next> {
         // Records that were queued while metrics were collected are newer, so the snapshot is first.
         let is_snapshot = !self.snapshot.is_empty();
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
-        let mut plan = Plan::new(settings, usual_bytes, most_bytes, resource);
+        let mut plan = Plan::new(settings, usual_bytes, max_bytes, resource);
         let mut taken = VecDeque::new();
         while let Some(mut chunk) = chunks.pop_front() {
             if chunk.is_lost() || !plan.take(taken.len(), &mut chunk) {
@@ -344,7 +344,7 @@ struct Plan<'a> {
     /// The exporter's resource, for scopes without their own.
     resource: &'a [u8],
     records: usize,
-    most_records: usize,
+    max_records: usize,
     /// Bytes by which the body may still grow.
     room: usize,
     /// Bytes that the first record may use. Larger than `room`, so that a large record is sent alone and not dropped.
@@ -352,13 +352,13 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(settings: &BatchSettings, usual_bytes: usize, most_bytes: usize, resource: &'a [u8]) -> Self {
+    fn new(settings: &BatchSettings, usual_bytes: usize, max_bytes: usize, resource: &'a [u8]) -> Self {
         let first_room = settings.bytes;
         // `usual_bytes` does not include the resource.
         let usual_bytes = usual_bytes.saturating_add(MAX_HEADER_BYTES + resource.len());
-        let room = first_room.min(usual_bytes).min(most_bytes);
-        let most_records = settings.records;
-        Self { groups: Vec::new(), resource, records: 0, most_records, room, first_room }
+        let room = first_room.min(usual_bytes).min(max_bytes);
+        let max_records = settings.records;
+        Self { groups: Vec::new(), resource, records: 0, max_records, room, first_room }
     }
 
     /// Takes the records of a chunk that fit. Returns true if that was the whole chunk.
@@ -366,10 +366,10 @@ impl<'a> Plan<'a> {
         while let Some(run) = chunk.runs().first() {
             let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));
             let overhead = if known.is_some() { 0 } else { self.overhead(&run.scope) };
-            let most_records = self.most_records - self.records;
-            let mut fitting = chunk.fitting(run, most_records, self.room.saturating_sub(overhead));
+            let max_records = self.max_records - self.records;
+            let mut fitting = chunk.fitting(run, max_records, self.room.saturating_sub(overhead));
             if fitting.0 == 0 && self.records == 0 {
-                let alone = chunk.first_frame().0.min(most_records);
+                let alone = chunk.first_frame().0.min(max_records);
                 fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
             }
             let (records, bytes) = fitting;

@@ -1,4 +1,4 @@
-//! How one exporter is started, flushed and stopped: its queues, its worker, its counters, as callers see them.
+//! One exporter as callers see it: its queues, its counters, and the channels to its worker.
 
 use std::fmt;
 use std::io;
@@ -27,16 +27,16 @@ use crate::spool::{Recorder, Spool};
 use crate::transport::{Opener, Transport};
 use crate::{pipeline::problems::ProblemReporter, problem::ProblemHook, problem::ProblemKind};
 
-/// What a request needs beside its records and the resource: headers of messages, rounded up.
+/// Bytes of a request besides its records and the resource: the headers of messages, rounded up.
 const FRAME_BYTES: usize = 16;
-/// A metric with more than this is framed in parts, so that a collector that finds a request too large can be sent less.
-const MOST_METRIC_BYTES: usize = 64 << 10;
+/// Size from which a metric is framed in parts, so that a request that a collector rejects as too large can be divided.
+const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// For 32 chunks of each signal that may be open, or be sent, beside a full queue.
+/// Slots for 32 chunks of each signal, which may be open or being sent in addition to a full queue.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
-/// A thread that has not begun to run in this time will never do so.
-const LONGEST_START: Duration = Duration::from_secs(5);
+/// Time after which a worker thread that has not begun to run is given up, see [`WorkerStart`].
+const MAX_START_TIME: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct ExporterSpec {
@@ -48,9 +48,9 @@ pub(crate) struct ExporterSpec {
     pub(crate) retry: RetrySettings,
     pub(crate) spool: SpoolSettings,
     pub(crate) attempt_timeout: Duration,
-    /// The resource as it stands in every request.
+    /// The encoded resource, a part of every request.
     pub(crate) resource: Vec<u8>,
-    /// Where its metrics come from, and how often they go; `None` if it sends none.
+    /// Source and interval of the metrics; `None` if the exporter does not send metrics.
     pub(crate) metrics: Option<(Reader, Duration)>,
     pub(crate) hook: Option<ProblemHook>,
     pub(crate) transport: Opener,
@@ -58,24 +58,24 @@ pub(crate) struct ExporterSpec {
 }
 
 impl ExporterSpec {
-    /// The largest record that this exporter can ever send.
+    /// Returns the size of the largest record that this exporter can ever send.
     pub(crate) fn largest_record(&self) -> usize {
         self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
     }
 
-    /// How its metrics are divided.
+    /// Returns the limits by which metrics are divided into frames.
     pub(crate) fn frame_limits(&self) -> FrameLimits {
         let largest = self.largest_record();
         FrameLimits {
-            bytes: largest.min(MOST_METRIC_BYTES),
-            // so few that they fit beside what callers enqueue all the time
+            bytes: largest.min(MAX_METRIC_FRAME_BYTES),
+            // At most a quarter of the queue, so that a frame fits in while callers enqueue all the time.
             points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
             largest,
         }
     }
 
-    /// Opens the transport and the spool. That may call the program's loggers, so no lock may be held; what they log is
-    /// suppressed.
+    /// Opens the transport and the spool. Both may call the program's loggers, so no lock may be held. Records that the
+    /// loggers emit are suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
         Prepared {
             spec: self,
@@ -85,13 +85,13 @@ impl ExporterSpec {
         }
     }
 
-    /// How large its flight recorder is: for full queues of all signals, of which each chunk leaves less than a slot unused, and
-    /// some leave a gap.
+    /// Returns the size of the flight recorder, in slots: full queues of all signals, plus a quarter. Each chunk leaves
+    /// less than one slot unused, and freed chunks leave gaps.
     fn slots(&self) -> usize {
         self.signals() * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
     }
 
-    /// How many signals it takes.
+    /// Returns the number of signals that the exporter takes.
     fn signals(&self) -> usize {
         Signal::ALL.into_iter().filter(|signal| self.filter.takes(*signal)).count()
     }
@@ -102,7 +102,7 @@ impl ExporterSpec {
     }
 }
 
-/// An exporter that is still to be started.
+/// An exporter that is ready to be started.
 pub(crate) struct Prepared<'b> {
     spec: &'b ExporterSpec,
     transport: Box<dyn Transport>,
@@ -110,7 +110,7 @@ pub(crate) struct Prepared<'b> {
     owner: Option<Owner>,
 }
 
-/// Why an exporter could not be started.
+/// The reason why an exporter could not be started.
 #[derive(Debug)]
 pub(crate) enum StartError {
     NoThread(io::Error),
@@ -124,7 +124,7 @@ impl From<io::Error> for StartError {
 }
 
 impl Prepared<'_> {
-    /// Insists on the spool.
+    /// Returns an error if the spool could not be opened.
     pub(crate) fn with_spool(self) -> Result<Self, StartError> {
         match self.spool {
             Err(error) => Err(StartError::Spool { exporter: self.spec.name.clone(), error }),
@@ -132,14 +132,14 @@ impl Prepared<'_> {
         }
     }
 
-    /// Sets which telemetry it exports for.
+    /// Sets the owner for which the exporter sends telemetry.
     pub(crate) fn for_owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self
     }
 }
 
-/// Which records an exporter takes.
+/// The signals and log levels that an exporter takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordFilter {
     pub(crate) signals: Signals,
@@ -152,51 +152,53 @@ impl RecordFilter {
         self.signals.contain(signal)
     }
 
-    /// The least severity of a log record, by number; one that no record has if it takes none.
-    pub(crate) fn least_severity(self) -> u8 {
-        if self.takes(Signal::Logs) { self.level.least_severity() } else { u8::MAX }
+    /// Returns the lowest severity number of a log record that the exporter takes; `u8::MAX` if it takes no logs.
+    pub(crate) fn min_severity(self) -> u8 {
+        if self.takes(Signal::Logs) { self.level.min_severity() } else { u8::MAX }
     }
 
     #[inline]
     pub(crate) fn takes_log(self, severity: Severity) -> bool {
-        severity.number() >= self.least_severity()
+        severity.number() >= self.min_severity()
     }
 }
 
 type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 
-/// A running exporter, as its callers and its owner see it.
+/// A running exporter. Records enter here; the worker is controlled from here.
 pub(crate) struct ExporterHandle {
     name: String,
     filter: RecordFilter,
-    /// One for each signal that it takes: a signal whose collector is in trouble takes no room from the others.
+    /// One queue per signal, so that a signal whose collector fails takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// Once it is stopped, the worker keeps its own channel open: the handle may be dropped before the worker ends.
+    /// The worker's own channel, set by a stop. It stays open if the handle is dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
-    /// Wakes the worker.
+    /// A message on this channel wakes the worker.
     wake: Sender<()>,
-    /// Nothing is ever sent: it is disconnected when the worker has ended.
+    /// Disconnected when the worker has ended. No message is ever sent.
     ended: Receiver<()>,
     interrupt: Box<dyn Fn() + Send + Sync>,
     cut: Box<dyn Fn() + Send + Sync>,
     current_attempt: Arc<CurrentAttempt>,
-    /// Where its metrics come from.
+    /// Source of the metrics.
     reader: Option<Reader>,
     start: Arc<WorkerStart>,
-    /// `None` if it has a thread.
+    /// The worker, if callers drive it; `None` if it has a thread.
     manual: Option<Arc<ManualWorker>>,
     recorder: Option<Arc<Recorder>>,
 }
 
 impl ExporterHandle {
-    /// Starts the exporter's thread, unless callers drive its worker. Without its spool, if there was none to be had: in a
-    /// forked child that is no reason to lose records.
+    /// Starts the exporter's thread, unless callers drive its worker.
+    ///
+    /// If the spool could not be opened, the exporter starts without it: in a forked child, records must not be lost
+    /// for that.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// Returns an error if the thread cannot be spawned.
     pub(crate) fn start(prepared: Prepared<'_>) -> io::Result<Self> {
         let (owner, driver) = (prepared.owner, prepared.spec.driver);
         let (mut handle, worker, on_end) = Self::assemble(prepared);
@@ -226,7 +228,7 @@ impl ExporterHandle {
         Ok(handle)
     }
 
-    /// The exporter, its worker, which does not run yet, and what is to be called at the worker's end.
+    /// Creates the exporter, its worker, which does not run yet, and a function to be called at the end of the worker.
     pub(crate) fn assemble(
         Prepared { spec, transport, spool, owner }: Prepared<'_>,
     ) -> (Self, Worker, OnEnd) {
@@ -276,11 +278,11 @@ impl ExporterHandle {
         let stopped = Arc::new(OnceLock::new());
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
-            // a stop from the worker's own thread does not wait for it
+            // The worker closes its own counters: a stop that was requested on its thread does not wait for it.
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
-        let start = Arc::new(WorkerStart::due(clock::now() + LONGEST_START));
+        let start = Arc::new(WorkerStart::due(clock::now() + MAX_START_TIME));
         let (name, filter) = (spec.name.clone(), spec.filter);
         let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         let handle = Self {
@@ -304,7 +306,7 @@ impl ExporterHandle {
         (handle, worker, Box::new(on_end))
     }
 
-    /// An exporter without a thread: it enqueues nothing and counts every record for this reason.
+    /// Returns an exporter without a worker: it enqueues nothing and counts every record with this reason.
     pub(crate) fn closed(spec: &ExporterSpec, reason: NotEnqueuedReason) -> Self {
         let counters = Arc::new(Counters::default());
         let reporter = Arc::new(ProblemReporter::new(&spec.name, None, None));
@@ -319,7 +321,7 @@ impl ExporterHandle {
             stopped: Arc::default(),
             flush: Weak::new(),
             wake: bounded(1).0,
-            // nothing is at its other end, as after the end of a worker
+            // The sender is dropped at once, so the channel looks like that of a worker that has ended.
             ended: bounded(0).1,
             interrupt: Box::new(|| ()),
             cut: Box::new(|| ()),
@@ -331,36 +333,36 @@ impl ExporterHandle {
         }
     }
 
-    /// Which records it takes.
+    /// Returns which records the exporter takes.
     #[inline]
     pub(crate) fn filter(&self) -> RecordFilter {
         self.filter
     }
 
-    /// A place in its flight recorder for a span while it is open.
+    /// Reserves a slot of the flight recorder for an open span.
     pub(crate) fn take_open_span(&self) -> Option<OpenSpanSlot> {
         self.recorder.as_ref()?.take_open_span()
     }
 
-    /// The process is as good as killed: what is in the flight recorder stays there.
+    /// Simulates that the process is killed: the contents of the flight recorder stay there.
     #[cfg(test)]
     pub(crate) fn abandon(&self) {
         self.recorder.iter().for_each(|recorder| recorder.abandon());
     }
 
-    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal: see [`Queue::enqueue`].
+    /// Enqueues one frame that counts as `records` records, if the exporter takes their signal. See [`Queue::enqueue`].
     #[inline]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, wait: &Wait) -> bool {
         let queue = self.queues[scope.signal as usize].as_ref();
         queue.is_none_or(|queue| queue.enqueue(scope, frame, records, wait))
     }
 
-    /// Counts records that were never framed, or may not be enqueued.
+    /// Counts records that were never framed, or must not be enqueued.
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.counters.count_not_enqueued(signal, reason, records);
     }
 
-    /// Counts a log record that the exporter would take if its level let it pass.
+    /// Counts a log record that only the exporter's level excludes.
     #[inline]
     pub(crate) fn count_if_filtered(&self, severity: Severity) {
         if self.filter.takes(Signal::Logs) && !self.filter.takes_log(severity) {
@@ -376,13 +378,13 @@ impl ExporterHandle {
         self.queues.iter().flatten().map(|queue| &**queue)
     }
 
-    /// The queue of a signal.
+    /// Returns the queue of a signal.
     #[cfg(test)]
     pub(crate) fn queue(&self, signal: Signal) -> Option<&Queue> {
         self.queues[signal as usize].as_deref()
     }
 
-    /// Starts a flush.
+    /// Requests a flush and wakes the worker.
     pub(crate) fn start_flush(&self) -> PendingFlush {
         // Without a worker, the request is dropped at once, which ends it.
         let pending = self.flush.upgrade().unwrap_or_default().request();
@@ -390,31 +392,31 @@ impl ExporterHandle {
         pending
     }
 
-    /// The worker, if callers drive it.
+    /// Returns the worker, if callers drive it.
     pub(crate) fn manual(&self) -> Option<&ManualWorker> {
         self.manual.as_deref()
     }
 
-    /// What callers drive the worker for, if they do.
+    /// Returns the goal for which callers drive the worker: until `reached` is disconnected.
     pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
         Some(Goal { worker: self.manual()?, reached: reached.clone() })
     }
 
-    /// The same, for its end.
+    /// Returns the goal for which callers drive the worker during a stop: its end.
     pub(crate) fn end_goal(&self) -> Option<Goal<'_>> {
         self.goal(&self.ended)
     }
 
-    /// Takes no more records and lets the worker send what it has until the deadline.
+    /// Rejects further records and lets the worker send the accepted ones until the deadline.
     pub(crate) fn start_stop(&self, deadline: Instant) {
         self.queues().for_each(Queue::close);
-        // the worker may already be gone; then there is nothing to stop
+        // If the worker has ended already, the message is dropped: there is nothing to stop.
         let _ = self.stop.try_send(Stop { begun: clock::now(), by: deadline });
         let _ = self.stopped.set(self.stop.clone());
     }
 
-    /// Ends an attempt that was begun before the stop, if another signal has records to send: they have a share of the stop's
-    /// time, too. The next attempt opens a new connection.
+    /// Ends an attempt that was begun before the stop, if another signal has records to send: each signal gets a share
+    /// of the stop's time. The next attempt opens a new connection.
     pub(crate) fn cut_attempt(&self) {
         let is_waiting = |signal: Signal| {
             let has_records = self.queues[signal as usize].as_ref().is_some_and(|queue| queue.level().0 > 0);
@@ -424,28 +426,28 @@ impl ExporterHandle {
         let is_in_the_way = |current_attempt| {
             Signal::ALL.into_iter().any(|signal| signal != current_attempt && is_waiting(signal))
         };
-        // breaking a connection is logged, and a logger may make a record of that
+        // Closing a connection may be logged, and a bridged logger would emit a record.
         self.current_attempt.cut_if(is_in_the_way, || context::suppress_instrumentation(|| (self.cut)()));
     }
 
-    /// Ends what the worker has under way, at once if the network allows.
+    /// Ends the current attempt, at once if the network permits.
     pub(crate) fn interrupt(&self) {
-        // breaking a connection is logged, and a logger may make a record of that
+        // Closing a connection may be logged, and a bridged logger would emit a record.
         context::suppress_instrumentation(|| (self.interrupt)());
     }
 
-    /// Whether a stop has come to its end.
+    /// Returns whether a stop has finished.
     pub(crate) fn is_stopped(&self) -> bool {
         self.counters.are_closed()
     }
 
-    /// Counts what is not settled as lost to the stop.
+    /// Closes the counters: records that are not settled are counted as dropped by the stop.
     pub(crate) fn finish_stop(&self) {
         self.counters.close(has_all(self.recorder.as_ref()), || accepted(&self.queues));
     }
 
-    /// Waits for the end of the worker; false if it has not come by then. One that should have begun to run and has not is
-    /// not waited for.
+    /// Waits for the end of the worker. Returns false if the worker is still running at the deadline. Gives up earlier
+    /// on a worker that has not begun to run in time.
     pub(crate) fn wait_for_end(&self, deadline: Instant) -> bool {
         let due = self.start.limit().filter(|due| *due < deadline);
         let has_ended = due.is_some_and(|due| self.ends_by(due));
@@ -457,7 +459,7 @@ impl ExporterHandle {
         let has_ended = || self.ended.try_recv() == Err(TryRecvError::Disconnected);
         clock::before_wait(Some(deadline), has_ended);
         let time = deadline.saturating_duration_since(clock::now());
-        // a deadline in the past must still see an end that has come
+        // Look again: even a deadline in the past must notice a worker that has ended.
         self.ended.recv_timeout(time).is_err_and(|error| error.is_disconnected()) || has_ended()
     }
 }

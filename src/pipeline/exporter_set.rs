@@ -1,4 +1,6 @@
-//! The fan-out: a record is encoded once and enqueued for every exporter of its provider. Flush and stop of all exporters.
+//! The exporters of one provider: a record is encoded once and enqueued for each of them.
+//!
+//! Flush and stop act on all exporters at the same time.
 
 use std::io;
 use std::sync::Arc;
@@ -19,30 +21,31 @@ use crate::process::{self, PerProcess};
 use crate::record::FrameLimits;
 use crate::record::{LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
-/// How long interrupted workers may take to come to their end.
-const LAST_GRACE: Duration = Duration::from_millis(30);
+/// Time that interrupted workers have to end.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 
-/// The exporters of one provider. A forked child starts exporters of its own at its first record; what the child inherited
-/// is the parent's to send.
+/// The exporters of one provider.
+///
+/// A forked child starts its own exporters at its first record. The parent sends the records that the child inherited.
 #[derive(Debug)]
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
-    /// Of each signal.
+    /// Size of the largest record of each signal that any exporter can send.
     largest_record: [Option<usize>; Signal::COUNT],
-    /// Of the log records that at least one exporter takes, by number.
-    least_severity: u8,
+    /// Lowest severity number that at least one exporter takes.
+    min_severity: u8,
     handles: PerProcess<Vec<ExporterHandle>>,
-    /// A forked child inherits it: a child of a program that had shut down starts nothing.
+    /// True after a stop. A forked child inherits the flag: a child of a stopped program starts nothing.
     stopped: AtomicBool,
 }
 
-/// What the exporters are built from.
+/// Everything that is needed to start the exporters of a provider.
 pub(crate) struct ProviderSpec {
     pub(crate) owner: Owner,
     pub(crate) exporters: Vec<ExporterSpec>,
     pub(crate) limits: SpanLimits,
     pub(crate) log_limits: LogLimits,
-    /// The keys of baggage that become attributes.
+    /// Keys of baggage entries that are copied into attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
 }
@@ -59,16 +62,16 @@ impl std::fmt::Debug for ProviderSpec {
     }
 }
 
-/// How a flush ended, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
+/// The result of a flush, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a flush may leave records behind"]
 #[non_exhaustive]
 pub enum FlushOutcome {
-    /// All that was accepted before the call is delivered, or counted as lost.
+    /// All records that were accepted before the call are delivered, or counted as dropped.
     Complete,
     /// The budget was used up first, or the caller is an exporter's own thread.
     TimedOut {
-        /// Records that are still there, all flushed exporters together.
+        /// Records that are still in flight, in all flushed exporters together.
         left: u64,
     },
 }
@@ -77,7 +80,7 @@ impl ExporterSet {
     /// Starts all exporters.
     ///
     /// # Errors
-    /// When a thread could not be started, or a spool not be opened; none is left running then.
+    /// Returns an error if a thread could not be started or a spool could not be opened. No exporter runs in that case.
     pub(crate) fn start(spec: Arc<ProviderSpec>) -> Result<Self, StartError> {
         process::watch();
         let prepared = spec.prepare().into_iter().map(Prepared::with_spool).collect::<Result<Vec<_>, _>>()?;
@@ -87,17 +90,17 @@ impl ExporterSet {
             let takers = spec.exporters.iter().filter(|spec| spec.filter.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
         };
-        let least_severities = spec.exporters.iter().map(|spec| spec.filter.least_severity());
+        let min_severities = spec.exporters.iter().map(|spec| spec.filter.min_severity());
         Ok(Self {
             largest_record: Signal::ALL.map(largest_of),
-            least_severity: least_severities.min().unwrap_or(u8::MAX),
+            min_severity: min_severities.min().unwrap_or(u8::MAX),
             spec,
             handles,
             stopped: AtomicBool::new(false),
         })
     }
 
-    /// Whether there is no exporter at all.
+    /// Returns whether the set is empty.
     pub(crate) fn is_idle(&self) -> bool {
         self.spec.exporters.is_empty()
     }
@@ -110,9 +113,9 @@ impl ExporterSet {
         self.spec.sampler
     }
 
-    /// Where a span survives the process while it is open.
+    /// Reserves slots of the flight recorders in which an open span survives the process.
     pub(crate) fn open_span_slots(&self) -> Vec<OpenSpanSlot> {
-        // a forked child starts its exporters no earlier than it must
+        // Checked first: in a forked child, `takers` would start the exporters earlier than necessary.
         if !self.spec.exporters.iter().any(|exporter| exporter.spool.open_spans) {
             return Vec::new();
         }
@@ -124,12 +127,12 @@ impl ExporterSet {
         &self.spec.log_limits
     }
 
-    /// Whether some keys of baggage become attributes.
+    /// Returns whether baggage entries are copied into attributes.
     pub(crate) fn has_baggage_attributes(&self) -> bool {
         !self.spec.baggage_attributes.is_empty()
     }
 
-    /// Sets the attributes that this thread's baggage gives to a record that has just begun.
+    /// Copies the configured baggage entries of this thread into a record that has just begun.
     #[cold]
     pub(crate) fn set_baggage_attributes(&self, mut set: impl FnMut(&str, Value<'_>)) {
         let baggage = Baggage::current();
@@ -140,22 +143,22 @@ impl ExporterSet {
         }
     }
 
-    /// The largest record of a signal that any exporter can send; `None` if no exporter takes the signal.
+    /// Returns the size of the largest record that any exporter can send; `None` if no exporter takes the signal.
     pub(crate) fn largest_record(&self, signal: Signal) -> Option<usize> {
         self.largest_record[signal as usize]
     }
 
-    /// Whether any exporter takes a log record of this severity.
+    /// Returns whether any exporter takes a log record of this severity.
     #[inline]
     pub(crate) fn takes_log(&self, severity: Severity) -> bool {
-        severity.number() >= self.least_severity
+        severity.number() >= self.min_severity
     }
 
     /// Enqueues a framed span for every exporter that takes spans.
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
-            // an exporter that takes no spans has no queue for them
+            // An exporter that does not take spans has no queue for them, so the filter need not be asked.
             [only] => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
             handles => {
                 enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
@@ -163,26 +166,26 @@ impl ExporterSet {
         }
     }
 
-    /// Starts the exporters of a forked child that has something to send.
+    /// Starts the exporters of a forked child that has records to send.
     pub(crate) fn start_in_child(&self) {
-        // an allocator that measures does so while they are started, too
+        // An instrumented allocator emits while the exporters are being started; it must not start them again.
         if self.suppression() != Suppression::Uncounted {
             self.handles();
         }
     }
 
-    /// Enqueues a framed log record for every exporter whose level lets it pass, and counts it for the others.
+    /// Enqueues a framed log record for every exporter whose level includes it, and counts it for the others.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
-            // the severity that one exporter takes is that of the whole set
+            // A single exporter's level is the level of the set.
             [only] if self.takes_log(severity) => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
             handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
 
-    /// Counts a log record that no exporter's level lets pass, for each exporter that takes logs. A child that has started no
-    /// exporters counts nothing.
+    /// Counts a log record that every exporter's level excludes, for each exporter that takes logs. In a forked child
+    /// that has not started its exporters, counts nothing.
     #[inline(never)]
     pub(crate) fn count_log_filtered(&self, severity: Severity) {
         let handles = self.handles.original().map_or_else(|| self.running(), Vec::as_slice);
@@ -201,7 +204,7 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Whether a span that begins on this thread is not recorded; if the program began it, it is counted.
+    /// Returns whether a span that begins on this thread is suppressed. If the program began it, counts it.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
@@ -211,7 +214,7 @@ impl ExporterSet {
         suppression != Suppression::None
     }
 
-    /// Whether a log record that begins on this thread is not recorded; if the program began it, it is counted.
+    /// Returns whether a log record that begins on this thread is suppressed. If the program began it, counts it.
     #[cold]
     pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
         let suppression = self.suppression();
@@ -221,7 +224,7 @@ impl ExporterSet {
         suppression != Suppression::None
     }
 
-    /// What becomes of a record that this thread makes.
+    /// Returns whether records of this thread are suppressed, and whether they are counted.
     #[cold]
     pub(crate) fn suppression(&self) -> Suppression {
         context::suppression(self.spec.owner)
@@ -232,20 +235,20 @@ impl ExporterSet {
         self.handles().iter().filter(move |handle| takes(handle.filter()))
     }
 
-    /// The exporters of this process; in a child that has sent nothing yet, none.
+    /// Returns the exporters of this process; empty in a forked child that has not emitted yet.
     pub(crate) fn running(&self) -> &[ExporterHandle] {
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 
-    /// What became of its records, exporter by exporter.
+    /// Returns the ledger of each exporter.
     pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
         self.running().iter().map(ExporterHandle::ledger).collect()
     }
 
-    /// Takes no more records and lets the workers send what they have until the deadline; false if that was begun
-    /// before.
+    /// Rejects further records and lets the workers send the accepted ones until the deadline. Returns false if a stop
+    /// was begun before.
     fn start_stop(&self, deadline: Instant) -> bool {
-        // a child's exporters are started before it or not at all
+        // Under the fork lock: a child's exporters are started before the stop or not at all.
         let is_first = !process::with_fork_lock(|| self.stopped.swap(true, Ordering::SeqCst));
         if is_first {
             self.running().iter().for_each(|handle| handle.start_stop(deadline));
@@ -253,7 +256,7 @@ impl ExporterSet {
         is_first
     }
 
-    /// The exporters of this process; a child starts its own at the first call.
+    /// Returns the exporters of this process. A forked child starts its own at the first call.
     #[inline]
     fn handles(&self) -> &[ExporterHandle] {
         match self.handles.original() {
@@ -264,15 +267,15 @@ impl ExporterSet {
 
     #[cold]
     fn handles_of_child(&self) -> &[ExporterHandle] {
-        // without the lock: the program's loggers may be called meanwhile
+        // Outside the lock, because opening a transport may call the program's loggers.
         let prepare = || (!self.is_stopped()).then(|| self.spec.prepare());
         let start = |prepared: Option<Vec<Prepared<'_>>>| {
             let exporters = &self.spec.exporters;
             match prepared {
-                // checked again: a stop that found nothing to stop may have come before the lock was taken
+                // Checked again under the lock: a stop that found no exporters may have come in between.
                 Some(prepared) if !self.is_stopped() => {
                     let started = prepared.into_iter().zip(exporters);
-                    // a child that gets no thread counts what it cannot send, as emitting never fails
+                    // Emitting never fails. A child that cannot spawn a thread counts its records as not enqueued.
                     let or_closed = |(prepared, spec)| {
                         ExporterHandle::start(prepared)
                             .unwrap_or_else(|_| ExporterHandle::closed(spec, NotEnqueuedReason::NoWorker))
@@ -285,7 +288,7 @@ impl ExporterSet {
                 }
             }
         };
-        // what the program's allocator records of it would need what is being made
+        // Records of an instrumented allocator would need the exporters that are being started here.
         context::suppress_instrumentation(|| self.handles.get_or_start(prepare, start))
     }
 
@@ -294,17 +297,17 @@ impl ExporterSet {
     }
 }
 
-/// Metrics that another SDK aggregated: like spans and log records they go through the queue.
+/// Metrics that another SDK aggregated. They go through the queue like spans and log records.
 #[cfg(feature = "opentelemetry")]
 impl ExporterSet {
-    /// The temporality that the first exporter of metrics prefers; `None` if none takes any.
+    /// Returns the temporality of the first exporter that takes metrics; `None` if no exporter does.
     pub(crate) fn temporality(&self) -> Option<Temporality> {
         let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())
     }
 
-    /// How metrics are divided so that every exporter can take the parts; only a single point may be too large for
-    /// some of them. `None` if no exporter takes metrics.
+    /// Returns limits by which metrics are divided into frames that every exporter can take, except a single data point
+    /// that is too large for some of them. `None` if no exporter takes metrics.
     pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
         let takers = self.spec.exporters.iter().filter(|spec| spec.filter.takes(Signal::Metrics));
         takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
@@ -327,8 +330,10 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room. A caller that has to
-/// wait, or has been waiting `since` then, waits for the others at the same time: their timeouts do not add up.
+/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room.
+///
+/// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
+/// up.
 #[inline(never)]
 fn enqueue_to_each(
     handles: &[ExporterHandle],
@@ -341,7 +346,7 @@ fn enqueue_to_each(
     for (index, handle) in handles.iter().enumerate() {
         if takes(handle.filter()) && !handle.enqueue(scope, frame, records, &Wait::No) {
             let since = since.unwrap_or_else(clock::now);
-            // the stack remembers the exporters still to be waited for: a list would have to be allocated
+            // The recursion keeps the list of full exporters on the stack; a `Vec` would have to be allocated.
             enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);
             handle.enqueue(scope, frame, records, &Wait::Since(since));
             return;
@@ -355,13 +360,13 @@ fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity:
     enqueue_to_each(handles, scope, frame, 1, None, &|filter| filter.takes_log(severity));
 }
 
-/// Lets every exporter of these sets send what was accepted before the call, all at the same time.
+/// Makes every exporter of these sets send the records accepted before the call, all at the same time.
 pub(crate) fn flush<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     deadline: Instant,
 ) -> FlushOutcome {
     let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
-    // an exporter's own thread would wait for itself
+    // An exporter's own thread would wait for itself.
     if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
     }
@@ -369,15 +374,16 @@ pub(crate) fn flush<'o>(
     FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
-/// Lets the exporters of these sets that have no thread do what is due, on this one; begins nothing after `until`. Gives
-/// when more will be due. Each call begins with another exporter, so that one that takes all the time leaves the others
-/// their turn.
+/// Does the due work of exporters without a thread on the calling thread, and begins nothing after `until`.
+///
+/// Returns when more work will be due. Each call begins with another exporter, so that a slow exporter cannot starve
+/// the others.
 pub(crate) fn pump<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     first: usize,
     until: Instant,
 ) -> Option<Instant> {
-    // in the program's own code that a worker has called, on the thread that drives it
+    // The worker has called into the program's code, on the thread that drives the worker.
     if context::may_be_suppressed() {
         return None;
     }
@@ -392,14 +398,15 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
     let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(done));
     manual::drive(goals.collect(), deadline, deadline);
-    // a worker that ended has settled or counted everything
+    // A worker that has ended has settled or counted everything.
     let left = || deadline.saturating_duration_since(clock::now());
     pending.iter().all(|flush| flush.ends_within(left()))
 }
 
-/// Gives every exporter of these sets until the deadline to empty itself, all at the same time. A caller
-/// that comes while another's stop is under way waits for its end, but does not cut it short. An exporter's own thread waits for
-/// nothing: each worker sends what it has until the deadline, and closes its own counters.
+/// Stops every exporter of these sets, all at the same time: each may send its records until the deadline.
+///
+/// If another caller's stop is under way, this call waits for its end, but does not shorten it. On an exporter's own
+/// thread the call does not wait: each worker sends its records until the deadline and closes its own counters.
 pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
     let (begun_here, begun_before): (Vec<_>, Vec<_>) =
         exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
@@ -410,15 +417,15 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     let late = finish_by(deadline, &begun_here);
     finish_by(deadline, &begun_before);
     late.iter().for_each(|handle| handle.interrupt());
-    // one for all, or several exporters that are stuck would add theirs up
-    let grace_ends = clock::now() + LAST_GRACE;
+    // One grace period for all: those of several blocked exporters would add up.
+    let grace_ends = clock::now() + INTERRUPT_GRACE;
     late.iter().for_each(|handle| {
         handle.wait_for_end(grace_ends);
     });
     late.iter().for_each(|handle| handle.finish_stop());
 }
 
-/// Ends attempts that were begun before the stop once they have had a signal's share of its time.
+/// Ends attempts that were begun before the stop once they have had one signal's share of its time.
 fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = clock::now();
     let share_ends = now + deadline.saturating_duration_since(now) / Signal::COUNT as u32;
@@ -428,9 +435,9 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     late.iter().for_each(|handle| handle.cut_attempt());
 }
 
-/// Closes the counters of all exporters that end by the deadline, and gives those that do not.
+/// Closes the counters of all exporters that end by the deadline, and returns the others.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
-    // a worker that was left behind by an earlier stop is not waited for again
+    // A worker that an earlier stop gave up is not waited for again.
     let open = || {
         exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped())
     };
@@ -440,9 +447,9 @@ fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'
     late
 }
 
-/// When a budget that begins now is used up.
+/// Returns the deadline of a budget that begins now.
 pub(crate) fn deadline(budget: Duration) -> Instant {
-    // a budget beyond the clock is as good as a year
+    // Clamp budgets that `Instant` cannot represent.
     let budget = budget.min(Duration::from_secs(365 * 24 * 3600));
     clock::now() + budget
 }

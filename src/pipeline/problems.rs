@@ -144,7 +144,7 @@ impl ProblemReporter {
         if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {
             let name = signal.name();
             let advice = format!("correct the endpoint or switch {name} off for this exporter");
-            let message = format!("no {name} are taken here, {advice}: {reason}");
+            let message = format!("collector does not accept {name}, {advice}: {reason}");
             self.report_once(signal, ProblemKind::NotTaken, message);
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         let hook: ProblemHook = Arc::new(move |problem| send.send(problem.to_string()).unwrap());
         let reporter = ProblemReporter::new("otlp", Some(hook), None);
         let reason = "post http://localhost/v1/logs: 404 Not Found";
-        let logs = "exporter otlp: no logs are taken here, correct the endpoint or switch logs off for this exporter: \
+        let logs = "exporter otlp: collector does not accept logs, correct the endpoint or switch logs off for this exporter: \
                     post http://localhost/v1/logs: 404 Not Found";
         for _ in 0..3 {
             reporter.report_not_taken(Signal::Logs, reason);
@@ -230,7 +230,7 @@ mod tests {
         }
         assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);
         reporter.report_not_taken(Signal::Metrics, reason);
-        assert!(reported.try_recv().unwrap().contains("no metrics"));
+        assert!(reported.try_recv().unwrap().contains("does not accept metrics"));
         reporter.note_taken(Signal::Logs);
         reporter.report_not_taken(Signal::Logs, reason);
         assert_eq!(reported.try_iter().collect::<Vec<_>>(), [logs]);

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(throttle.next_round(now, &waiting(now)), NextRound::ThrottledUntil(now + MAX_WAIT));
     }
 
-    /// The time that each has had after `turns` turns, each of its own length.
+    /// Returns the time that each signal has used after `turns` turns of these lengths.
     fn after(turns: usize, lengths: [u64; COUNT], due: [bool; COUNT]) -> [u64; COUNT] {
         let (mut fair_share, mut had) = (FairShare::default(), [0; COUNT]);
         for _ in 0..turns {
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(share(&fair_share, [true, true, true]), Duration::from_millis(660));
         assert_eq!(share(&fair_share, [true, false, true]), Duration::from_millis(975));
         assert_eq!(share(&fair_share, [false, false, true]), left);
-        // others that wait in a back-off leave it an equal part, whatever it has had
+        // At least an equal part, whatever the signal has used: the others may be in a back-off.
         fair_share.charge(2, 10 * left);
         assert_eq!(share(&fair_share, [true, false, true]), left / 2);
     }

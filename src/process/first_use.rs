@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::{STARTING, generation, lock, with_fork_lock};
 
-/// Longest wait of a fork: longer than a busy machine keeps a thread from running. Only forks during the first
+/// Maximum time that a fork waits. Longer than a busy machine keeps a thread from running. Only forks during the first
 /// request of a process can take this long.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two checks while a fork waits.
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -64,13 +64,13 @@ impl Drop for FirstUse {
     }
 }
 
-/// Takes the fork lock once no other thread is in a first use, or after the longest wait.
+/// Takes the fork lock once no other thread is in a first use, or after [`MAX_WAIT`].
 pub(super) fn lock_for_fork() -> MutexGuard<'static, ()> {
     let mut begun = None;
     loop {
         let held = lock(&STARTING);
         let waited = begun.get_or_insert_with(Instant::now).elapsed();
-        if !is_under_way() || waited >= LONGEST_WAIT {
+        if !is_under_way() || waited >= MAX_WAIT {
             return held;
         }
         drop(held);

@@ -155,6 +155,7 @@ impl ShortValue for i64 {
     #[inline(always)]
     fn write(self, out: &mut Writer<'_>) {
         let head: &mut [u8; 3] = out.chunk();
+        // The rest of the claimed bytes is the varint, so its length is known without computing it again.
         *head = [tag::VALUE, 1 + out.room() as u8, tag::INT];
         out.varint(self as u64);
     }

@@ -1,4 +1,8 @@
-//! What identifies a series of a metric? A canonical set of attributes, encoded once.
+//! The identity of a metric series: a canonical set of attributes, encoded once.
+//!
+//! Series are looked up for every measurement, so pairs are compared with a set, and hashed, without being encoded:
+//! keys and values of up to 16 bytes as two words, numbers by their bits. The hash of a set is the sum of the hashes of
+//! its pairs, so their order does not matter.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -8,7 +12,7 @@ use super::attribute::{Attribute, is_too_deep};
 use super::buffer::Writer;
 use super::wire::decode_varint;
 
-/// Tags of `AnyValue` for the values that are compared and hashed without being encoded first.
+/// Tags of `AnyValue` for values that are compared and hashed without being encoded.
 mod tag {
     pub(super) const STRING: u8 = 0x0a;
     pub(super) const BOOL: u8 = 0x10;
@@ -16,9 +20,10 @@ mod tag {
     pub(super) const DOUBLE: u8 = 0x21;
 }
 
-/// As much as a request may have: an attribute that would make the set larger could not be sent, and is left out.
-const MOST_BYTES: usize = 64 << 20;
-/// Stands in the stored bytes where the tag goes that a set is written under.
+/// Maximum size of a set, equal to that of a request. An attribute that would exceed it could not be sent, and is left
+/// out.
+const MAX_SET_BYTES: usize = 64 << 20;
+/// Placeholder in the stored bytes for the tag under which a set is written.
 const ANY_TAG: u8 = 0;
 
 /// Attributes sorted by key, each key once, in wire format.
@@ -26,19 +31,19 @@ const ANY_TAG: u8 = 0;
 /// Two sets are equal if and only if they would be the same series to a collector.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AttributeSet {
-    /// `KeyValue` fields, one behind the other.
+    /// `KeyValue` fields back to back, sorted by key.
     bytes: Box<[u8]>,
-    /// One for each field, in the order they were given: most callers give them in the same order every time.
+    /// One entry per field, in the order in which the caller listed them. Most callers use the same order every time.
     entries: Box<[Entry]>,
 }
 
-/// One attribute as it is looked up.
+/// The position and the comparable form of one attribute.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: Text,
-    /// The value, if it is text; otherwise nothing is equal to it.
+    /// The value if it is text; otherwise [`Text::NONE`].
     text: Text,
-    /// Where the value is, an `AnyValue` message.
+    /// Start and end of the value, an `AnyValue` message.
     value: (u32, u32),
     /// The tag of the value, and its bits if it is a number or a boolean.
     kind: u8,
@@ -46,8 +51,8 @@ struct Entry {
 }
 
 impl AttributeSet {
-    /// Of pairs with the same key the last one counts. An empty key and a value nested too deeply are left out: they
-    /// must not be sent.
+    /// Creates a set. If a key occurs twice, the last pair wins. Pairs with an empty key or a value that is nested too
+    /// deeply are left out, because they must not be sent.
     pub(crate) fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let attributes = pairs
             .into_iter()
@@ -56,16 +61,17 @@ impl AttributeSet {
         Self::of(attributes.collect())
     }
 
-    /// Not generic, so that a program has this and its sorting once.
+    /// Sorts and encodes the attributes. Not generic, so that a program contains this code once.
     fn of(mut attributes: Vec<(&str, Attribute<'_>, usize)>) -> Self {
-        // later ones first, so that they are the ones that stay
+        // Reverse first: the sort is stable and `dedup` keeps the first of equal keys, so the last pair wins.
         attributes.reverse();
         attributes.sort_by_key(|(key, ..)| *key);
         attributes.dedup_by_key(|(key, ..)| *key);
         let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(attributes.len()));
         for (key, attribute, given) in &attributes {
             let (start, len) = (bytes.len(), attribute.field_len());
-            if start + len > MOST_BYTES {
+            // This also keeps all positions within the 32 bits of an `Entry`.
+            if start + len > MAX_SET_BYTES {
                 continue;
             }
             bytes.resize(start + len, 0);
@@ -97,19 +103,20 @@ impl AttributeSet {
         }
     }
 
-    /// Whether these pairs, in any order, make this set. Pairs with a key that is there twice are never found equal:
-    /// for those the caller makes a set first.
+    /// Returns whether these pairs, in any order, form this set. Always false if a key occurs twice; the caller then
+    /// has to create a set first.
     pub(crate) fn equals(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        let are_met = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
-        pairs.len() == self.len() && are_met() || self.equals_in_any_order(pairs)
+        // Most callers list the same keys in the same order every time.
+        let match_in_order = || self.entries.iter().zip(pairs).all(|(entry, pair)| self.is_pair(entry, pair));
+        pairs.len() == self.len() && match_in_order() || self.equals_in_any_order(pairs)
     }
 
     #[cold]
     fn equals_in_any_order(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // stored keys are all different: if each finds its pair, and there are no more pairs, it is one to one
-        let count = pairs.iter().filter(|(key, value)| is_welcome(key, value)).count();
-        let is_met = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
-        count == self.len() && self.entries.iter().all(is_met)
+        // The stored keys are distinct. If each matches a pair and the counts agree, the match is one-to-one.
+        let count = pairs.iter().filter(|(key, value)| is_sendable(key, value)).count();
+        let has_match = |entry: &Entry| pairs.iter().any(|pair| self.is_pair(entry, pair));
+        count == self.len() && self.entries.iter().all(has_match)
     }
 
     #[inline]
@@ -125,7 +132,7 @@ impl AttributeSet {
         }
     }
 
-    /// The same for a value that is no text.
+    /// Compares a value that is not text.
     #[inline(never)]
     fn is_other(&self, entry: &Entry, value: &Value<'_>) -> bool {
         match plain(value) {
@@ -140,12 +147,12 @@ impl AttributeSet {
         self.value(entry) == encode(value)
     }
 
-    /// The same for the same pairs in any order. It agrees with [`hash_of`](Self::hash_of) for the set made of them,
-    /// unless a key is there twice.
+    /// Returns a hash that does not depend on the order of the pairs. Agrees with [`hash_of`](Self::hash_of) for the
+    /// set made of them, unless a key occurs twice.
     pub(crate) fn hash(pairs: &[(&str, Value<'_>)], seed: u64) -> u64 {
-        // an empty key must not be sent; and a sum does not know the order of its parts
-        let welcome = pairs.iter().filter(|(key, _)| !key.is_empty());
-        let hashes = welcome.map(|(key, value)| hash_value(absorb(seed, key.as_bytes()), value));
+        // Pairs with an empty key are not in the set. A sum does not depend on the order.
+        let sendable = pairs.iter().filter(|(key, _)| !key.is_empty());
+        let hashes = sendable.map(|(key, value)| hash_value(absorb(seed, key.as_bytes()), value));
         hashes.fold(0, u64::wrapping_add)
     }
 
@@ -153,7 +160,7 @@ impl AttributeSet {
         &self.bytes[entry.value.0 as usize..entry.value.1 as usize]
     }
 
-    /// The hash of this set, see [`hash`](Self::hash).
+    /// Returns the hash of this set, see [`hash`](Self::hash).
     pub(crate) fn hash_of(&self, seed: u64) -> u64 {
         let hash = |entry: &Entry| {
             let state = absorb(seed, entry.key.of(&self.bytes));
@@ -168,7 +175,7 @@ impl AttributeSet {
 }
 
 impl Entry {
-    /// Of the last field, which begins at `start`; it fits into 32 bits with all that is before it.
+    /// Returns the entry of the last field, which begins at `start`. All positions fit into 32 bits.
     fn of_field(bytes: &[u8], start: usize, key_len: usize) -> Self {
         let after_length = |at: usize| at + varint_len(&bytes[at..]);
         // tag, length, key tag, key length, key, value tag, value length, value
@@ -189,7 +196,7 @@ impl Entry {
     }
 }
 
-// the entries are found in the bytes, and the order in which they were given makes no difference
+// Entries follow from the bytes, and their order is irrelevant for equality.
 impl PartialEq for AttributeSet {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
@@ -204,7 +211,7 @@ impl Hash for AttributeSet {
     }
 }
 
-/// The bits of a number or a boolean in an `AnyValue` message; of anything else 0.
+/// Returns the bits of a number or a boolean in an `AnyValue` message, or 0 for other values.
 fn bits(body: &[u8]) -> u64 {
     let Some((kind, mut content)) = body.split_first() else { return 0 };
     match *kind {
@@ -214,7 +221,7 @@ fn bits(body: &[u8]) -> u64 {
     }
 }
 
-/// A number or a boolean by its tag and its bits.
+/// Returns the tag and the bits of a number or a boolean.
 #[inline]
 fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
     match value {
@@ -225,25 +232,25 @@ fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
     }
 }
 
-/// Whether a pair may be in a set.
+/// Returns whether a pair may be part of a set.
 #[inline]
-fn is_welcome(key: &str, value: &Value<'_>) -> bool {
+fn is_sendable(key: &str, value: &Value<'_>) -> bool {
     !key.is_empty() && !is_too_deep(value)
 }
 
-/// Bytes of the varint at the front.
+/// Returns the length of the varint at the front.
 fn varint_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1
 }
 
-/// The `AnyValue` message of a value that is not nested too deeply.
+/// Encodes a value that is not nested too deeply as an `AnyValue` message.
 #[cold]
 fn encode(value: &Value<'_>) -> Vec<u8> {
     let set = AttributeSet::new([("value", *value)]);
     set.entries.first().map_or_else(Vec::new, |entry| set.value(entry).to_vec())
 }
 
-/// The hash of a pair whose key was absorbed before.
+/// Hashes a value into a state that has absorbed the key.
 #[inline]
 fn hash_value(state: u64, value: &Value<'_>) -> u64 {
     match value {
@@ -252,7 +259,7 @@ fn hash_value(state: u64, value: &Value<'_>) -> u64 {
     }
 }
 
-/// The same for a value that is no text.
+/// Hashes a value that is not text.
 #[inline(never)]
 fn hash_other(state: u64, value: &Value<'_>) -> u64 {
     match plain(value) {
@@ -267,10 +274,11 @@ fn hash_encoded(state: u64, value: &Value<'_>) -> u64 {
     if is_too_deep(value) { 0 } else { absorb(state, &encode(value)) }
 }
 
-/// The keys of a set in the order they were given. Pairs that follow it are looked up by their values alone.
+/// The keys of a set in the order in which the caller listed them. Pairs with the same keys are looked up by their
+/// values alone.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// The keys, one behind the other.
+    /// The keys back to back.
     bytes: Box<[u8]>,
     keys: Box<[Key]>,
     seed: u64,
@@ -279,12 +287,12 @@ pub(crate) struct Pattern {
 #[derive(Debug)]
 struct Key {
     text: Text,
-    /// What a hash is after it has taken the key in.
+    /// State of the hash after it has absorbed the key.
     state: u64,
 }
 
 impl Pattern {
-    /// Of the keys of this set; the seed is that of the hashes.
+    /// Returns the pattern of the keys of a set. `seed` is the seed of the hashes.
     pub(crate) fn of(set: &AttributeSet, seed: u64) -> Self {
         let names = || set.entries.iter().map(|entry| entry.key.of(&set.bytes));
         let bytes: Box<[u8]> = names().flatten().copied().collect();
@@ -298,7 +306,7 @@ impl Pattern {
         Self { bytes, keys, seed }
     }
 
-    /// The [`hash`](AttributeSet::hash) of pairs that follow the pattern; `None` if they do not.
+    /// Returns the [`hash`](AttributeSet::hash) of pairs with exactly these keys; `None` for other pairs.
     #[inline(always)]
     pub(crate) fn hash(&self, pairs: &[(&str, Value<'_>)]) -> Option<u64> {
         if pairs.len() != self.keys.len() {
@@ -314,12 +322,12 @@ impl Pattern {
         Some(sum)
     }
 
-    /// The same for any pairs.
+    /// Returns the hash of any pairs.
     pub(crate) fn hash_of_any(&self, pairs: &[(&str, Value<'_>)]) -> u64 {
         AttributeSet::hash(pairs, self.seed)
     }
 
-    /// Whether the set was given with these keys in this order.
+    /// Returns whether the set was created with these keys in this order.
     pub(crate) fn is_of(&self, set: &AttributeSet) -> bool {
         let names = set.entries.iter().map(|entry| entry.key.of(&set.bytes));
         self.keys.iter().map(|key| key.text.of(&self.bytes)).eq(names)
@@ -327,10 +335,10 @@ impl Pattern {
 }
 
 impl AttributeSet {
-    /// Whether it has the values of these pairs, if both follow the same pattern.
+    /// Returns whether the set has the values of these pairs. Both must follow the same pattern.
     #[inline(always)]
     pub(crate) fn has_values(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // A pattern has one length. The test spares the loop the shorter of two.
+        // Sets of a pattern have the same length. The test lets the compiler drop the second bound of the loop.
         if self.entries.len() != pairs.len() {
             return false;
         }
@@ -343,13 +351,13 @@ impl AttributeSet {
     }
 }
 
-/// What [`words`] can hold.
+/// Maximum length of bytes that [`words`] represents completely.
 const SHORT: usize = 16;
 
-/// Odd, and with about as many ones as zeros: what words are multiplied by.
+/// Multipliers of the hash: odd, with about as many ones as zeros.
 const SPREAD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xa076_1d64_78bd_642f];
 
-/// Some of the bytes of a set, with a copy of them as two words if they are short.
+/// A part of the bytes of a set, with a copy as two words if it is short.
 #[derive(Debug, Clone, Copy)]
 struct Text {
     start: usize,
@@ -358,14 +366,14 @@ struct Text {
 }
 
 impl Text {
-    /// Equal to nothing, as no text is that long.
+    /// Equal to no text, because no text is that long.
     const NONE: Self = Self { start: 0, len: usize::MAX, words: (0, 0) };
 
     fn new(bytes: &[u8], range: Range<usize>) -> Self {
         Self { start: range.start, len: range.len(), words: words(&bytes[range]) }
     }
 
-    /// Whether it equals `text`; `bytes` are those it was made of.
+    /// Returns whether this part equals `text`. `bytes` are the bytes of the set.
     #[inline]
     fn is(&self, text: &[u8], bytes: &[u8]) -> bool {
         if self.len != text.len() {
@@ -384,7 +392,7 @@ impl Text {
     }
 }
 
-/// What becomes of a hash that takes these bytes in.
+/// Returns the state of a hash after it has absorbed these bytes.
 #[inline]
 fn absorb(state: u64, bytes: &[u8]) -> u64 {
     if bytes.len() > SHORT {
@@ -394,7 +402,7 @@ fn absorb(state: u64, bytes: &[u8]) -> u64 {
     fold(state ^ low, high ^ SPREAD[1].wrapping_add(bytes.len() as u64))
 }
 
-/// Sixteen bytes at a time; the last ones may overlap, and the length has been mixed in.
+/// Absorbs 16 bytes at a time. The last block may overlap the one before; the length is mixed in first.
 #[inline(never)]
 fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
     let mut state = state.wrapping_add(bytes.len() as u64);
@@ -408,13 +416,14 @@ fn absorb_long(state: u64, bytes: &[u8]) -> u64 {
     fold(state ^ low, high ^ SPREAD[1])
 }
 
-/// The same for a number or a boolean.
+/// Absorbs a number or a boolean.
 #[inline]
 fn absorb_number(state: u64, kind: u8, bits: u64) -> u64 {
     fold(state ^ bits, SPREAD[0].wrapping_add(u64::from(kind)))
 }
 
-/// Short bytes as two words, different for different bytes of the same length. Of more than [`SHORT`] only the ends.
+/// Returns short bytes as two words, which differ for different bytes of the same length. Longer bytes than [`SHORT`]
+/// are represented by both ends only.
 #[inline]
 fn words(bytes: &[u8]) -> (u64, u64) {
     if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -430,7 +439,7 @@ fn words(bytes: &[u8]) -> (u64, u64) {
     }
 }
 
-/// Both halves of the product, so that every bit of the input reaches every bit of the result.
+/// Multiplies and folds both halves of the product, so that every input bit reaches every output bit.
 #[inline]
 fn fold(word: u64, by: u64) -> u64 {
     let product = u128::from(word) * u128::from(by);

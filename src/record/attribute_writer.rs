@@ -1,8 +1,8 @@
-//! How does an attribute become part of a record? It is written into the record's bytes as it is set, each key once.
+//! Writes attributes into the bytes of a record as they are set, each key once.
 //!
-//! Most attributes take the fast path, [`put_short`](AttributeWriter::put_short): the [`KeyFilter`] knows that the key is
-//! new, and all lengths fit into one byte. For the others the writer searches the fields that are there; of a key that is
-//! set again the old field is taken out and the new one written at the end.
+//! Most attributes take the fast path, [`put_short`](AttributeWriter::put_short): the [`KeyFilter`] (a Bloom filter)
+//! shows that the key is new, and all lengths fit into one byte. Otherwise the writer searches the existing fields. If
+//! the key is set again, the old field is removed and the new one is appended.
 
 #[cfg(any(feature = "log", feature = "tracing"))]
 mod encoded;
@@ -18,77 +18,78 @@ use super::buffer::{Buffer, Nested, field_len, frames};
 use super::key_filter::{KeyBit, KeyFilter, hash};
 use super::wire::encoded_len_varint;
 
-/// Up to this many attributes are searched field by field; of more than that the hashes of their keys are kept.
-const FEW: u32 = 32;
+/// Maximum number of attributes that are searched field by field. For more, the hashes of their keys are kept.
+const MAX_SEARCHED: u32 = 32;
 
-/// A record's bytes, and what it takes to set its attributes: of a key set twice the last value counts.
+/// The bytes of a record, and the state needed to set attributes: the last value of a key wins.
 #[derive(Debug, Default)]
 pub(super) struct AttributeWriter {
     pub(super) buffer: Buffer,
-    /// Of the message that is being written: the open sub-message, or the record.
+    /// Fields of the message that is being written: the open sub-message, or the record.
     fields: Fields,
-    /// The hashes of its keys, as far as a search needed them.
+    /// Hashes of the keys in `fields`, up to `hashed_to`. Filled only when a search needs them.
     hashes: Vec<u32>,
-    /// The most characters of a string value; the largest number if there is no limit.
+    /// Maximum number of characters of a string value; `usize::MAX` without a limit.
     value_length: usize,
     pub(super) dropped: u32,
     pub(super) sub_message: Option<SubMessage>,
-    /// What is to be done beside writing it when an attribute of the record is set. One test asks for all of it.
+    /// Bits for the work besides writing when an attribute of the record is set. One test covers all of them.
     tasks: u8,
 }
 
-/// To close the sub-message that is open.
+/// Task: close the open sub-message.
 const CLOSE: u8 = 1;
-/// To copy the record to where it survives the process.
+/// Task: copy the record to the slot in which it survives the process.
 const COPY: u8 = 2;
 
-/// The fields of a message that can be found again, and how many of them are attributes.
+/// The searchable fields of a message, and the number of attributes among them.
 ///
-/// On the fast path an attribute is not counted: each has set a bit of its own in `seen`, so the bits are the count. Only
-/// the attributes that share a bit are counted, in `more`. This holds while even one attribute for every bit would be
-/// within the limit. From then on all bits of `seen` are set: that closes the fast path, and `counted` takes its place as
+/// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
+/// attributes that share a bit are counted, in `more`. This works as long as one attribute for every bit would still be
+/// within the limit. After that, all bits of `seen` are set, which closes the fast path, and `counted` replaces it as
 /// the filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,
-    /// Attributes beyond one for each bit of `seen`, wrapping.
+    /// Number of attributes minus the number of bits in `seen`, wrapping.
     more: u32,
-    /// The filter once all bits of `seen` are set; before, it lets everything through.
+    /// The filter once all bits of `seen` are set. Before that, all its bits are set, so that it excludes no key.
     counted: KeyFilter,
-    /// The most attributes there may be.
-    most: u32,
-    /// From here on all fields are length-delimited and have a tag of one byte.
+    /// Maximum number of attributes.
+    max: u32,
+    /// Start of the searchable fields: from here on, all are length-delimited with a one-byte tag.
     start: u32,
-    /// Up to here the keys are in the list of hashes.
+    /// End of the fields whose keys are in the list of hashes.
     hashed_to: u32,
-    /// Of an attribute.
+    /// Tag of an attribute.
     tag: u8,
 }
 
 impl Fields {
     #[inline]
-    fn begin(&mut self, tag: u8, most: u32, start: usize) {
+    fn begin(&mut self, tag: u8, max: u32, start: usize) {
         let start = start as u32;
         let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
-        *self = Self { seen, more: 0, counted, most, start, hashed_to: start, tag };
-        if most < KeyBit::COUNT {
+        *self = Self { seen, more: 0, counted, max, start, hashed_to: start, tag };
+        // With a limit below the number of bits, the bits alone cannot show that the limit holds.
+        if max < KeyBit::COUNT {
             *self = self.counted();
         }
     }
 
-    /// Closes the fast path: from now on every attribute is counted, as the next one might be above the limit.
+    /// Closes the fast path: from now on every attribute is counted, because the next one might exceed the limit.
     #[cold]
     fn counted(&self) -> Self {
         let more = self.count().wrapping_sub(KeyBit::COUNT);
         Self { seen: KeyFilter::ALL, more, counted: self.seen, ..*self }
     }
 
-    /// The number of attributes.
+    /// Returns the number of attributes.
     fn count(&self) -> u32 {
         self.seen.count().wrapping_add(self.more)
     }
 
-    /// Whether the key may be there; if not, it is certainly new.
+    /// Returns false if the key is certainly new.
     fn may_have(&self, key: &str, bit: KeyBit) -> bool {
         self.seen.has(key, bit) && self.counted.has(key, bit)
     }
@@ -101,29 +102,29 @@ impl Fields {
         self.more = self.more.wrapping_add(1);
         if self.seen == KeyFilter::ALL {
             self.counted.add(key, bit);
-        } else if KeyBit::COUNT + self.more > self.most {
+        } else if KeyBit::COUNT + self.more > self.max {
             *self = self.counted();
         }
     }
 }
 
-/// What holds for the attributes of a sub-message, such as an event of a span.
+/// The tags and the limit for the attributes of a sub-message, such as an event of a span.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubMessageRules {
     pub(super) tag: u8,
-    pub(super) most: u32,
-    /// Of the count of those that were dropped.
+    pub(super) max: u32,
+    /// Tag of the number of dropped attributes.
     pub(super) dropped_tag: u8,
 }
 
-/// A message inside the record that is being written; ended by [`AttributeWriter::close_sub_message`].
+/// An open message inside the record, ended by [`AttributeWriter::close_sub_message`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubMessage {
     nested: Nested,
     dropped_tag: u8,
     pub(super) dropped: u32,
-    /// Of the record around it.
-    around: Fields,
+    /// Fields of the record that contains the sub-message.
+    outer: Fields,
 }
 
 impl AttributeWriter {
@@ -133,12 +134,12 @@ impl AttributeWriter {
         self.value_length = value_length.unwrap_or(usize::MAX);
     }
 
-    /// Starts a new record in the old storage, with at most `most` attributes under this tag. It begins with `fixed_len`
-    /// bytes that are no length-delimited fields.
+    /// Starts a new record in the old storage, with at most `max` attributes under this tag. The record begins with
+    /// `fixed_len` bytes that are not length-delimited fields.
     #[inline]
-    pub(super) fn begin(&mut self, tag: u8, most: u32, fixed_len: usize) {
+    pub(super) fn begin(&mut self, tag: u8, max: u32, fixed_len: usize) {
         self.buffer.reset();
-        self.fields.begin(tag, most, Buffer::START + fixed_len);
+        self.fields.begin(tag, max, Buffer::START + fixed_len);
         self.dropped = 0;
         self.sub_message = None;
         self.tasks = 0;
@@ -154,14 +155,14 @@ impl AttributeWriter {
         self.tasks & COPY != 0
     }
 
-    /// From now on it is copied, or not.
+    /// Sets whether changes are copied to a slot.
     #[inline(always)]
     pub(super) fn set_copied(&mut self, is_copied: bool) {
         self.tasks = self.tasks & !COPY | if is_copied { COPY } else { 0 };
     }
 
     /// Sets an attribute of the open sub-message, if there is one, or of the record.
-    // where it is inlined, the kind of the value is known, and the bit of a literal key is a constant
+    // Where this is inlined, the kind of the value is known, and the bit of a literal key is a constant.
     #[inline(always)]
     pub(super) fn put(&mut self, key: &str, value: Value<'_>) {
         self.put_hashed(key, KeyBit::of(key.as_bytes()), value);
@@ -178,11 +179,10 @@ impl AttributeWriter {
         }
     }
 
-    /// Sets an attribute as [`put_hashed`](Self::put_hashed) does, by code for this key at the call site if it takes the fast
-    /// path.
+    /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site.
     ///
-    /// With a literal key the compiler folds all lengths and copies the key by constant stores: three texts, an integer and a
-    /// boolean take 166 instructions less. Each call site is about 420 bytes larger.
+    /// With a literal key the compiler folds all lengths and copies the key by constant stores: three texts, an integer
+    /// and a boolean take 166 instructions less. Each call site is about 420 bytes larger.
     #[inline(always)]
     pub(super) fn put_inlined(&mut self, key: &str, value: Value<'_>) {
         let bit = KeyBit::of(key.as_bytes());
@@ -240,10 +240,12 @@ impl AttributeWriter {
         }
     }
 
-    /// The fast path: the key is new, every length fits into one byte, and there is room. False if not.
+    /// Writes an attribute whose key is new and whose lengths fit into one byte (the fast path). Otherwise returns
+    /// false.
     #[inline(always)]
     fn put_short(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
+        // The whole field is longer than each of its parts, so one test covers all lengths.
         if len >= 0x80 || self.fields.seen.has(key, bit) {
             return false;
         }
@@ -253,11 +255,11 @@ impl AttributeWriter {
         true
     }
 
-    // with the arguments of the functions above, which then jump here and need no stack of their own
+    // The parameters are those of the callers above, which can therefore jump here without a stack frame.
     #[cold]
     #[inline(never)]
     fn put_long_text(&mut self, key: &str, bit: KeyBit, text: &str) {
-        if text.len() > self.value_length || !self.put_beside(key, bit, text) {
+        if text.len() > self.value_length || !self.put_short_colliding(key, bit, text) {
             self.put_any(key, bit, Value::Str(text));
         }
     }
@@ -265,7 +267,7 @@ impl AttributeWriter {
     #[cold]
     #[inline(never)]
     fn put_long_int(&mut self, key: &str, bit: KeyBit, number: i64) {
-        if !self.put_beside(key, bit, number) {
+        if !self.put_short_colliding(key, bit, number) {
             self.put_any(key, bit, Value::Int(number));
         }
     }
@@ -282,11 +284,12 @@ impl AttributeWriter {
         self.put_any(key, bit, Value::Bool(boolean));
     }
 
-    /// As [`put_short`](Self::put_short), for a false positive of the filter: the key is new, its bit is not.
+    /// Like [`put_short`](Self::put_short), for a false positive of the filter: the key is new, but its bit is set.
     #[inline(always)]
-    fn put_beside(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
+    fn put_short_colliding(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
         let len = short_len(key, value);
-        let is_one_more = self.fields.count() < self.fields.most && !key.is_empty();
+        // `put_any` handles the other cases: it drops and counts empty keys and attributes beyond the limit.
+        let is_one_more = self.fields.count() < self.fields.max && !key.is_empty();
         if len >= 0x80 || !is_one_more || self.has(key, bit) {
             return false;
         }
@@ -306,12 +309,12 @@ impl AttributeWriter {
         }
     }
 
-    /// Lets attributes go to a nested message that was opened in the buffer. They are its last fields.
+    /// Directs attributes to a nested message that was opened in the buffer. They are its last fields.
     pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
-        let around = self.fields;
-        self.fields.begin(rules.tag, rules.most, self.buffer.position());
+        let outer = self.fields;
+        self.fields.begin(rules.tag, rules.max, self.buffer.position());
         self.tasks |= CLOSE;
-        self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, around });
+        self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, outer });
     }
 
     /// Sets an attribute of the open sub-message.
@@ -322,8 +325,8 @@ impl AttributeWriter {
         }
     }
 
-    /// Ends the open sub-message, if there is one. Whatever else is written calls this first: a sub-message whose guard
-    /// was leaked would make the whole request unreadable.
+    /// Ends the open sub-message, if there is one. Every other write calls this first: a sub-message whose guard was
+    /// leaked would otherwise make the whole request malformed.
     #[inline]
     pub(super) fn close_sub_message(&mut self) {
         if self.sub_message.is_some() {
@@ -333,9 +336,10 @@ impl AttributeWriter {
 
     #[inline(never)]
     fn close(&mut self) {
-        if let Some(SubMessage { nested, dropped_tag, dropped, around }) = self.sub_message.take() {
+        if let Some(SubMessage { nested, dropped_tag, dropped, outer }) = self.sub_message.take() {
             self.tasks &= !CLOSE;
-            self.fields = Fields { hashed_to: around.start, ..around };
+            // The list of hashes holds keys of the sub-message now, so it starts again for the record.
+            self.fields = Fields { hashed_to: outer.start, ..outer };
             self.write_count(dropped_tag, dropped);
             self.buffer.close(&nested);
         }
@@ -345,8 +349,9 @@ impl AttributeWriter {
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
+        // Replacing an attribute does not change the count, so it is permitted even at the limit.
         if !(self.has(key, bit) && self.remove(is_it)) {
-            if self.fields.count() >= self.fields.most {
+            if self.fields.count() >= self.fields.max {
                 return false;
             }
             self.fields.add(key, bit);
@@ -356,24 +361,24 @@ impl AttributeWriter {
         true
     }
 
-    /// Counts an attribute, or what counts as one, that was dropped.
+    /// Counts a dropped attribute, or another dropped item that counts as one.
     pub(super) fn drop_one(&mut self) {
         self.dropped += 1;
     }
 
-    /// Attributes that were dropped.
+    /// Returns the number of dropped attributes.
     #[inline]
     pub(super) fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// Takes out the record's field with this tag, if there is one.
+    /// Removes the record's field with this tag, if there is one.
     pub(super) fn take_back(&mut self, tag: u8) {
         self.close_sub_message();
         self.remove(|field| field[0] == tag);
     }
 
-    /// Replaces the record's field with this tag, or appends it, and returns where it ends. An empty value takes the field out.
+    /// Replaces or appends the record's field with this tag, and returns its end. An empty value removes the field.
     pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
         self.close_sub_message();
         match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {
@@ -409,30 +414,30 @@ impl AttributeWriter {
         }
     }
 
-    /// The finished record's framed bytes; `None` if it has outgrown what can ever be sent.
+    /// Returns the framed bytes of the finished record; `None` if it is too large to ever be sent.
     #[inline]
     pub(super) fn framed(&mut self) -> Option<&[u8]> {
         self.buffer.framed()
     }
 
-    /// Bytes of storage that the record keeps.
+    /// Returns the bytes of storage that the record keeps.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
         self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
     }
 
-    /// Whether there is an attribute with this key in what is being written.
+    /// Returns whether the message that is being written has an attribute with this key.
     fn has(&mut self, key: &str, bit: KeyBit) -> bool {
         let is_likely =
-            self.fields.may_have(key, bit) && (self.fields.count() <= FEW || self.has_hash_of(key));
+            self.fields.may_have(key, bit) && (self.fields.count() <= MAX_SEARCHED || self.has_hash_of(key));
         is_likely && self.has_field_of(key)
     }
 
-    /// The same, by a search through the fields.
+    /// Searches the fields for an attribute with this key.
     fn has_field_of(&self, key: &str) -> bool {
         let tag = self.fields.tag;
         let mut fields = self.buffer.bytes(self.fields.start as usize);
-        // nearly all of them have lengths of one byte
+        // Nearly all fields have a length of one byte.
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag && is_short_with_key(body, key) {
@@ -443,15 +448,16 @@ impl AttributeWriter {
         frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
     }
 
-    /// Whether a key that is there has the same hash. So a record with many attributes is searched once, and not for each
-    /// of them.
+    /// Returns whether an existing key has the same hash. Each field is hashed once, so setting many attributes does
+    /// not search all fields each time.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
+        // Also true after a removal, which moves fields.
         if hashed_to == start {
             self.hashes.clear();
         }
         let mut fields = self.buffer.bytes(hashed_to as usize);
-        // nearly all of them have lengths of one byte
+        // Nearly all fields have a length of one byte.
         while let [field_tag, len @ 0..0x80, rest @ ..] = fields {
             let Some((body, next)) = rest.split_at_checked(usize::from(*len)) else { break };
             if *field_tag == tag {
@@ -465,8 +471,8 @@ impl AttributeWriter {
         self.hashes.contains(&hash(key.as_bytes()))
     }
 
-    /// Takes out the first field for which `is_it` is true, and returns whether there was one. The fields behind it move
-    /// forward.
+    /// Removes the first field for which `is_it` is true, and moves the fields behind it forward. Returns whether there
+    /// was one.
     #[cold]
     fn remove(&mut self, is_it: impl Fn(&[u8]) -> bool) -> bool {
         match self.buffer.find_field(self.fields.start as usize, is_it) {

@@ -1,28 +1,29 @@
-//! Where are the bytes of a record? In a buffer that grows, leaves space for the frame in front, and is reused.
+//! The growing buffer in which a record is encoded, with space for the frame in front. Threads reuse buffers.
 
 use std::cell::{Cell, RefCell};
 use std::thread::LocalKey;
 
 use super::wire::{decode_varint, encoded_len_varint};
 
-/// Field 2, length-delimited: `ScopeSpans.spans`, and the records of the other signals alike.
+/// Tag of `ScopeSpans.spans` (field 2, length-delimited). Records of the other signals have the same tag.
 const FRAME_TAG: u8 = 0x12;
-/// The frame is written last, right-aligned into this: a tag and at most five bytes of length.
+/// Space in front of the record for the frame: a tag and at most five bytes of length. The frame is written last,
+/// right-aligned.
 const HEADROOM: usize = 6;
 
-/// A place that no storage has.
+/// Value of `copied_to` if the copy is outdated. No storage is that large.
 const NOT_COPIED: u32 = u32::MAX;
 
-/// Bytes in wire format. The storage is always initialised, so that a write is one bounds check
-/// and a copy, and it is kept when the record is done.
+/// Bytes in wire format. The storage is always initialized, so that a write is one bounds check and a copy. It is kept
+/// for the next record.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,
-    /// A record that outgrows this can never be sent: it stops growing and is dropped at its end.
+    /// Maximum length. A larger record can never be sent: it stops growing and is dropped at its end.
     max_len: usize,
     outgrown: bool,
-    /// Up to here the bytes are as they were when they were copied; [`NOT_COPIED`] if some have changed or moved since.
+    /// End of the bytes that equal the copy; [`NOT_COPIED`] if bytes before it have changed or moved since.
     copied_to: u32,
 }
 
@@ -39,10 +40,10 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// Where the first byte of a record goes.
+    /// Position of the first byte of a record.
     pub(crate) const START: usize = HEADROOM;
 
-    /// Sets how many bytes a record may have.
+    /// Sets the maximum size of a record.
     pub(crate) fn limit(&mut self, max_len: usize) {
         self.max_len = max_len.min(u32::MAX as usize);
     }
@@ -54,7 +55,7 @@ impl Buffer {
         self.outgrown = false;
     }
 
-    /// Where the next byte goes.
+    /// Returns the position of the next byte.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.len
@@ -65,18 +66,18 @@ impl Buffer {
         self.storage.len()
     }
 
-    /// What was written from here on; nothing, if there was no room for that much.
+    /// Returns the bytes written from this position on; empty if the record outgrew its limit before.
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
         self.storage.get(from..self.len).unwrap_or_default()
     }
 
-    /// The storage from here on, as far as it goes: also what was not written yet.
+    /// Returns bytes of the storage from this position on, including bytes that are not written yet.
     #[inline]
     pub(crate) fn storage_from<const COUNT: usize>(&self, from: usize) -> Option<&[u8; COUNT]> {
         self.storage.get(from..)?.first_chunk()
     }
 
-    /// Bytes that were written, to be written over; `None` if there was no room for them.
+    /// Returns written bytes, to be overwritten; `None` if the record has outgrown its limit.
     #[inline]
     pub(crate) fn written<const COUNT: usize>(&mut self, from: usize) -> Option<&mut [u8; COUNT]> {
         if self.outgrown {
@@ -87,8 +88,8 @@ impl Buffer {
         self.storage.get_mut(from..)?.first_chunk_mut()
     }
 
-    /// How many bytes are new since the last copy, in front of what follows them in the storage; `None` if they are more than
-    /// `ROOM`, or not all that has changed.
+    /// Returns the bytes that are new since the last copy, and their count. The array may extend beyond them. `None` if
+    /// there are more than `ROOM`, or if earlier bytes have changed.
     #[inline(always)]
     pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
         let from = self.copied_to as usize;
@@ -97,18 +98,18 @@ impl Buffer {
         (count as usize <= ROOM).then_some((bytes, count))
     }
 
-    /// Whether the record has outgrown its limit. Then a part of it may be missing.
+    /// Returns whether the record has outgrown its limit. A part of it may then be missing.
     pub(super) fn has_outgrown(&self) -> bool {
         self.outgrown
     }
 
-    /// Whether there is a copy of what is here now.
+    /// Notes whether the current bytes have been copied.
     #[inline(always)]
     pub(super) fn set_copied(&mut self, is_copied: bool) {
         self.copied_to = if is_copied { self.len as u32 } else { NOT_COPIED };
     }
 
-    /// Appends `count` bytes and gives a writer over exactly them; `None` once the record has outgrown its limit.
+    /// Appends `count` bytes and returns a writer over exactly these; `None` once the record has outgrown its limit.
     #[inline]
     pub(crate) fn claim(&mut self, count: usize) -> Option<Writer<'_>> {
         let start = self.len;
@@ -120,7 +121,7 @@ impl Buffer {
         Some(Writer { rest: &mut self.storage[start..end] })
     }
 
-    /// As [`claim`](Self::claim), if the storage has the room already.
+    /// Like [`claim`](Self::claim), but returns `None` if the storage would have to grow.
     #[inline]
     pub(crate) fn claim_ready(&mut self, count: usize) -> Option<Writer<'_>> {
         let rest = self.storage.get_mut(self.len..)?.get_mut(..count)?;
@@ -134,13 +135,13 @@ impl Buffer {
             (self.outgrown, self.copied_to) = (true, NOT_COPIED);
             return false;
         }
-        // doubling while small; a large value gets what it needs, not twice that
+        // Small buffers double. A large value gets an eighth more than it needs.
         let roomy = if needed < 64 << 10 { needed.next_power_of_two().max(512) } else { needed + needed / 8 };
         self.storage.resize(roomy.min(self.max_len.max(needed)), 0);
         true
     }
 
-    /// Starts a nested message whose length is not known yet.
+    /// Starts a nested message whose length is not known yet. One byte is reserved for the length.
     #[inline]
     pub(crate) fn open(&mut self, tag: u8) -> Option<Nested> {
         let mut out = self.claim(2)?;
@@ -149,9 +150,10 @@ impl Buffer {
         Some(Nested { body: self.len })
     }
 
-    /// Ends a nested message: its length goes in front, the body moves if that needs more than a byte.
+    /// Ends a nested message: writes its length in front, and moves the body if the length needs more than one byte.
     pub(crate) fn close(&mut self, nested: &Nested) {
         let body = nested.body;
+        // The length in front of the body is written below, so a copy that includes it becomes outdated.
         if body <= self.copied_to as usize {
             self.copied_to = NOT_COPIED;
         }
@@ -168,8 +170,8 @@ impl Buffer {
         Writer { rest: &mut self.storage[body - 1..body + extra] }.varint(count as u64);
     }
 
-    /// The position of the first field from `start` on for which `is_it` is true. All of them are length-delimited and have
-    /// a tag of one byte.
+    /// Returns the position of the first field from `start` on for which `is_it` is true. All of these fields must be
+    /// length-delimited with a one-byte tag.
     pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut at = start;
         // Nearly all fields have a length of one byte.
@@ -189,7 +191,7 @@ impl Buffer {
         None
     }
 
-    /// Takes the length-delimited field at `at` (of a one-byte tag) out; gives how many bytes that was.
+    /// Removes the length-delimited field at `at`, which has a one-byte tag. Returns its size.
     pub(crate) fn remove_field(&mut self, at: usize) -> usize {
         let Some(count) = first_field_len(self.bytes(at)) else { return 0 };
         self.storage.copy_within(at + count..self.len, at);
@@ -198,8 +200,8 @@ impl Buffer {
         count
     }
 
-    /// Gives the length-delimited field at `at` (of a one-byte tag) another value, in its place: the bytes behind it are moved
-    /// once. Returns where the field ends. An empty value takes the field out.
+    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the bytes behind
+    /// it once. Returns the end of the field. An empty value removes the field.
     pub(crate) fn replace_field(&mut self, at: usize, value: &[u8]) -> Option<usize> {
         if value.is_empty() {
             self.remove_field(at);
@@ -207,6 +209,7 @@ impl Buffer {
         }
         let (end, new_len) = (self.len, field_len(value.len()));
         let old_len = first_field_len(self.bytes(at))?;
+        // `claim` only grows the storage here; the length is set below.
         if new_len > old_len {
             self.claim(new_len - old_len)?;
         }
@@ -220,13 +223,13 @@ impl Buffer {
         Some(at + new_len)
     }
 
-    /// The finished record as a field of its scope: tag, length, bytes; `None` if it has outgrown its limit.
+    /// Returns the finished record as a field of its scope (tag, length, bytes); `None` if it has outgrown its limit.
     #[inline]
     pub(crate) fn framed(&mut self) -> Option<&[u8]> {
         if self.outgrown {
             return None;
         }
-        // nearly every record has one or two bytes of length
+        // The length of nearly every record takes one or two bytes.
         let (len, count) = (self.len, self.len - HEADROOM);
         if count >= 0x4000 || self.storage.is_empty() {
             return Some(self.framed_by_any_length());
@@ -264,7 +267,7 @@ pub(crate) struct Nested {
     body: usize,
 }
 
-/// Fills a claimed stretch of bytes from front to back.
+/// Fills claimed bytes from front to back.
 pub(crate) struct Writer<'a> {
     rest: &'a mut [u8],
 }
@@ -286,7 +289,7 @@ impl<'a> Writer<'a> {
         self.rest = tail;
     }
 
-    /// As [`put`](Self::put), for what is short: without a call, so that little must be remembered across it.
+    /// Like [`put`](Self::put), for short slices: copies without a call, for which registers would have to be saved.
     #[inline(always)]
     pub(crate) fn put_short(&mut self, bytes: &[u8]) {
         let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
@@ -294,7 +297,7 @@ impl<'a> Writer<'a> {
         self.rest = tail;
     }
 
-    /// The next bytes, to be filled by their places.
+    /// Returns the next bytes as an array, to be filled by index.
     #[inline]
     pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &'a mut [u8; COUNT] {
         let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("they were claimed");
@@ -302,7 +305,7 @@ impl<'a> Writer<'a> {
         head
     }
 
-    /// How many bytes are still to be filled.
+    /// Returns the number of bytes still to be filled.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.rest.len()
@@ -327,7 +330,7 @@ impl<'a> Writer<'a> {
         self.put(&value.to_le_bytes());
     }
 
-    /// A string or bytes field with a one-byte tag.
+    /// Writes a string or bytes field with a one-byte tag.
     #[inline]
     pub(crate) fn field(&mut self, tag: u8, bytes: &[u8]) {
         self.byte(tag);
@@ -336,10 +339,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Copies in two strokes, from both ends, which may overlap: no loop and no call.
+/// Copies a short slice as two blocks, one from each end, which may overlap. Needs no loop and no call.
 #[inline(always)]
 fn copy_short(from: &[u8], to: &mut [u8]) {
-    // in the order of how often they come
+    // The most frequent lengths are tested first.
     let len = from.len();
     if len >= 16 {
         if len < 32 {
@@ -362,7 +365,7 @@ fn copy_short(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Copies the first and the last bytes.
+/// Copies the first and the last `COUNT` bytes.
 #[inline(always)]
 fn copy_ends<const COUNT: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last)) = (from.first_chunk::<COUNT>(), from.last_chunk::<COUNT>()) {
@@ -375,13 +378,13 @@ fn copy_ends<const COUNT: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// How many bytes a length-delimited field with a one-byte tag takes.
+/// Returns the size of a length-delimited field with a one-byte tag.
 #[inline]
 pub(crate) fn field_len(count: usize) -> usize {
     1 + encoded_len_varint(count as u64) + count
 }
 
-/// The framed records in `bytes`, one after the other, each with its frame; a frame that is cut short ends them.
+/// Returns the framed records in `bytes`, each with its frame. A truncated frame ends the iteration.
 pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (frame, rest) = bytes.split_at_checked(first_field_len(bytes)?)?;
@@ -390,30 +393,30 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Bytes of the length-delimited field with a one-byte tag at the front, by its length.
+/// Returns the size of the length-delimited field with a one-byte tag at the front.
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
     let mut behind = bytes.get(1..)?;
     let body_len = usize::try_from(decode_varint(&mut behind)?).ok()?;
     (bytes.len() - behind.len()).checked_add(body_len)
 }
 
-/// What is larger than this is not worth keeping.
-const MOST_BYTES: usize = 16 << 10;
+/// Maximum size of pooled storage. Larger storage is freed, so that one large record does not pin memory.
+const MAX_POOLED_BYTES: usize = 16 << 10;
 
-/// Storage that a thread keeps for its next records: the last one used, and up to `MOST` others. Boxed, as records are
-/// moved about while they are open.
-pub(crate) struct Pool<T, const MOST: usize> {
-    /// The one that was used last, and is mostly the only one needed.
+/// Storage that a thread keeps for its next records: the last one used, and up to `MAX` others. Boxed, because open
+/// records are moved.
+pub(crate) struct Pool<T, const MAX: usize> {
+    /// The storage that was used last. Usually no other is needed.
     last: Cell<Option<Box<T>>>,
     others: RefCell<Vec<Box<T>>>,
 }
 
-impl<T, const MOST: usize> Pool<T, MOST> {
+impl<T, const MAX: usize> Pool<T, MAX> {
     pub(crate) const fn new() -> Self {
         Self { last: Cell::new(None), others: RefCell::new(Vec::new()) }
     }
 
-    /// `None` if there is none, or the thread is at its end.
+    /// Takes storage out of the pool; `None` if the pool is empty or the thread is exiting.
     #[inline]
     pub(crate) fn take(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
         match pool.try_with(|pool| pool.last.take()) {
@@ -424,13 +427,14 @@ impl<T, const MOST: usize> Pool<T, MOST> {
 
     #[inline(never)]
     fn take_other(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
+        // The borrow fails if an instrumented allocator emits a record while the list grows.
         pool.try_with(|pool| pool.others.try_borrow_mut().ok()?.pop()).ok().flatten()
     }
 
-    /// Keeps storage of this many bytes, unless it is too large or there is enough.
+    /// Keeps storage of this many bytes, unless it is too large or the pool is full.
     #[inline]
     pub(crate) fn keep(pool: &'static LocalKey<Self>, storage: Box<T>, bytes: usize) {
-        if bytes > MOST_BYTES {
+        if bytes > MAX_POOLED_BYTES {
             return;
         }
         let _ = pool.try_with(|pool| {
@@ -443,7 +447,7 @@ impl<T, const MOST: usize> Pool<T, MOST> {
     #[inline(never)]
     fn keep_other(&self, storage: Box<T>) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
-            if others.len() < MOST {
+            if others.len() < MAX {
                 others.push(storage);
             }
         }

@@ -99,9 +99,9 @@ pub(crate) struct Run {
 }
 
 impl Chunk {
-    /// One is full when the next record would make it larger than this.
+    /// Size of a full chunk: a record that would exceed it goes into the next chunk.
     pub(crate) const BYTES: usize = 32 << 10;
-    /// Bytes of a slot of the flight recorder, where a chunk lies in some in a row.
+    /// Size of a slot of the flight recorder. A chunk occupies consecutive slots.
     pub(crate) const SLOT_BYTES: usize = 4 << 10;
 
     pub(crate) fn with_capacity(signal: Signal, bytes: usize) -> Self {
@@ -212,7 +212,7 @@ impl Chunk {
     }
 
     /// Returns the number of runs that fit into the list without an allocation.
-    pub(crate) fn most_runs(&self) -> usize {
+    pub(crate) fn max_runs(&self) -> usize {
         self.runs.capacity()
     }
 
@@ -272,7 +272,7 @@ impl Chunk {
         }
     }
 
-    /// Appends one record if it has a place and `reserve` finds room for it. The last run is looked up once.
+    /// Appends one record if it fits and `reserve` succeeds. The last run is looked up once.
     #[inline(always)]
     pub(crate) fn append_reserved<T>(
         &mut self,
@@ -315,14 +315,14 @@ impl Chunk {
 
     /// Returns how many records of a run fit into the given room, and their bytes. Zero for a chunk that [is
     /// lost](Self::is_lost).
-    pub(crate) fn fitting(&self, run: &Run, most_records: usize, most_bytes: usize) -> (usize, usize) {
-        if run.records <= most_records && run.end - run.start <= most_bytes {
+    pub(crate) fn fitting(&self, run: &Run, max_records: usize, max_bytes: usize) -> (usize, usize) {
+        if run.records <= max_records && run.end - run.start <= max_bytes {
             return (run.records, run.end - run.start);
         }
         let (mut records, mut bytes) = (0, 0);
         for frame in frames(self.bytes(run.start, run.end)) {
             let more = records_in(self.signal, frame);
-            if records + more > most_records || bytes + frame.len() > most_bytes {
+            if records + more > max_records || bytes + frame.len() > max_bytes {
                 break;
             }
             records += more;

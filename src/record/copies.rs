@@ -61,6 +61,7 @@ impl Copies {
     /// Copies the whole record, behind its scope.
     #[inline(never)]
     pub(super) fn replace(&mut self, record: &mut Buffer) {
+        // A record that has outgrown its limit is never sent, so its last copy is kept.
         let Some(scope) = self.scope.as_ref().filter(|_| !record.has_outgrown()) else { return };
         let is_copied = self.first.replace(scope.run_header(), record.bytes(Buffer::START));
         record.set_copied(is_copied);

@@ -49,6 +49,7 @@ impl InterruptedSpan {
         let has_tags = tags.iter().all(|(at, tag)| head[*at] == *tag);
         let is_valid = |part, bytes| schema::is_valid(part, Signal::Traces, bytes);
         has_tags
+            // A truncated field would end the iteration early.
             && frames(fields).map(<[u8]>::len).sum::<usize>() == fields.len()
             && self.resource.as_deref().is_none_or(|resource| is_valid(Part::Resource, resource))
             && is_valid(Part::Scope, &self.scope)
@@ -80,6 +81,7 @@ impl InterruptedSpan {
         let (head, fields) = self.record.split_at(head::LEN);
         let mut record = head.to_vec();
         record[head::END_TIME..][..8].copy_from_slice(&end.to_le_bytes());
+        // The status of the interruption replaces the program's.
         let is_kept = |field: &&[u8]| field[0] != tag::STATUS;
         frames(fields).filter(is_kept).for_each(|field| record.extend_from_slice(field));
         encode_field(tag::ATTRIBUTE, ATTRIBUTE, &mut record);

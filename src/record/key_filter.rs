@@ -1,25 +1,24 @@
 //! A Bloom filter over the attribute keys of a record: tells for most new keys that they are new, without a search.
 //!
-//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter holds
-//! one
-//! bit for each key that was set: one of 63, chosen by a hash of the key, in one of two words, chosen by whether the key's
-//! length is even or odd.
+//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter holds one
+//! bit for each key that was set: one of 63, chosen by a hash of the key, in one of two words, chosen by whether the
+//! length of the key is even or odd.
 //!
-//! - **Bit not set**: the key is certainly new, and is written without a look at the others.
-//! - **Bit set**: the key may be there, or another one has the same bit (a false positive). The record's fields are then
-//!   searched, so a false positive costs time and never leads to a wrong answer. About one record in thirteen with five
-//!   attributes has one, and three in four with twenty.
-//! - **Cost**: 16 bytes, and about ten instructions a key; the compiler hashes a literal key.
+//! - **Bit not set**: the key is certainly new, and is written without a search.
+//! - **Bit set**: the key may be there, or another key has the same bit (a false positive). The record's fields are
+//!   then searched, so a false positive costs time but never leads to a wrong answer. About one record in thirteen with
+//!   five attributes has one, and three in four with twenty.
+//! - **Cost**: 16 bytes, and about ten instructions per key. The compiler hashes literal keys.
 //! - **Benefit**: five attributes are set without ten comparisons of keys, and a record needs no map of its keys.
 
-/// The bit of one key. The last bit of a word is always set in a filter: it is the bit of the empty key, which is never
-/// new and so never written on the fast path.
+/// The bit of one key. The last bit of each word is always set in a filter: it is the bit of the empty key, which
+/// therefore never counts as new and is never written on the fast path.
 #[derive(Clone, Copy)]
 pub(super) struct KeyBit(u64);
 
 impl KeyBit {
     const BITS: u32 = 63;
-    /// The number of different bits, without that of the empty key.
+    /// Number of different bits, without the bit of the empty key.
     pub(super) const COUNT: u32 = 2 * Self::BITS;
     const OF_EMPTY_KEY: u64 = 1 << Self::BITS;
 
@@ -27,6 +26,7 @@ impl KeyBit {
     pub(super) fn of(key: &[u8]) -> Self {
         match key {
             [] => Self(Self::OF_EMPTY_KEY),
+            // Multiply and shift instead of a modulo: maps the hash to 0..63.
             key => Self(1 << ((u64::from(hash(key)) * u64::from(Self::BITS)) >> 32)),
         }
     }
@@ -65,7 +65,7 @@ impl KeyFilter {
         self.0[key.len() & 1] |= bit.0;
     }
 
-    /// Adds all keys of another filter. Returns false, and adds none, if one of their bits is set already.
+    /// Adds all keys of another filter. Returns false without effect if one of their bits is already set.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline(always)]
     pub(super) fn add_new(&mut self, other: &Self) -> bool {
@@ -78,7 +78,7 @@ impl KeyFilter {
         true
     }
 
-    /// The number of bits that are set, without that of the empty key.
+    /// Returns the number of bits that are set, without the bit of the empty key.
     pub(super) fn count(&self) -> u32 {
         self.0[0].count_ones() + self.0[1].count_ones() - 2
     }
@@ -90,7 +90,7 @@ impl Default for KeyFilter {
     }
 }
 
-/// Takes the length and both ends of a key: those differ for nearly all keys of a program.
+/// Hashes the length and both ends of a key, which differ for nearly all keys of a program.
 #[inline]
 pub(super) fn hash(key: &[u8]) -> u32 {
     let (head, tail) = match (key.first_chunk(), key.last_chunk()) {

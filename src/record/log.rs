@@ -23,7 +23,7 @@ mod tag {
     pub(super) const SPAN_ID: u8 = 0x52;
     pub(super) const OBSERVED_TIME: u8 = 0x59;
     pub(super) const EVENT_NAME: u8 = 0x62;
-    /// Of `AnyValue`.
+    /// Tag of a string in `AnyValue`.
     pub(super) const STRING_VALUE: u8 = 0x0a;
 }
 
@@ -149,8 +149,8 @@ impl LogRecord {
         self.has_severity_text = false;
     }
 
-    /// Writes the body, once. One that is nested too deeply is left out and counted as a dropped attribute: a record has
-    /// no other count.
+    /// Writes the body, once. A body that is nested too deeply is left out and counted as a dropped attribute, because
+    /// a record has no other count.
     #[inline]
     pub(crate) fn set_body(&mut self, body: Value<'_>) {
         match body {
@@ -161,7 +161,7 @@ impl LogRecord {
 
     #[inline(never)]
     fn set_text_body(&mut self, text: &str) {
-        // Its lengths take one byte each.
+        // Fast path: each length takes one byte.
         let is_short = text.len() < 0x7e;
         let out = if is_short { self.attributes.buffer.claim_ready(4 + text.len()) } else { None };
         let Some(mut out) = out else { return self.set_any_body(Value::Str(text)) };
@@ -184,14 +184,14 @@ impl LogRecord {
         self.attributes.put(key, value);
     }
 
-    /// Sets attributes that were encoded before. Returns false, and sets none, if they have to be set one by one.
+    /// Sets encoded attributes. Returns false without effect if they must be set one by one.
     #[cfg(feature = "log")]
     #[inline]
     pub(crate) fn set_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
         self.attributes.put_encoded(attributes)
     }
 
-    /// Encodes attributes for many records; `None` if they have to be set one by one.
+    /// Encodes attributes for many records; `None` if they must be set one by one.
     #[cfg(feature = "log")]
     pub(crate) fn encode(attributes: &[(&str, Value<'_>)]) -> Option<EncodedAttributes> {
         EncodedAttributes::new(tag::ATTRIBUTE, attributes)
@@ -226,7 +226,7 @@ impl LogRecord {
         self.write_end(severity.number(), end)
     }
 
-    /// Writes a name, which is short: without a call, unless the buffer has to grow.
+    /// Writes a short name. Needs no call, unless the buffer has to grow.
     #[inline(always)]
     fn write_severity_name(&mut self, name: &str) {
         match self.attributes.buffer.claim_ready(2 + name.len()) {
@@ -238,7 +238,7 @@ impl LogRecord {
         }
     }
 
-    // always: a second call for each record
+    // `always`: otherwise each record would cost a second call.
     #[inline(always)]
     pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
         if let Some(mut out) = self.attributes.buffer.claim(20) {

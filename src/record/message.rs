@@ -1,7 +1,7 @@
-//! Decoding, encoding and weighing of the messages of the [schema].
+//! Decodes, encodes and weighs the messages of the [schema].
 //!
-//! Each message of the table is a struct; a member is a number, a text, bytes, another message, or a list or an option of
-//! one. The functions here know these few types, and the table knows the rest.
+//! Each message of the table is a struct. A member is a number, a text, bytes, another message, or a list or an option
+//! of these. The functions here know these few types, and the table defines the rest.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::wire::{Fields, Malformed, Raw, WireType, encode_varint};
 /// Bytes that an allocator uses itself for each allocation.
 const ALLOCATION: usize = 16;
 
-/// Why bytes are not a message: a reason, and the path of the field that has it.
+/// The reason why bytes are not a message, and the path of the field concerned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DecodeError {
     path: String,
@@ -72,7 +72,7 @@ pub(crate) trait Message: Default {
     /// Reads a value of the field into its member.
     fn merge_field(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError>;
 
-    /// Visits the members with the numbers of their fields, of members that exclude each other the one that is set.
+    /// Visits the members with their field numbers. Of members that exclude each other, only the one that is set.
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a dyn Value));
 }
 
@@ -81,7 +81,8 @@ pub(crate) trait Value {
     /// Takes the value of a field, or the next value of a repeated one.
     fn merge(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError>;
 
-    /// Appends the member with its key, once for each element of a list, unless its value means absence. Numbers are not packed.
+    /// Appends the member with its key, once for each element of a list, unless its value means absence. Numbers are
+    /// not packed.
     fn encode(&self, field: &Field, out: &mut Vec<u8>);
 
     /// Returns the memory that the member points to.
@@ -235,8 +236,9 @@ fn encode_bytes(bytes: &[u8], field: &Field, out: &mut Vec<u8>) {
 
 /// Returns about how much memory a decoded request will take, without decoding it.
 ///
-/// Two bytes on the wire can be a whole empty span, so a body within its limit could unfold to a hundred times its size.
-/// Counting the messages first takes no memory. A malformed request weighs as much as the decoder builds before it stops.
+/// Two bytes on the wire can be a whole empty span, so a body within its limit could expand to a hundred times its
+/// size. Counting the messages first takes no memory. A malformed request weighs as much as the decoder builds before
+/// it stops.
 pub(crate) fn decoded_bytes(signal: Signal, request: &[u8]) -> usize {
     let mut bytes = request.len();
     // The decoder reports the same error, with more detail.

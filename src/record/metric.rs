@@ -205,7 +205,7 @@ pub(crate) struct FrameLimits {
 impl FrameLimits {
     /// Returns these limits, less the room for the scope of each part, and for the resource of a scope that has its
     /// own.
-    pub(crate) fn beside(self, scope: &Scope) -> Self {
+    pub(crate) fn less_scope(self, scope: &Scope) -> Self {
         let needed = scope.field().len() + scope.resource().map_or(0, <[u8]>::len);
         Self { bytes: self.bytes.saturating_sub(needed), ..self }
     }

@@ -60,7 +60,7 @@ pub(crate) enum Number {
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Unknown if nothing was counted, or it was not recorded; so is `max`.
+    /// `None` if no value was recorded, or the instrument does not track it. The same applies to `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) bounds: &'a [f64],
@@ -72,12 +72,12 @@ pub(crate) struct HistogramPoint<'a> {
 pub(crate) struct ExponentialPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// Unknown if nothing was counted, or it was not recorded; so is `max`.
+    /// `None` if no value was recorded, or the instrument does not track it. The same applies to `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) scale: i32,
     pub(crate) zero_count: u64,
-    /// The greatest distance from 0 that counts as zero.
+    /// Values at most this far from 0 count as zero.
     pub(crate) zero_threshold: f64,
     pub(crate) positive: BucketsView<'a>,
     pub(crate) negative: BucketsView<'a>,

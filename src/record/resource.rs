@@ -96,7 +96,7 @@ fn value_of_field(field: &[u8]) -> Option<(u32, Raw<'_>)> {
     Fields::of(inside(inside(field, 1)?, 2)?).next()?.ok()
 }
 
-/// Returns `service.name` of a resource that is encoded as [`Resource::field`] does; empty if it is not set to a string.
+/// Returns the `service.name` of a resource encoded by [`Resource::field`]; empty if it is not set to a string.
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) fn service_name(field: &[u8]) -> &str {
     let mut attributes = frames(content(field).unwrap_or_default());

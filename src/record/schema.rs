@@ -1,9 +1,9 @@
 //! The schema of OTLP: one table with the number, name and type of each field of each message.
 //!
-//! The console and the receiver translate between protobuf and OTLP/JSON by this table, and the spool validates records by
-//! it. With the feature `receiver`, each message of the table is also a struct, which [`message`](super::message) decodes,
-//! encodes and weighs. The table leaves out the fields that only profiles use: nothing prints them, and no record of this
-//! library has them.
+//! The console and the receiver translate between protobuf and OTLP/JSON by this table, and the spool validates records
+//! with it. With the feature `receiver`, each message of the table is also a struct, which [`message`](super::message)
+//! decodes, encodes and weighs. The table omits fields that only profiles use: nothing prints them, and no record of
+//! this library has them.
 
 use super::Signal;
 #[cfg(feature = "receiver")]
@@ -145,8 +145,8 @@ pub(crate) enum Part {
 
 /// Returns whether every decoder accepts these bytes as a message of this signal.
 ///
-/// Unknown fields, repeated singular fields and ids of other lengths are refused: the writer does not produce them, so they
-/// are damage.
+/// Unknown fields, repeated singular fields and ids of other lengths are rejected: the writer does not produce them, so
+/// they are signs of damage.
 pub(crate) fn is_valid(part: Part, signal: Signal, bytes: &[u8]) -> bool {
     use MessageIndex::*;
     let parts = match signal {
@@ -198,8 +198,9 @@ pub(crate) fn schema(index: u8) -> &'static Schema {
 
 /// Expands to the schema of each message and, with the feature `receiver`, to its struct.
 ///
-/// A row is `name = number type`; a repeated field has its type in brackets, an optional one in parentheses. After a `*`
-/// follow the fields of which a message has one: together they are one member of the struct, an enum with a variant each.
+/// A row is `name = number type`. The type of a repeated field is in brackets, that of an optional field in
+/// parentheses. The fields after a `*` exclude each other: together they are one member of the struct, an enum with one
+/// variant per field.
 macro_rules! messages {
     ($($message:ident {
         $($name:ident = $number:literal $type:tt,)*

@@ -147,6 +147,7 @@ impl SlotPlace {
 
     fn settle(&self, end: u32) {
         if self.is_mapped() && !self.owner.keeps_records() {
+            // Parts of a chunk may be settled in any order. Guarded words are ordered like their numbers.
             self.header.settled.fetch_max(guard(end), Ordering::Release);
         }
     }
@@ -170,8 +171,8 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// # Safety
-    /// As long as the owner of the place lives, all that is referred to stays where it is, unless the process forks, and the
-    /// data is referred to by nothing else.
+    /// As long as the owner of the place lives, everything that the place refers to must stay at its address, unless
+    /// the process forks, and nothing else may refer to `data`.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(place: SlotPlace, data: &'static mut [u8]) -> Self {
         Self { place, data, len: 0 }

@@ -1,4 +1,7 @@
-//! How is a span written? As OTLP `Span`, field by field while it is open; the first bytes have fixed places.
+//! Encodes a span as OTLP `Span`, field by field while it is open.
+//!
+//! The first 54 bytes, the head, have fixed positions: identity, times, kind and flags can be overwritten in place. The
+//! other fields follow in the order in which the program sets them, which protobuf permits.
 
 use super::attribute_writer::{AttributeWriter, SubMessageRules};
 use super::buffer::{Buffer, field_len};
@@ -48,7 +51,7 @@ pub(super) mod tag {
     }
 }
 
-/// `SpanFlags`: whether a parent or linked context is remote is known, and that it is.
+/// `SpanFlags`: it is known whether a parent or linked context is remote, and it is remote.
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
@@ -63,7 +66,7 @@ pub(super) mod head {
     pub(in crate::record) const FLAGS: usize = 50;
 }
 
-/// The head of a record, with the tags and lengths that all of them share.
+/// The head of a record, with the tags and lengths that all heads share.
 const HEAD: [u8; head::LEN] = {
     let mut fixed = [0; head::LEN];
     [fixed[head::TRACE_ID - 2], fixed[head::TRACE_ID - 1]] = [tag::TRACE_ID, 16];
@@ -75,34 +78,34 @@ const HEAD: [u8; head::LEN] = {
     fixed
 };
 
-/// The role of a span among its neighbours. The specification has exactly these five.
+/// The role of a span in a trace. The specification defines exactly these five.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SpanKind {
-    /// Work inside the program.
+    /// An operation inside the program.
     #[default]
     Internal = 1,
-    /// Handles a request from elsewhere.
+    /// Handles a request from a remote client.
     Server = 2,
-    /// Makes a request and waits for its answer.
+    /// Sends a request and waits for the response.
     Client = 3,
-    /// Leaves a message for others.
+    /// Sends a message that others process later.
     Producer = 4,
-    /// Handles a message left by others.
+    /// Processes a message that another program sent.
     Consumer = 5,
 }
 
-/// How a span ended. `Ok` is final; an error can be replaced by a later error or by `Ok`. The specification has only these
-/// two for a program to set.
+/// The outcome of a span. `Ok` is final; an error can be replaced by a later error or by `Ok`. The specification lets a
+/// program set only these two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status<'a> {
-    /// It succeeded, also if errors were recorded.
+    /// The operation succeeded, even if errors were recorded.
     Ok,
-    /// It failed, for this reason.
+    /// The operation failed, for this reason.
     Error(&'a str),
 }
 
-/// What is known of a span when it starts.
+/// The properties of a span that are known at its start.
 #[derive(Clone, Copy)]
 pub(crate) struct SpanHead<'a> {
     pub(crate) trace_id: TraceId,
@@ -116,17 +119,17 @@ pub(crate) struct SpanHead<'a> {
     pub(crate) start: u64,
 }
 
-/// Whose child a span becomes after its start.
+/// The parent that a span gets after its start.
 pub(crate) struct NewParent<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) is_remote: bool,
-    /// Of the span itself.
+    /// Flags of the span itself.
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
 }
 
-/// What a link points at.
+/// The span to which a link points.
 pub(crate) struct LinkTarget<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
@@ -135,7 +138,7 @@ pub(crate) struct LinkTarget<'a> {
     pub(crate) trace_state: &'a str,
 }
 
-/// A span's bytes and what must be remembered until its end. Reused by [`begin`](SpanRecord::begin).
+/// The bytes of a span and the state needed until its end. Reused by [`begin`](SpanRecord::begin).
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecord {
     pub(super) attributes: AttributeWriter,
@@ -146,11 +149,11 @@ pub(crate) struct SpanRecord {
     links: u32,
     pub(super) dropped_events: u32,
     pub(super) dropped_links: u32,
-    /// Where the span is found if the process dies before its end.
+    /// Copies from which the next process recovers the span if this process dies before the span ends.
     pub(super) copies: Option<Box<Copies>>,
 }
 
-/// The status that was set last; the specification makes `Ok` final.
+/// The status set last. The specification makes `Ok` final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum StatusState {
     #[default]
@@ -160,13 +163,13 @@ enum StatusState {
 }
 
 impl SpanRecord {
-    /// Sets what the next spans may carry, and how many bytes each may have.
+    /// Sets the limits of the next spans, and the maximum size of each.
     pub(crate) fn limit(&mut self, limits: &SpanLimits, max_bytes: usize) {
         self.attributes.limit(max_bytes, limits.value_length);
         self.limits = *limits;
     }
 
-    /// Gives its storage back.
+    /// Frees the storage.
     pub(crate) fn free(&mut self) {
         *self = Self { copies: self.copies.take(), ..Self::default() };
     }
@@ -188,12 +191,12 @@ impl SpanRecord {
     #[inline(always)]
     fn write_head(&mut self, head: &SpanHead<'_>) {
         if !self.write_short_head(head) {
-            // as a copy, so that the head itself need not be in memory
+            // Passes a copy, so that the optimizer can keep the head itself in registers.
             self.write_any_head(&{ *head });
         }
     }
 
-    /// The fast path: a short name, and no tracestate. False if not, or if the buffer must grow first.
+    /// Writes a head with a short name and no tracestate, if it fits without growing the buffer (the fast path).
     #[inline(always)]
     fn write_short_head(&mut self, head: &SpanHead<'_>) -> bool {
         let SpanHead { parent, trace_state: "", name, .. } = *head else { return false };
@@ -234,19 +237,19 @@ impl SpanRecord {
         fields.for_each(|(tag, value)| out.field(*tag, value));
     }
 
-    /// The name that the span has just been begun with, and whatever is behind it in the storage; `None` if that is less.
+    /// Returns `COUNT` bytes of storage from the name of a span that has just begun; `None` if the storage is shorter.
     #[inline(always)]
     pub(crate) fn begun_name<const COUNT: usize>(&self, head: &SpanHead<'_>) -> Option<&[u8; COUNT]> {
-        // it is the last field of all heads
+        // The name is the last field of every head.
         let buffer = &self.attributes.buffer;
         buffer.storage_from(buffer.position().checked_sub(head.name.len())?)
     }
 
-    /// Makes the span a child of another one than it was begun as.
+    /// Changes the parent of a span after its start.
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // both first, so that the old and the new never need room together
+        // Remove both before appending, so that old and new fields never need room together.
         self.attributes.take_back(tag::PARENT_SPAN_ID);
         self.attributes.take_back(tag::TRACE_STATE);
         self.attributes.append(tag::PARENT_SPAN_ID, &parent.span_id.0);
@@ -254,19 +257,19 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Gives the span other ids than it was begun with.
+    /// Changes the ids of a span after its start.
     pub(crate) fn set_identity(&mut self, span: &SpanRef, trace_state: &str) {
         self.write_over(head::TRACE_ID, span.trace_id.0);
         self.write_over(head::SPAN_ID, span.span_id.0);
-        // whether the parent is remote is in the bytes behind
+        // Only the first byte: the others say whether the parent is remote.
         self.write_over(head::FLAGS, [span.trace_flags]);
         self.attributes.take_back(tag::TRACE_STATE);
         self.attributes.append(tag::TRACE_STATE, trace_state.as_bytes());
         self.update_copies();
     }
 
-    /// Renames the span in place: the bytes behind the name are moved once. Returns the name and whatever is behind it in the
-    /// storage; `None` if that is less.
+    /// Renames the span in place; the bytes behind the name move once. Returns `COUNT` bytes of storage that start with
+    /// the name; `None` if the storage ends before.
     pub(crate) fn set_name<const COUNT: usize>(&mut self, name: &str) -> Option<&[u8; COUNT]> {
         let end = self.attributes.replace_field(tag::NAME, name.as_bytes());
         self.update_copies();
@@ -281,7 +284,7 @@ impl SpanRecord {
         }
     }
 
-    /// As [`set`](Self::set), by code for this key at the call site: for keys that are literals there.
+    /// Like [`set`](Self::set), with the fast path inlined at the call site: for literal keys.
     #[inline(always)]
     pub(crate) fn set_inlined(&mut self, key: &str, value: Value<'_>) {
         match self.attributes.has_tasks() {
@@ -309,7 +312,7 @@ impl SpanRecord {
         }
     }
 
-    // those that come often, of a span that may be copied
+    // One function for each frequent kind of value, for spans that are copied or have an open event or link.
 
     #[inline(never)]
     fn set_text(&mut self, key: &str, bit: KeyBit, text: &str) {
@@ -367,12 +370,12 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Whether a status was set.
+    /// Returns whether a status was set.
     pub(crate) fn has_status(&self) -> bool {
         self.status != StatusState::Unset
     }
 
-    /// Opens an event; false when the span has as many as it may.
+    /// Opens an event. Returns false if the span has the maximum number of events.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
         self.close_sub_message();
         if self.events >= self.limits.events {
@@ -383,7 +386,7 @@ impl SpanRecord {
         self.write_event(name, time).is_some()
     }
 
-    /// `None` if there is no room for it.
+    /// Writes the fixed fields of an event; `None` if the record outgrows its limit.
     fn write_event(&mut self, name: &str, time: u64) -> Option<()> {
         let nested = self.attributes.buffer.open(tag::EVENT)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
@@ -396,12 +399,12 @@ impl SpanRecord {
         let (tag, dropped_tag) = (tag::event::ATTRIBUTE, tag::event::DROPPED_ATTRIBUTES);
         self.attributes.open_sub_message(
             nested,
-            SubMessageRules { tag, most: self.limits.event_attributes, dropped_tag },
+            SubMessageRules { tag, max: self.limits.event_attributes, dropped_tag },
         );
         Some(())
     }
 
-    /// Opens a link; false when the span has as many as it may.
+    /// Opens a link. Returns false if the span has the maximum number of links.
     pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> bool {
         self.close_sub_message();
         if self.links >= self.limits.links {
@@ -412,7 +415,7 @@ impl SpanRecord {
         self.write_link(target).is_some()
     }
 
-    /// `None` if there is no room for it.
+    /// Writes the fixed fields of a link; `None` if the record outgrows its limit.
     fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<()> {
         let nested = self.attributes.buffer.open(tag::LINK)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
@@ -425,20 +428,18 @@ impl SpanRecord {
         out.byte(tag::link::FLAGS);
         out.fixed32(flags(target.trace_flags, target.is_remote));
         let (tag, dropped_tag) = (tag::link::ATTRIBUTE, tag::link::DROPPED_ATTRIBUTES);
-        self.attributes.open_sub_message(
-            nested,
-            SubMessageRules { tag, most: self.limits.link_attributes, dropped_tag },
-        );
+        self.attributes
+            .open_sub_message(nested, SubMessageRules { tag, max: self.limits.link_attributes, dropped_tag });
         Some(())
     }
 
-    /// Sets an attribute of the event or link that is open.
+    /// Sets an attribute of the open event or link.
     #[inline(always)]
     pub(crate) fn set_in_sub_message(&mut self, key: &str, value: Value<'_>) {
         self.attributes.set_in_sub_message(key, value);
     }
 
-    /// The event or link that is open is complete: it is closed now if it is to be copied, or else by what is written next.
+    /// Completes the open event or link. It is closed now if the span is copied, otherwise by the next write.
     #[inline]
     pub(crate) fn end_sub_message(&mut self) {
         if self.attributes.is_copied() {
@@ -451,14 +452,14 @@ impl SpanRecord {
         self.attributes.close_sub_message();
     }
 
-    /// Ends the span and gives its framed bytes; `None` if it has outgrown what can ever be sent.
+    /// Ends the span and returns its framed bytes; `None` if it is too large to ever be sent.
     #[inline(always)]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
         self.close_sub_message();
         if self.attributes.dropped() | self.dropped_events | self.dropped_links != 0 {
             self.write_dropped();
         }
-        // a clock set back must not make a span that collectors refuse
+        // If the clock was set back, the end must not precede the start: collectors reject such spans.
         self.write_over(head::END_TIME, end.max(self.start).to_le_bytes());
         self.attributes.framed()
     }
@@ -470,13 +471,13 @@ impl SpanRecord {
         self.attributes.write_count(tag::DROPPED_LINKS, self.dropped_links);
     }
 
-    /// Bytes of storage that the record keeps.
+    /// Returns the bytes of storage that the record keeps.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }
 }
 
-/// Writes what all spans begin with.
+/// Writes the head, which is the same for all spans except for its values.
 #[inline(always)]
 fn write_fixed(head: &SpanHead<'_>, fixed: &mut [u8; head::LEN]) {
     *fixed = HEAD;

@@ -1,4 +1,4 @@
-//! What the tests of several signals share: any attributes, a plain model of them, and how records are read.
+//! Shared test helpers: arbitrary attributes, a simple model of them, and decoders for records.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
@@ -7,14 +7,14 @@ use prost::Message;
 
 use super::Value;
 
-/// A key and a value. Values borrow, so those made here are leaked: they are few and the tests are short.
+/// A key and a value. Values borrow, so the generated ones are leaked: they are few, and the tests are short.
 pub(super) type Setting = (String, Value<'static>);
 
 pub(super) fn any_setting() -> impl Strategy<Value = Setting> {
     (any_key(), any_value())
 }
 
-/// Few, so that they repeat; of the long ones some differ only where the hash does not look.
+/// Few keys, so that they repeat. Some long keys differ only in bytes that the hash ignores.
 fn any_key() -> impl Strategy<Value = String> {
     let keys = ["", "a", "b", "é", "http.route", "same head 1 same tail", "same head 2 same tail"];
     let mut keys: Vec<String> = keys.map(str::to_owned).into();
@@ -22,7 +22,7 @@ fn any_key() -> impl Strategy<Value = String> {
     prop::sample::select(keys)
 }
 
-/// Empty, short, with characters of several bytes, and long enough for lengths of two bytes.
+/// Texts that are empty, short, with multi-byte characters, and long enough for a length of two bytes.
 pub(super) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just(String::new()),
@@ -57,13 +57,13 @@ pub(super) fn any_value() -> impl Strategy<Value = Value<'static>> {
         1 => list(float()).prop_map(Value::Floats),
     ];
     leaf.prop_recursive(4, 24, 5, move |inner| {
-        // keys of a map repeat as well
+        // Keys of a map may repeat as well.
         let key = any_key().prop_map(|key| &*key.leak());
         prop_oneof![list(inner.clone()).prop_map(Value::Array), list((key, inner)).prop_map(Value::Map),]
     })
 }
 
-/// A key that is known is replaced and goes to the end, even when there is no place for a new one.
+/// Model of `set`: a known key is replaced and moves to the end, even if the limit is reached.
 pub(super) fn set(
     attributes: &mut Vec<KeyValue>,
     (key, value): &Setting,
@@ -116,7 +116,7 @@ fn array<T: Copy>(values: &[T], element: impl Fn(T) -> AnyValue) -> ProtoValue {
     ProtoValue::ArrayValue(ArrayValue { values: values.iter().copied().map(element).collect() })
 }
 
-/// The message in a frame; the frame itself is checked on the way.
+/// Returns the message in a frame, and checks the frame itself.
 pub(super) fn unframed(framed: &[u8]) -> &[u8] {
     let mut rest = framed;
     assert_eq!(prost::encoding::decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeSpans.spans");
@@ -133,7 +133,7 @@ pub(super) fn in_array(value: Value<'static>) -> Value<'static> {
     Value::Array(vec![value].leak())
 }
 
-/// An empty key in a map is written, too, where the shortest encoding would leave it out.
+/// The shortest encoding, except that an empty key in a map is written.
 pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
     fn within(value: Option<&AnyValue>) -> bool {
         match value.and_then(|value| value.value.as_ref()) {
@@ -145,7 +145,7 @@ pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
     attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
 }
 
-/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
+/// Compares bytes, because NaN differs from itself and −0 equals 0, and prints messages.
 pub(crate) fn assert_same<M: Message + std::fmt::Debug>(
     written: &M,
     expected: &M,

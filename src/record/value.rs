@@ -75,7 +75,8 @@ pub trait IntoValue {
 
     /// Returns the value, if it is there without any work.
     ///
-    /// For such types, `Span::set` is compiled for the literal key of each call site. All others need not implement this.
+    /// For such types, `Span::set` is compiled for the literal key of each call site. Other types need not implement
+    /// this.
     #[inline(always)]
     fn as_value(&self) -> Option<Value<'_>> {
         None

@@ -29,7 +29,8 @@ pub(crate) fn encode_field(tag: u8, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(content);
 }
 
-/// Inserts the length of the bytes from `start` to the end in front of them, for content that is written before its length is known.
+/// Inserts the length of the bytes from `start` to the end in front of them. For content whose length is not known
+/// before it is written.
 pub(crate) fn insert_length(start: usize, out: &mut Vec<u8>) {
     let end = out.len();
     encode_varint((end - start) as u64, out);

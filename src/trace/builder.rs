@@ -24,9 +24,9 @@ use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
 ///
-/// The order of the calls does not matter. Attributes and links are borrowed until the start and are then written at once:
-/// they take no allocation, and no time if the span is not recorded. Each adds to the type `A`, so a builder cannot collect
-/// them in a loop; the span that it starts can.
+/// The order of the calls does not matter. Attributes and links are borrowed until the start and then written at once,
+/// so they need no allocation, and no time if the span is not recorded. Each of them extends the type `A`, so a builder
+/// cannot collect them in a loop; set such attributes on the started span.
 #[derive(Clone)]
 #[must_use = "a span begins with start()"]
 pub struct SpanBuilder<'a, A = ()> {
@@ -62,7 +62,7 @@ mod sealed {
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
-        // Always: the key is mostly a literal, which the compiler then writes by constant stores.
+        // `always`: most keys are literals, which the compiler then writes by constant stores.
         #[inline(always)]
         fn apply(self, open: &mut OpenSpan) {
             let (before, (key, value)) = self;
@@ -105,7 +105,7 @@ pub(super) struct Started {
     /// Whether the span may become current. Without an exporter it may only if it carries the context of another
     /// span.
     pub(super) can_enter: bool,
-    /// `None` where nothing is recorded.
+    /// `None` if nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
     /// The clock for child spans.
     clock: Option<Clock>,
@@ -269,13 +269,13 @@ impl<'a> SpanSpec<'a> {
                 let context = SpanContext::of(span, None);
                 Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
             }
-            // as a copy, so that the builder itself need not be in memory
+            // Passes a copy, so that the optimizer can keep the builder itself in registers.
             None => self.clone().begin(current, true),
         };
         DetachedSpan::new(&self.tracer.shared, started)
     }
 
-    /// The fast path: a span below one that is recorded, from now on. `None` for any other.
+    /// Opens a span below a recorded one, starting now (the fast path). `None` for any other span.
     #[inline(always)]
     fn open_below_recorded(
         &self,
@@ -292,7 +292,7 @@ impl<'a> SpanSpec<'a> {
         Some((open, span, clock))
     }
 
-    /// Finds the parent, lets the sampler decide, and opens the record if there will be one.
+    /// Finds the parent, asks the sampler, and opens the record of a sampled span.
     #[inline(never)]
     fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
         let policy = &self.tracer.shared.policy;
@@ -303,7 +303,7 @@ impl<'a> SpanSpec<'a> {
             Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
-        // a thread is in its current span already
+        // The thread has already entered its current span, so only other parents need to be carried.
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
@@ -317,7 +317,7 @@ impl<'a> SpanSpec<'a> {
     fn is_recorded(&self, context: &SpanContext, is_detached: bool) -> bool {
         let shared = &self.tracer.shared;
         let is_sampled = context.is_sampled() && !shared.policy.is_idle;
-        // the parent of a detached span may still change, and the sampler's decision with it
+        // The parent of a detached span may still change, and with it the decision of the sampler.
         let is_of_use = is_sampled || is_detached && !shared.policy.sampler.keeps_nothing();
         is_of_use
             && shared.largest.is_some()
@@ -341,7 +341,7 @@ impl<'a> SpanSpec<'a> {
         (open, clock)
     }
 
-    /// Opens the record; with the clock of the trace, if there is one, or a new one.
+    /// Opens the record, with the clock of the trace if there is one, otherwise with a new clock.
     #[inline(always)]
     fn open(
         &self,
@@ -351,7 +351,7 @@ impl<'a> SpanSpec<'a> {
         clock: Option<Clock>,
     ) -> (Box<OpenSpan>, Clock) {
         let (clock, now) = match clock {
-            Some(clock) => clock.go_on(),
+            Some(clock) => clock.advance(),
             None => Clock::start(),
         };
         let head = SpanHead {

@@ -72,14 +72,14 @@ impl DetachedSpan {
         Self { storage: Some(storage) }
     }
 
-    /// The span of this storage: what [`into_storage`](Self::into_storage) gave.
+    /// Restores a span from the storage that [`into_storage`](Self::into_storage) returned.
     #[cfg(feature = "ffi")]
     #[inline]
     pub(crate) fn from_storage(storage: Box<OpenSpan>) -> Self {
         Self { storage: Some(storage) }
     }
 
-    /// The span as one pointer. It goes on until [`from_storage`](Self::from_storage) takes it back.
+    /// Converts the span to one pointer. The span stays open until [`from_storage`](Self::from_storage) restores it.
     #[cfg(feature = "ffi")]
     #[inline]
     pub(crate) fn into_storage(mut self) -> Option<Box<OpenSpan>> {
@@ -89,7 +89,7 @@ impl DetachedSpan {
     /// Makes the span a child of another span, possibly in another trace. The sampler decides again. Attributes that
     /// were set before are kept.
     ///
-    /// False if it is too late, and nothing has changed: the span has been [entered](Self::enter), or its
+    /// Returns false without effect if it is too late: the span has been [entered](Self::enter), or its
     /// [context](Self::context) has been read.
     pub fn set_parent(&mut self, parent: &SpanContext) -> bool {
         let storage = self.storage_mut();
@@ -113,8 +113,8 @@ impl DetachedSpan {
         true
     }
 
-    /// Gives it ids that were handed out before it starts, as by a process that ended in between. Whether it is sampled was
-    /// decided then, too: by the flag in this context, not by the sampler. Its parent stays as it is.
+    /// Sets ids that were assigned before the span starts, for example by a process that has ended since. The flag in
+    /// this context decides whether the span is sampled, not the sampler. The parent does not change.
     ///
     /// ```
     /// # use standpipe::SpanContext;
@@ -127,8 +127,8 @@ impl DetachedSpan {
     /// assert_eq!(span.context().span_id(), known.span_id());
     /// ```
     ///
-    /// Two spans of the same ids are one to a collector: the caller sees to it that this one is sent once. False if it is too
-    /// late, as for [`set_parent`](Self::set_parent), or if nothing is recorded.
+    /// A collector treats two spans with the same ids as one, so the caller must send this span only once. Returns
+    /// false if it is too late, as for [`set_parent`](Self::set_parent), or if nothing is recorded.
     pub fn set_identity(&mut self, known: &SpanContext) -> bool {
         let storage = self.storage_mut();
         if storage.detached.is_settled || !storage.detached.is_recording {
@@ -173,7 +173,7 @@ impl DetachedSpan {
         self.storage().is_recording()
     }
 
-    /// As [`enter`](Self::enter), for a span of a bridge, until [`leave_bridged`](crate::context::leave_bridged).
+    /// Like [`enter`](Self::enter), for a span of a bridge, until [`leave_bridged`](crate::context::leave_bridged).
     #[cfg(feature = "tracing")]
     #[inline]
     pub(crate) fn enter_bridged(&mut self, span: BridgedSpan) {
@@ -236,7 +236,7 @@ impl OpenSpan {
         self.detached.is_recording
     }
 
-    /// `None` where nothing is recorded.
+    /// `None` if nothing is recorded.
     #[inline]
     pub(crate) fn recorded(&mut self) -> Option<&mut Self> {
         self.is_recording().then_some(self)
@@ -265,7 +265,7 @@ impl OpenSpan {
         self.detached.is_settled = true;
         if !self.context.is_sampled() {
             self.detached.is_recording = false;
-            // it may stay open for long
+            // An unsampled span may stay open for long, so its memory is released now.
             self.abandon_record();
         }
     }

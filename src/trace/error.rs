@@ -11,7 +11,7 @@ use super::open::OpenSpan;
 use crate::record::{Status, Value};
 
 /// Maximum number of causes that are followed. It ends the chain of an error that is its own cause.
-const MOST_CAUSES: usize = 64;
+const MAX_CAUSES: usize = 64;
 
 /// A type that [`Span::error`](crate::Span::error) accepts: every [`Error`] including `dyn Error`, and types that
 /// contain a `dyn Error` without being an error, such as `Box<dyn Error>` and `anyhow::Error`.
@@ -22,10 +22,10 @@ const MOST_CAUSES: usize = 64;
     label = "implements neither `std::error::Error` nor `DerefMut` to a `dyn Error`"
 )]
 pub trait AsError<Kind> {
-    /// What holds the message and the causes.
+    /// Type with the message and the causes.
     type Error: Error + ?Sized;
 
-    /// The error itself.
+    /// Returns the error itself.
     fn as_error(&self) -> &Self::Error;
 }
 
@@ -42,7 +42,8 @@ impl<E: Error + ?Sized> AsError<kind::Itself> for E {
     }
 }
 
-// by `DerefMut`, as `&dyn Error` and `Arc<dyn Error>` are errors themselves: for them the compiler could not infer the kind
+// Bounded by `DerefMut` to exclude `&dyn Error` and `Arc<dyn Error>`: they are errors themselves, so the compiler could
+// not infer the kind for them.
 impl<B: DerefMut<Target = E>, E: DynError + ?Sized> AsError<kind::Boxed> for B {
     type Error = E;
 
@@ -69,7 +70,7 @@ pub(super) mod sealed {
     use super::OpenSpan;
 
     pub trait Open {
-        /// `None` where nothing is recorded.
+        /// `None` if nothing is recorded.
         fn open(&mut self) -> Option<&mut OpenSpan>;
     }
 }
@@ -110,13 +111,13 @@ impl<T, E: AsError<Kind>, Kind> RecordErr<Kind> for Result<T, E> {
 #[cold]
 pub(super) fn record<Kind, E: AsError<Kind> + ?Sized>(open: &mut OpenSpan, error: &E) {
     let type_name = type_name::<E::Error>().trim_start_matches('&');
-    // what is behind a `dyn` is not known
+    // The concrete type behind a `dyn` is unknown.
     let type_name = Some(type_name).filter(|name| !name.contains("dyn "));
     record_error(open, type_name, &error.as_error());
 }
 
 fn record_error(open: &mut OpenSpan, type_name: Option<&str>, error: &dyn Error) {
-    // first all that is the program's own code: if it panics, the span is as it was
+    // Format first: that is code of the program. If it panics, the span is unchanged.
     let (message, mut causes_text) = (text(error), String::new());
     for cause in causes(error) {
         let line_break = if causes_text.is_empty() { "" } else { "\n" };
@@ -140,19 +141,19 @@ fn text(error: &dyn Error) -> String {
 
 /// Iterates over the chain of causes of an error.
 pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source()).take(MOST_CAUSES)
+    iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source()).take(MAX_CAUSES)
 }
 
-/// Returns the attributes of an error with this message and these causes, one cause per line.
+/// Sets the attributes of an error with this message and these causes, one cause per line.
 pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&str, Value<'_>)) {
     set("exception.message", Value::Str(message));
     if !causes.is_empty() {
-        // by the conventions it is one text, and what a program has of it are the causes
+        // The conventions define one text. Rust errors have no stack trace, so it contains the causes.
         set("exception.stacktrace", Value::Str(causes));
     }
 }
 
-/// Notes on a span that a panic of its thread ends it at this time; a status that was set stays.
+/// Notes on a span that a panic of its thread ends it at `time`. Keeps a status that was set before.
 #[cold]
 #[inline(never)]
 pub(super) fn record_panic(open: &mut OpenSpan, time: u64) {

@@ -19,9 +19,9 @@
 
 // builder.rs      SpanBuilder, and how every span starts
 // span.rs         Span, the setters that all spans have, EventBuilder and LinkBuilder
-// detached.rs     DetachedSpan, whose parent and end are its own
+// detached.rs     DetachedSpan, with an explicit parent and end
 // error.rs        errors and panics, as spans record them
-// open.rs         the record of an open span in storage that its thread reuses, its mark for the ledger, and how every span ends
+// open.rs         the record of an open span in reused storage, its mark for the ledger, and how every span ends
 
 mod builder;
 mod detached;
@@ -124,9 +124,9 @@ impl Tracer {
     /// payment.set("amount", 12.5);
     /// ```
     ///
-    /// `tracer.span("checkout");` is a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
-    /// [error](Chain): both end the span at once. The compiler accepts `let _ = tracer.span("checkout");`, which ends it at
-    /// once, too; `#![warn(let_underscore_drop)]` makes it a warning.
+    /// `tracer.span("checkout");` causes a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
+    /// [error](Chain): both would end the span at once. So does `let _ = tracer.span("checkout");`, which the compiler
+    /// accepts; `#![warn(let_underscore_drop)]` makes it a warning.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)
@@ -138,12 +138,12 @@ impl Tracer {
         SpanBuilder::new(self, name)
     }
 
-    /// What [`SpanBuilder::start`] comes to for nearly all spans. Its arguments are passed in registers, a
+    /// Starts a span like [`SpanBuilder::start`], for the common case. The arguments travel in registers, a
     /// [`SpanSpec`] in memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
-        // two words come out of the fast path: a whole span would be copied
+        // The fast path returns two words. Returning a whole span would copy it.
         match context::with_stack(|stack| spec.start_below_recorded(stack?)) {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
@@ -193,7 +193,8 @@ impl SamplingPolicy {
             Some(parent) => parent.child(self.sampler.keeps(parent.trace_id, Some(parent.is_sampled()))),
             None => {
                 let trace_id = TraceId::random();
-                // the sampler of a program without an exporter decides nothing: an unsampled context would keep others from recording
+                // Without an exporter the sampler is not asked. An unsampled context would keep other processes from
+                // recording.
                 SpanContext::root(trace_id, self.is_idle || self.sampler.keeps(trace_id, None))
             }
         }

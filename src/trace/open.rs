@@ -15,8 +15,8 @@ use crate::process::{self, PerProcess};
 use crate::record::Status;
 use crate::record::{IntoValue, Pool, SpanHead, SpanId, SpanRecord, SpanRef, TraceId};
 
-/// A span's record, and the tracer that sends it. Reused on its thread with the reference to the tracer: starting a span
-/// of the same tracer again touches no reference count.
+/// The record of a span, and the tracer that sends it. A thread reuses the storage including the reference to the
+/// tracer, so starting another span of the same tracer touches no reference count.
 pub(crate) struct OpenSpan {
     pub(crate) record: SpanRecord,
     pub(super) context: SpanContext,
@@ -24,15 +24,15 @@ pub(crate) struct OpenSpan {
     pub(super) shared: Arc<TracerShared>,
     /// Fork generation of the process that uses the storage.
     generation: u32,
-    /// For the ledger.
+    /// Shows the ledger whether the span is open, and its name.
     mark: Arc<OpenMark>,
-    /// The last span here that began while its thread was panicking: then a panic is not what ends it.
+    /// Id of the last span here that began while its thread was panicking. The panic is not the reason for its end.
     began_in_panic: Option<SpanId>,
     /// State of a detached span.
     pub(super) detached: DetachedState,
 }
 
-/// Bytes of a record that is not worth keeping if it will not be sent.
+/// Size above which the storage of a record that will not be sent is freed.
 const LARGE_RECORD: usize = 2 << 10;
 
 thread_local! {
@@ -72,7 +72,7 @@ impl OpenSpan {
         Arc::ptr_eq(&self.shared, shared) && self.generation == process::generation()
     }
 
-    /// Storage that was used before or not, made ready for spans of this tracer.
+    /// Prepares used or new storage for spans of this tracer.
     #[cold]
     fn for_tracer(used: Option<Box<Self>>, shared: &Arc<TracerShared>, clock: Clock) -> Box<Self> {
         let (marks, generation) = (&shared.open_marks, process::generation());
@@ -105,12 +105,12 @@ impl OpenSpan {
         })
     }
 
-    /// Ends the span, now or at the given time, and sends it.
+    /// Ends the span, now or at the given time, and enqueues it.
     #[inline(always)]
     pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
-        // now, as its caller may have to wait for room in the queue
+        // Before `enqueue`, because the caller may have to wait for room in the queue.
         self.mark.close();
-        // a span that was open across a fork is the parent's to send
+        // A span that was open at a fork is sent by the parent.
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
             if thread::panicking() && self.began_in_panic != Some(self.context.span_id) {
@@ -124,7 +124,7 @@ impl OpenSpan {
         self.keep();
     }
 
-    /// Sets several things that survive the process together.
+    /// Makes several changes that are copied to the flight recorder together.
     #[inline(always)]
     pub(crate) fn set_at_once(&mut self, set: impl FnOnce(&mut Self)) {
         self.record.pause_copies();
@@ -132,7 +132,7 @@ impl OpenSpan {
         self.record.resume_copies();
     }
 
-    /// Sets an attribute, by code for its key at the call site if the value is there without any work.
+    /// Sets an attribute. The fast path is inlined at the call site if the value is available without conversion.
     #[inline(always)]
     pub(super) fn set_inlined(&mut self, key: &str, value: impl IntoValue) {
         match value.as_value() {
@@ -178,41 +178,44 @@ impl OpenSpan {
     }
 }
 
-/// Bytes of a name that the mark keeps.
-pub(crate) const LONGEST: usize = 32;
-/// Places for marks that are made at first.
-const FEWEST_MARKS: usize = 16;
+/// Number of bytes of a name that a mark keeps.
+pub(crate) const MARK_NAME_BYTES: usize = 32;
+/// Initial capacity of the list of marks.
+const MIN_MARKS: usize = 16;
 
-/// Whether the span in a storage is open, and its name. A seqlock with one writer at a time, which costs the writer a
-/// few plain stores. The id of the span is the sequence number, since no other span has the same id.
+/// Whether the span in a storage is open, and its name.
+///
+/// A seqlock with one writer at a time, which costs the writer a few plain stores. The span id is the sequence number,
+/// since no two spans have the same id.
 #[derive(Debug, Default)]
 pub(crate) struct OpenMark {
-    /// 0 while no span is open.
+    /// Sequence number; 0 while no span is open.
     sequence: AtomicU64,
     len: AtomicUsize,
-    name: [AtomicU64; LONGEST / 8],
+    name: [AtomicU64; MARK_NAME_BYTES / 8],
 }
 
 impl OpenMark {
-    /// Marks a span as open. `name` begins with its name, which has `len` bytes; what follows does not matter.
+    /// Marks a span as open. `name` begins with its name, which has `len` bytes. The bytes behind the name are ignored.
     #[inline(always)]
-    pub(crate) fn open(&self, name: &[u8; LONGEST], len: usize, span_id: SpanId) {
+    pub(crate) fn open(&self, name: &[u8; MARK_NAME_BYTES], len: usize, span_id: SpanId) {
         self.write(name, len, u64::from_ne_bytes(span_id.0));
     }
 
-    /// Gives the open span another name.
-    pub(crate) fn rename(&self, name: &[u8; LONGEST], len: usize) {
+    /// Renames the open span.
+    pub(crate) fn rename(&self, name: &[u8; MARK_NAME_BYTES], len: usize) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.close();
         self.write(name, len, sequence.wrapping_add(1));
     }
 
     #[inline(always)]
-    fn write(&self, name: &[u8; LONGEST], len: usize, sequence: u64) {
-        // a reader that sees any of the stores below sees that the span before has ended
+    fn write(&self, name: &[u8; MARK_NAME_BYTES], len: usize, sequence: u64) {
+        // Pairs with the acquire fence in `read`: a reader that sees a store below also sees that the previous span has
+        // ended.
         fence(Ordering::Release);
         self.len.store(len, Ordering::Relaxed);
-        // of a fixed length, which is faster than to copy no more than there is
+        // Copies a fixed length, which is faster than copying only the bytes of the name.
         for (word, bytes) in self.name.iter().zip(name.chunks_exact(8)) {
             word.store(bytes.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
         }
@@ -225,7 +228,7 @@ impl OpenMark {
         self.sequence.store(0, Ordering::Relaxed);
     }
 
-    /// The name of the span that is open, if there is one.
+    /// Returns the name of the open span; `None` if no span is open.
     fn read(&self) -> Option<String> {
         loop {
             let sequence = self.sequence.load(Ordering::Acquire);
@@ -242,21 +245,21 @@ impl OpenMark {
     }
 }
 
-/// The first bytes of a name, as [`OpenMark::open`] takes them.
+/// Returns the first bytes of a name, for [`OpenMark::open`].
 #[cold]
-pub(crate) fn first_bytes(name: &str) -> [u8; LONGEST] {
-    let mut bytes = [0; LONGEST];
+pub(crate) fn first_bytes(name: &str) -> [u8; MARK_NAME_BYTES] {
+    let mut bytes = [0; MARK_NAME_BYTES];
     bytes.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
     bytes
 }
 
-/// The name of this length, as far as it was kept.
+/// Returns a name of this length, shortened to the kept bytes.
 fn shown(len: usize, kept: &[u8]) -> String {
-    let kept = &kept[..len.min(LONGEST)];
-    // it may have been cut in the middle of a character
+    let kept = &kept[..len.min(MARK_NAME_BYTES)];
+    // The cut may be in the middle of a character.
     let whole = std::str::from_utf8(kept).map_or_else(|cut| cut.valid_up_to(), str::len);
     let mut name = String::from_utf8_lossy(&kept[..whole]).into_owned();
-    if len > LONGEST {
+    if len > MARK_NAME_BYTES {
         name.push('…');
     }
     name
@@ -281,13 +284,13 @@ impl OpenMarks {
         loop {
             let mut marks = self.lock();
             if marks.len() == marks.capacity() {
-                let needed = (2 * marks.iter().filter(|mark| is_used(mark)).count()).max(FEWEST_MARKS);
+                let needed = (2 * marks.iter().filter(|mark| is_used(mark)).count()).max(MIN_MARKS);
                 if others.capacity() < needed {
                     drop(marks);
                     others = Marks::with_capacity(needed);
                     continue;
                 }
-                // those of storage that is gone stay behind and are freed at the end
+                // Marks of storage that was dropped are left in the old list, and freed after the lock is released.
                 mem::swap(&mut *marks, &mut others);
                 marks.extend(others.iter_mut().filter(|mark| is_used(mark)).map(mem::take));
             }
@@ -360,7 +363,7 @@ mod tests {
                     if reader.strong_count() == 0 {
                         return;
                     }
-                    // open for about as long as a read takes, or hardly any would find it so
+                    // Stay open for about as long as a read takes; otherwise readers would hardly ever see an open span.
                     (0..100).for_each(|_| hint::spin_loop());
                     written.close();
                 }

@@ -33,7 +33,7 @@ use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 /// ```
 #[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct Span {
-    /// `None` where nothing is recorded.
+    /// `None` if nothing is recorded.
     pub(super) open: Option<Box<OpenSpan>>,
     pub(super) entered: Option<Entered>,
     /// Context of an unrecorded span. Recorded spans keep theirs in `open`.
@@ -146,7 +146,7 @@ impl<S> DerefMut for Chain<'_, S> {
     }
 }
 
-/// Does nothing, but extends the borrow to the end of the value's life.
+/// Does nothing, but extends the borrow until the value is dropped.
 impl<S> Drop for Chain<'_, S> {
     #[inline(always)]
     fn drop(&mut self) {}
@@ -170,9 +170,9 @@ macro_rules! setters {
         }
 
         impl $span {
-            /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
+            /// Sets an attribute, replacing an earlier value of the key. An attribute beyond the limit is dropped and
             /// counted.
-            // Always: the key is mostly a literal, which the compiler then writes by constant stores.
+            // `always`: most keys are literals, which the compiler then writes by constant stores.
             #[inline(always)]
             pub fn set(&mut self, key: &str, value: impl IntoValue) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
@@ -212,8 +212,8 @@ macro_rules! setters {
                 Chain(self)
             }
 
-            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event `exception` with
-            /// its type, its message and its causes.
+            /// Records an error: the status `Error` with its message, the attribute `error.type`, and an event
+            /// `exception` with its type, its message and its causes.
             ///
             /// ```
             /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -268,7 +268,7 @@ impl Drop for SubMessageGuard<'_> {
     }
 }
 
-/// An event of a span that takes attributes; it is complete when it is dropped. Got from
+/// An event of a span, to which attributes can be added. It is complete when this value is dropped. From
 /// [`Span::event`](crate::Span::event).
 ///
 /// ```
@@ -286,7 +286,7 @@ impl<'a> EventBuilder<'a> {
     }
 }
 
-/// A link of a span that takes attributes; it is complete when it is dropped. Got from
+/// A link of a span, to which attributes can be added. It is complete when this value is dropped. From
 /// [`Span::link`](crate::Span::link).
 pub struct LinkBuilder<'a>(SubMessageGuard<'a>);
 
@@ -306,7 +306,7 @@ impl<'a> LinkBuilder<'a> {
 macro_rules! attributes {
     ($($builder:ident)*) => {
         $(impl $builder<'_> {
-            /// Sets an attribute, and replaces the value that the key had. Above the limit an attribute is dropped and
+            /// Sets an attribute, replacing an earlier value of the key. An attribute beyond the limit is dropped and
             /// counted.
             #[inline]
             pub fn set(&mut self, key: &str, value: impl IntoValue) -> &mut Self {
@@ -317,7 +317,7 @@ macro_rules! attributes {
             }
         }
 
-        // what was set may be anything, also a secret
+        // Omits the attributes, which may contain secrets.
         impl fmt::Debug for $builder<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($builder)).finish_non_exhaustive()

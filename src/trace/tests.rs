@@ -1,10 +1,10 @@
-//! What the compiler must hold true of the types that programs share between threads.
+//! Compile-time checks of the types that programs share between threads.
 
 use crate::*;
 
 const fn is_send_and_sync<T: Send + Sync>() {}
 
-/// Checked when the tests are compiled: a type that loses one of them breaks programs.
+/// Checked when the tests are compiled: a type that loses a trait breaks programs.
 const _: () = {
     is_send_and_sync::<Telemetry>();
     is_send_and_sync::<Provider>();
@@ -26,7 +26,7 @@ const _: () = {
     is_send_and_sync::<Histogram<f64>>();
 };
 
-/// Two implementations match a type that is `Send`, so that the compiler cannot choose.
+/// Two implementations match a type that is `Send`, so the compiler cannot choose.
 trait AmbiguousIfSend<Which> {
     const HOLDS: () = ();
 }
@@ -34,7 +34,7 @@ trait AmbiguousIfSend<Which> {
 impl<T: ?Sized> AmbiguousIfSend<()> for T {}
 impl<T: ?Sized + Send> AmbiguousIfSend<u8> for T {}
 
-/// A guard belongs to the thread whose stack it is on.
+/// A guard belongs to the thread on whose stack it is.
 const _: () = {
     let () = <Span as AmbiguousIfSend<_>>::HOLDS;
     let () = <ContextGuard as AmbiguousIfSend<_>>::HOLDS;

@@ -220,7 +220,10 @@ fn histograms_have_the_default_bounds_or_their_own() {
     }
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
     let reported = problems.wait_for(ProblemKind::Instrument);
-    assert!(reported.message.starts_with("metric \"falling\": its bounds are not used: "), "{reported}");
+    assert!(
+        reported.message.starts_with("metric \"falling\": invalid bounds, the default bounds are used: "),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -367,7 +370,8 @@ fn a_name_for_a_counter_and_a_gauge_is_sent_as_both_and_reported() {
     let [counter, gauge] = &named(&receiver, "orders")[..] else { panic!() };
     assert_eq!((int(&numbers(counter)[0]), float(&numbers(gauge)[0])), (1, 2.5));
     let reported = problems.wait_for(ProblemKind::Instrument);
-    let expected = "metric \"orders\" is there twice, as a counter and as a gauge: both are sent; rename one";
+    let expected =
+        "metric \"orders\" is defined twice, as a counter and as a gauge: both are sent; rename one";
     assert_eq!(reported.message, expected);
 }
 
@@ -394,7 +398,7 @@ fn nan_and_infinities_are_left_out_and_reported_once() {
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].count, 1);
     let reported: Vec<_> = problems.reported().into_iter().map(|problem| problem.message).collect();
     let expected = [("level", "a gauge"), ("size", "a histogram")].map(|(name, kind)| {
-        format!("metric {name:?}: a value that is NaN or infinite is left out: {kind} takes none")
+        format!("metric {name:?}: a NaN or infinite value is left out: {kind} does not accept it")
     });
     assert_eq!(reported, expected);
 }

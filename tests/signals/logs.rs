@@ -451,7 +451,7 @@ fn a_collector_that_takes_no_logs_gets_all_spans_and_is_reported_once() {
         let [problem] = &reported[..] else { panic!("reported once, not {reported:?}") };
         assert_eq!((problem.kind, problem.occurrences), (ProblemKind::NotTaken, 1));
         let url = format!("{}/v1/logs", receiver.endpoint());
-        assert!(problem.message.starts_with("no logs are taken here"), "{problem}");
+        assert!(problem.message.starts_with("collector does not accept logs"), "{problem}");
         assert!(problem.message.contains(&url) && problem.message.contains(&status.to_string()), "{problem}");
     }
 }

@@ -1,5 +1,5 @@
-//! The common part of the exporters: where their records go and when that is over, and the resource and scopes of the SDK,
-//! each encoded once.
+//! The common part of the exporters for the SDK: where records go, when the exporter is shut down, and the encoded
+//! resource and scopes of the SDK.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
 use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::ScopeCache;
 
-/// How long a flush may take for which the SDK names no time.
+/// Budget of a flush for which the SDK gives no timeout.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
-/// The way of one exporter into a provider.
+/// The connection of one exporter to a provider.
 #[derive(Debug)]
 pub(super) struct SdkInput {
     provider: Provider,
@@ -29,10 +29,10 @@ pub(super) struct SdkInput {
     is_shut_down: AtomicBool,
 }
 
-/// What becomes of records that the SDK hands over.
+/// How to treat records that the SDK exports.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Disposition {
-    /// No record may be larger.
+    /// Enqueue the records. `largest` is the maximum size of a record.
     Sent {
         largest: usize,
     },
@@ -49,12 +49,14 @@ impl SdkInput {
         self.provider.exporters()
     }
 
-    /// Whether records are sent or counted: not if no exporter takes any, nor if they are made by what sends them.
+    /// Returns whether records would be sent or counted: an exporter takes the signal, and the thread does not run
+    /// exporter code.
     pub(super) fn is_of_use(&self) -> bool {
         !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
-    /// Sends records, or counts them where they come too late or from a thread of the provider's own exporters.
+    /// Calls `send_or_count` with the disposition of records: they are counted after a shutdown or on a thread of the
+    /// provider's own exporters.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();
@@ -78,7 +80,7 @@ impl SdkInput {
         self.flush(FLUSH_BUDGET)
     }
 
-    /// The provider goes on: it is for its owner to end it.
+    /// Flushes the provider and rejects later records. Does not shut down the provider, which belongs to its owner.
     pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
         if self.is_shut_down.swap(true, Ordering::Relaxed) {
             return Err(OTelSdkError::AlreadyShutdown);
@@ -99,12 +101,12 @@ impl SdkInput {
     }
 }
 
-/// All scopes of an exporter, with the resource that goes with them.
+/// All scopes of an exporter, with their resource.
 #[derive(Debug)]
 pub(super) struct Scopes {
     signal: Signal,
     resource: Option<ForeignResource>,
-    /// By the SDK's scope and the target that a log record names in place of its name.
+    /// Keyed by the SDK's scope and by the target of a log record, which replaces the name of the scope.
     known: ScopeCache<(InstrumentationScope, Option<String>), Arc<Scope>>,
 }
 
@@ -113,13 +115,14 @@ impl Scopes {
         Self { signal, resource: None, known: ScopeCache::default() }
     }
 
-    /// From now on records go with this resource; with the provider's own if it says nothing.
+    /// Sets the resource of later records. A default resource is ignored in favor of the provider's own.
     pub(super) fn set_resource(&mut self, resource: &Resource) {
-        self.resource = (!says_nothing(resource)).then(|| encoded(resource));
+        self.resource = (!is_default(resource)).then(|| encoded(resource));
+        // Cached scopes contain the previous resource.
         self.known = ScopeCache::default();
     }
 
-    /// The scope, by the name of the target if there is one.
+    /// Returns the scope, named after the target if there is one.
     pub(super) fn find(&self, scope: &InstrumentationScope, target: Option<&str>) -> Arc<Scope> {
         let is_it = |known: &(InstrumentationScope, Option<String>)| {
             known.0 == *scope && known.1.as_deref() == target
@@ -139,15 +142,15 @@ impl Scopes {
     }
 }
 
-/// Whether the program has not given the SDK a resource: the SDK then names itself and a service that it does not know.
-fn says_nothing(resource: &Resource) -> bool {
+/// Returns whether the program has not set a resource: the SDK then fills in only itself and an unknown service.
+fn is_default(resource: &Resource) -> bool {
     resource.iter().all(|(key, value)| match key.as_str() {
         "service.name" => value.as_str().starts_with("unknown_service"),
         key => key.starts_with("telemetry.sdk."),
     })
 }
 
-/// In the order of its keys, so that the same resource is always the same bytes.
+/// Encodes a resource in the order of its keys, so that equal resources have equal bytes.
 fn encoded(resource: &Resource) -> ForeignResource {
     let mut attributes: Vec<_> = resource.iter().collect();
     attributes.sort_unstable_by_key(|(key, _)| *key);

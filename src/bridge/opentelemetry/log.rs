@@ -1,4 +1,4 @@
-//! Log records of the SDK, written as ours.
+//! Log records of the OpenTelemetry SDK, encoded and enqueued.
 
 use std::borrow::Cow;
 use std::future::{Future, ready};
@@ -22,16 +22,16 @@ thread_local! {
     static POOL: Pool<LogRecord, 1> = const { Pool::new() };
 }
 
-/// Hands log records of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
+/// Passes log records of the OpenTelemetry SDK to a provider. See the [module](super) for how to install it.
 ///
-/// An exporter of the provider gets what its level lets pass, and every record that has no severity number.
+/// Each exporter of the provider gets the records that its level includes, and every record without a severity number.
 #[derive(Debug)]
 pub struct LogExporter {
     input: SdkInput,
 }
 
 impl LogExporter {
-    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    /// Creates an exporter to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Logs) }
     }
@@ -40,10 +40,10 @@ impl LogExporter {
         &self,
         logs: impl IntoIterator<Item = (&'l SdkLogRecord, &'l InstrumentationScope)>,
     ) -> OTelSdkResult {
-        self.input.take(|fate| match fate {
+        self.input.take(|disposition| match disposition {
             Disposition::Sent { largest } => self.send(logs, largest),
             Disposition::Counted(reason) => logs.into_iter().for_each(|(log, _)| {
-                self.input.exporters().count_log_not_enqueued(weight(log), reason);
+                self.input.exporters().count_log_not_enqueued(filter_severity(log), reason);
             }),
         })
     }
@@ -56,18 +56,18 @@ impl LogExporter {
         let exporters = self.input.exporters();
         let mut record = Pool::take(&POOL).unwrap_or_default();
         for (log, scope) in logs {
-            let (severity, weight) = (log.severity_number().map(severity), weight(log));
-            if !exporters.takes_log(weight) {
-                exporters.count_log_filtered(weight);
+            let (severity, filter_severity) = (log.severity_number().map(severity), filter_severity(log));
+            if !exporters.takes_log(filter_severity) {
+                exporters.count_log_filtered(filter_severity);
                 continue;
             }
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
                     let scope = self.input.scopes.find(scope, log.target().map(Cow::as_ref));
-                    exporters.enqueue_log(&scope, weight, framed);
+                    exporters.enqueue_log(&scope, filter_severity, framed);
                 }
-                None => exporters.count_log_not_enqueued(weight, NotEnqueuedReason::TooLarge),
+                None => exporters.count_log_not_enqueued(filter_severity, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = record.capacity();
@@ -99,7 +99,7 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
 
 impl LogProcessor for LogExporter {
     fn emit(&self, log: &mut SdkLogRecord, scope: &InstrumentationScope) {
-        // this method cannot report that it is over
+        // This method cannot report that the exporter is shut down.
         let _ = self.take([(&*log, scope)]);
     }
 
@@ -120,7 +120,7 @@ impl LogProcessor for LogExporter {
     }
 }
 
-/// All but the end.
+/// Writes all fields except the last ones, see [`end`].
 fn write(log: &SdkLogRecord, record: &mut LogRecord, largest: usize) {
     match log.body() {
         Some(body) => with_any_value(body, |body| record.begin_foreign(Some(body), largest)),
@@ -150,13 +150,13 @@ fn end(log: &SdkLogRecord) -> LogEnd {
     }
 }
 
-/// The severity by which the exporters' levels let it pass: what has none passes all of them, as the specification of
-/// loggers has it.
-fn weight(log: &SdkLogRecord) -> Severity {
+/// Returns the severity for the exporters' levels. As the specification of loggers requires, a record without a
+/// severity passes every level.
+fn filter_severity(log: &SdkLogRecord) -> Severity {
     log.severity_number().map_or(Severity::Fatal4, severity)
 }
 
-/// The same number, which both take from OpenTelemetry.
+/// Converts a severity. Both types use OpenTelemetry's numbers.
 fn severity(severity: SdkSeverity) -> Severity {
     Severity::from_number(severity as u8).unwrap_or(Severity::Info)
 }

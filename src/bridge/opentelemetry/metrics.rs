@@ -10,7 +10,7 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, Re
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
 use super::input::{Disposition, Scopes, SdkInput};
-use super::value::Shown;
+use super::value::ConvertedValue;
 use crate::config;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -20,8 +20,8 @@ use crate::record::{
 };
 use crate::telemetry::provider::Provider;
 
-/// An exporter of the OpenTelemetry SDK's metrics: they go through a provider's queues, to every exporter there that takes
-/// metrics.
+/// An exporter for the OpenTelemetry SDK's metrics. They go through the queues of a provider to every exporter that
+/// takes metrics.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,60 +42,60 @@ use crate::telemetry::provider::Provider;
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// # Who collects, and when
+/// # Collection
 ///
-/// The SDK's `PeriodicReader` has a thread and an interval of its own, 60 seconds unless `with_interval` or
-/// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise; the interval of this crate's exporters is for the instruments of
-/// [`Meter`](crate::Meter)s. A `ManualReader`, which the SDK has with its feature `experimental_metrics_custom_reader`,
-/// collects on demand: give what it collected to [`export`](PushMetricExporter::export), whose future is ready
-/// at once.
+/// The SDK's `PeriodicReader` has its own thread and interval, 60 seconds unless set by `with_interval` or
+/// `OTEL_METRIC_EXPORT_INTERVAL`. The interval of this crate's exporters applies only to the instruments of
+/// [`Meter`](crate::Meter)s. A `ManualReader` (the SDK's feature `experimental_metrics_custom_reader`) collects on
+/// demand: pass the collected metrics to [`export`](PushMetricExporter::export), whose future is ready at once.
 ///
-/// `SdkMeterProvider::force_flush` only collects, and puts the metrics into the queues; for their delivery call
-/// [`Telemetry::flush`](crate::Telemetry::flush) after it. The SDK sets no limit to it: while the reader's thread waits for
-/// room, so does its caller. Its `shutdown` delivers them within the SDK's five seconds, or
-/// says that it could not; then the telemetry goes on with them. Shut the provider down first and the telemetry last.
+/// `SdkMeterProvider::force_flush` only collects the metrics and enqueues them. To deliver them, call
+/// [`Telemetry::flush`](crate::Telemetry::flush) afterwards. The SDK has no timeout for `force_flush`: if the queue is
+/// full, the reader's thread and the caller wait for room. The SDK's `shutdown` delivers the metrics within five
+/// seconds or returns an error; in that case the telemetry continues to deliver them. Shut down the SDK's provider
+/// first and the telemetry last.
 ///
-/// # What is counted, and what has room
+/// # Counting and limits
 ///
-/// The ledger counts data points. A metric with many of them is sent in parts, within the limits of the batches and the
-/// queues. When a queue is full, the reader's thread waits, or the whole part is dropped and counted by its points, as
-/// the exporter is set. A part waits for its delivery like a span: no newer metrics replace it, as those of
-/// [`Meter`](crate::Meter)s do while they cannot be delivered.
+/// The ledger counts data points. A metric with many points is sent in parts, within the limits of batches and queues.
+/// If a queue is full, the reader's thread waits, or the whole part is dropped and its points are counted, depending on
+/// the exporter's settings. A part waits for its delivery like a span. Newer metrics do not supersede it, unlike those
+/// of [`Meter`](crate::Meter)s.
 ///
 /// # Temporality
 ///
-/// It is that of the provider's first exporter that takes metrics, and cumulative if there is none. The SDK adds up once:
-/// all exporters of the provider get the same points, whatever temporality they are set to.
+/// The temporality is that of the provider's first exporter that takes metrics, or cumulative without such an exporter.
+/// The SDK aggregates once: all exporters of the provider get the same points, regardless of their own setting.
 ///
-/// # How it is written
+/// # Encoding
 ///
-/// As `opentelemetry-otlp` would send it, with these differences: the attributes of a point are sorted, and each key is
-/// there once; an empty key is left out; an unsigned number beyond the largest signed one is sent as that, not as 0;
-/// empty buckets of an exponential histogram, and metrics without points, are not sent at all. The SDK has no exemplars
-/// yet.
+/// Metrics are sent as `opentelemetry-otlp` would send them, with these differences: the attributes of a point are
+/// sorted, each key occurs once, and empty keys are left out. An unsigned number that exceeds `i64::MAX` is sent as
+/// `i64::MAX` instead of 0. Empty buckets of an exponential histogram, and metrics without points, are not
+/// sent. The SDK has no exemplars yet.
 #[derive(Debug)]
 pub struct MetricExporter {
     input: SdkInput,
 }
 
 impl MetricExporter {
-    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    /// Creates an exporter to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Metrics) }
     }
 
-    fn send(&self, metrics: &ResourceMetrics, fate: Disposition) {
+    fn send(&self, metrics: &ResourceMetrics, disposition: Disposition) {
         let exporters = self.input.exporters();
         let Some(limits) = exporters.frame_limits() else { return };
-        // not kept: every collection brings its resource, and comes so seldom that nothing would be saved
+        // Not cached: every collection comes with its resource, and collections are rare.
         let mut scopes = Scopes::new(Signal::Metrics);
         scopes.set_resource(metrics.resource());
         let mut record = MetricRecord::default();
         for of_scope in metrics.scope_metrics() {
             let scope = scopes.find(of_scope.scope(), None);
-            let limits = limits.beside(&scope);
+            let limits = limits.less_scope(&scope);
             for metric in of_scope.metrics() {
-                each_part(metric, &mut record, limits, |part| match (part, fate) {
+                each_part(metric, &mut record, limits, |part| match (part, disposition) {
                     (FramedPoints::Frame { points, .. }, Disposition::Counted(reason)) => {
                         exporters.count_points_not_enqueued(points, reason);
                     }
@@ -113,7 +113,7 @@ impl MetricExporter {
 
 impl PushMetricExporter for MetricExporter {
     fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
-        ready(self.input.take(|fate| self.send(metrics, fate)))
+        ready(self.input.take(|disposition| self.send(metrics, disposition)))
     }
 
     fn force_flush(&self) -> OTelSdkResult {
@@ -133,7 +133,7 @@ impl PushMetricExporter for MetricExporter {
     }
 }
 
-/// Frames a metric and gives it in as many parts as the limits ask for. `record` is storage to reuse.
+/// Frames a metric and passes it on in as many parts as the limits require. `record` is reused as storage.
 fn each_part(
     metric: &Metric,
     record: &mut MetricRecord,
@@ -151,7 +151,7 @@ fn each_part(
     }
 }
 
-/// Adds all points to the parts that `begin` gives.
+/// Adds all points to the framer that `begin` returns.
 fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
     data: &MetricData<T>,
     begin: impl FnOnce(PointKind) -> MetricFramer<'a, G>,
@@ -231,7 +231,7 @@ fn point_kind<T>(data: &MetricData<T>) -> PointKind {
     }
 }
 
-/// Of data that was added up, where it is one or the other.
+/// Converts the temporality of aggregated data, which is delta or cumulative.
 fn aggregation_temporality(temporality: Temporality) -> AggregationTemporality {
     match temporality {
         Temporality::Delta => AggregationTemporality::Delta,
@@ -244,22 +244,22 @@ fn period(start: SystemTime, time: SystemTime) -> Period {
 }
 
 fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
-    let shown: Vec<_> = pairs.map(|pair| (pair.key.as_str(), Shown::new(&pair.value))).collect();
+    let shown: Vec<_> = pairs.map(|pair| (pair.key.as_str(), ConvertedValue::new(&pair.value))).collect();
     AttributeSet::new(shown.iter().map(|(key, shown)| (*key, shown.value())))
 }
 
-/// A type that the SDK's instruments measure in.
+/// A number type of the SDK's instruments.
 trait Measured: Copy {
-    /// As the wire knows a sum or a gauge.
+    /// Converts to the type of a sum or a gauge in OTLP.
     fn number(self) -> Number;
 
-    /// As the wire knows what is in a histogram.
+    /// Converts to the type of a histogram's values in OTLP.
     fn float(self) -> f64;
 }
 
 impl Measured for u64 {
     fn number(self) -> Number {
-        // OTLP has no larger integer; a sum that falls to 0 would look like a program that was started anew
+        // OTLP has no larger integer. A sum that falls to 0 would look like a restart of the program.
         Number::Int(i64::try_from(self).unwrap_or(i64::MAX))
     }
 

@@ -1,5 +1,4 @@
-//! Exporters for the OpenTelemetry SDK: programs that use it keep their instrumentation, and send without tokio, tonic or
-//! reqwest.
+//! Exporters for the OpenTelemetry SDK: programs keep their instrumentation and export without tokio, tonic or reqwest.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,39 +26,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Log records go the same way, by [`LogExporter`] and `SdkLoggerProvider`, and metrics by [`MetricExporter`], which
-//! says more about them.
+//! Log records are exported by [`LogExporter`] with `SdkLoggerProvider`, and metrics by [`MetricExporter`].
 //!
-//! # How to put them in
+//! # Installation
 //!
-//! Those of spans and log records are exporters and processors of the SDK at once:
+//! The exporters of spans and log records are also processors of the SDK:
 //!
-//! | in the builder of the provider | what follows |
+//! | in the builder of the provider | effect |
 //! |---|---|
-//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: a record goes from the thread that ends it straight into the queue of standpipe, side by side with other threads. No second queue and thread, and `force_flush` of the provider reaches the collector |
-//! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread in front of ours. What the SDK drops as its queue is full is in no [`Ledger`](crate::Ledger), and its `force_flush` only brings records as far as our queue |
-//! | `.with_simple_exporter(exporter)` | as the first, but under a lock of the SDK, and by an executor that panics where another one of its crate runs already. Its `force_flush` does nothing |
+//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: the thread that ends a record puts it directly into the queue of standpipe, without a lock shared by all threads. There is no second queue and no second thread, and `force_flush` of the provider waits for the delivery |
+//! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread precede those of standpipe. Records that the SDK drops because its queue is full are not in any [`Ledger`](crate::Ledger), and `force_flush` only moves records to the queue of standpipe |
+//! | `.with_simple_exporter(exporter)` | like the first, but under a lock of the SDK, and with an executor that panics inside another executor of its crate. `force_flush` does nothing |
 //!
-//! With [`WhenFull::Block`](crate::WhenFull::Block) the thread that gives a record waits for room: the one that ends the
-//! span, or that of the SDK's batches. [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) never makes a caller wait.
+//! With [`WhenFull::Block`](crate::WhenFull::Block) the thread that passes on a record waits for room: the thread that
+//! ends the span, or the SDK's batch thread. With [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) no thread
+//! waits.
 //!
-//! # What arrives
+//! # Encoding
 //!
-//! What `opentelemetry-otlp` would send, with its resource, scopes, limits and dropped counts; limits of standpipe do not
-//! apply. A resource that says no more than what the SDK fills in by itself gives way to that of the
-//! [`Telemetry`](crate::Telemetry). Only what a collector may refuse or misread is set right:
-//! of an attribute that was set twice the last value counts, an attribute without a key or nested more than 30 deep is
-//! left out and counted as dropped, and a span that ends before it starts ends at its start.
+//! Records are sent as `opentelemetry-otlp` would send them, with the SDK's resource, scopes, limits and dropped
+//! counts; the limits of standpipe do not apply. If the program has set no resource, the SDK's default resource is
+//! replaced by that of the [`Telemetry`](crate::Telemetry). Only data that a collector may refuse or misread is
+//! corrected: if an attribute is set twice, the last value counts; an attribute without a key, or nested more than 30
+//! levels deep, is left out and counted as dropped; a span that ends before its start ends at its start.
 //!
-//! # The end
+//! # Shutdown
 //!
-//! A shutdown of the SDK's provider flushes ours within the time that it is given; it does not end the
-//! [`Telemetry`](crate::Telemetry), which may serve others. Shut that down last.
+//! Shutting down the SDK's provider flushes the provider of standpipe within the given timeout. It does not shut down
+//! the [`Telemetry`](crate::Telemetry), which may have other users: shut it down last.
 //!
 //! # Contexts
 //!
-//! Both read and write the same W3C headers. Within a process a [`SpanContext`] is made of
-//! OpenTelemetry's by `try_from`, and the other way round by `into`.
+//! Both SDKs read and write the same W3C headers. Within a process, `try_from` converts a context of OpenTelemetry to a
+//! [`SpanContext`], and `into` converts back.
 
 mod input;
 mod log;
@@ -76,9 +75,10 @@ use opentelemetry::trace::{self, TraceFlags, TraceState};
 use crate::context::{ParseContextError, SpanContext};
 use crate::record::{SpanId, TraceId};
 
-/// Makes a span of OpenTelemetry the parent of ours, or the target of a link.
+/// Converts a span context of OpenTelemetry, to be the parent of a span of this crate or the target of a link.
 ///
-/// A trace state that no header may carry is left out, and so are flags that level 2 of the W3C standard does not know.
+/// A `tracestate` that is not a valid header is left out, and so are flags that level 2 of W3C Trace Context does not
+/// define.
 ///
 /// ```
 /// use opentelemetry::trace::TraceContextExt;
@@ -107,11 +107,11 @@ impl TryFrom<&trace::SpanContext> for SpanContext {
     }
 }
 
-/// Makes a span of ours the parent of one of OpenTelemetry:
+/// Converts a span context of this crate, to be the parent of a span of OpenTelemetry:
 /// `opentelemetry::Context::new().with_remote_span_context((&context).into())`.
 impl From<&SpanContext> for trace::SpanContext {
     fn from(context: &SpanContext) -> Self {
-        // its rules for keys are a little narrower than ours
+        // OpenTelemetry's rules for keys are slightly stricter.
         let state = context.tracestate().parse::<TraceState>().unwrap_or_default();
         trace::SpanContext::new(
             trace::TraceId::from_bytes(context.trace_id.0),

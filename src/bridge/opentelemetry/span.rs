@@ -1,4 +1,4 @@
-//! Finished spans of the SDK, written as records.
+//! Finished spans of the OpenTelemetry SDK, encoded and enqueued.
 
 use std::future::{Future, ready};
 use std::slice;
@@ -24,20 +24,20 @@ thread_local! {
     static POOL: Pool<SpanRecord, 1> = const { Pool::new() };
 }
 
-/// Hands finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to put it in.
+/// Passes finished spans of the OpenTelemetry SDK to a provider. See the [module](super) for how to install it.
 #[derive(Debug)]
 pub struct SpanExporter {
     input: SdkInput,
 }
 
 impl SpanExporter {
-    /// An exporter into the main provider of a [`Telemetry`](crate::Telemetry), or into any [`Provider`].
+    /// Creates an exporter to the main provider of a [`Telemetry`](crate::Telemetry), or to any [`Provider`].
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self { input: SdkInput::new(provider.as_ref(), Signal::Traces) }
     }
 
     fn take(&self, spans: &[SpanData]) -> OTelSdkResult {
-        self.input.take(|fate| match fate {
+        self.input.take(|disposition| match disposition {
             Disposition::Sent { largest } => self.send(spans, largest),
             Disposition::Counted(reason) => {
                 spans.iter().for_each(|_| self.input.exporters().count_span_not_enqueued(reason));
@@ -84,8 +84,9 @@ impl SpanProcessor for SpanExporter {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
+        // The SDK also passes recorded spans that are not sampled. Its own processors skip them as well.
         if span.span_context.is_sampled() {
-            // this method cannot report that it is over
+            // This method cannot report that the exporter is shut down.
             let _ = self.take(slice::from_ref(&span));
         }
     }
@@ -103,7 +104,7 @@ impl SpanProcessor for SpanExporter {
     }
 }
 
-/// All but the end.
+/// Writes the whole span except its end time.
 fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
     let context = &span.span_context;
     let head = SpanHead {

@@ -1,5 +1,5 @@
-//! What the tests of several signals share: any scopes, resources and attributes, and the protocol's own messages of
-//! them in the form that ours have.
+//! Shared test helpers: arbitrary scopes, resources and attributes, and the protocol's own messages in the same form as
+//! those of the bridge.
 
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
@@ -14,7 +14,7 @@ pub(super) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![2 => Just(String::new()), 4 => "[a-zé水🚰]{0,12}", 1 => any::<String>()]
 }
 
-/// Few, so that they repeat; one of them is empty.
+/// Few keys, so that they repeat. One of them is empty.
 pub(super) fn any_key() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["", "a", "b", "http.route", "é"]).prop_map(str::to_owned)
 }
@@ -54,7 +54,7 @@ pub(super) fn any_scope() -> impl Strategy<Value = InstrumentationScope> {
     )
 }
 
-/// One that says something; a resource has no keys that are empty.
+/// A resource that is not the SDK's default, without empty keys.
 pub(super) fn any_resource() -> impl Strategy<Value = Resource> {
     (any_attributes(), any_text()).prop_map(|(attributes, schema_url)| {
         let attributes = attributes.into_iter().filter(|attribute| !attribute.key.as_str().is_empty());
@@ -62,7 +62,7 @@ pub(super) fn any_resource() -> impl Strategy<Value = Resource> {
     })
 }
 
-/// A framed record with its scope and resource: `ResourceSpans` or its like.
+/// Frames a record with its scope and resource: `ResourceSpans` or its counterpart.
 pub(super) fn with_surroundings(scope: &Scope, framed: &[u8]) -> Vec<u8> {
     let mut message = scope.resource().expect("a resource of its own").to_vec();
     let of_scope = [scope.field(), framed].concat();
@@ -70,7 +70,8 @@ pub(super) fn with_surroundings(scope: &Scope, framed: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Of a key that is there twice the last value counts; one that is empty is dropped. Gives how many were.
+/// Applies the rules of the bridge: the last value of a key counts, and an empty key is dropped. Returns the number of
+/// dropped attributes.
 pub(super) fn put_right(attributes: &mut Vec<Attribute>) -> u32 {
     let (mut kept, mut dropped): (Vec<Attribute>, u32) = (Vec::new(), 0);
     for attribute in attributes.drain(..) {
@@ -85,7 +86,7 @@ pub(super) fn put_right(attributes: &mut Vec<Attribute>) -> u32 {
     dropped
 }
 
-/// Maps of the SDK have no order.
+/// Sorts maps, because those of the SDK have no order.
 pub(super) fn sort(attributes: &mut [Attribute]) {
     attributes.sort_by(|one, other| one.key.cmp(&other.key));
     attributes.iter_mut().filter_map(|attribute| attribute.value.as_mut()).for_each(sort_within);

@@ -1,4 +1,4 @@
-//! The SDK's values as ours, which borrow them.
+//! Converts values of the OpenTelemetry SDK to borrowed [`Value`]s.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -8,20 +8,20 @@ use opentelemetry::{Array, StringValue};
 
 use crate::record::{MAX_DEPTH, Value};
 
-/// Shows an attribute of a span, a scope or a resource to `see`.
+/// Calls `see` with an attribute value of a span, a scope or a resource.
 pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
-    see(Shown::new(value).value())
+    see(ConvertedValue::new(value).value())
 }
 
-/// A value of the SDK as one of ours, with the memory that it borrows.
-pub(super) enum Shown<'a> {
+/// A converted value of the SDK, with the memory that it borrows.
+pub(super) enum ConvertedValue<'a> {
     Value(Value<'a>),
     Texts(Vec<&'a str>),
-    /// A kind that the SDK has added since: it can at least be read.
+    /// A kind of value that is newer than this code, as text.
     Text(Cow<'a, str>),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ConvertedValue<'a> {
     pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
         Self::Value(match value {
             opentelemetry::Value::Bool(truth) => Value::Bool(*truth),
@@ -47,13 +47,13 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Shows the body or an attribute of a log record to `see`.
+/// Calls `see` with the body or an attribute value of a log record.
 pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
     let arena = ListArena::for_all_in(value);
     see(arena.value(value, 0))
 }
 
-/// Holds the lists that nested values are made of; each has a place of its own, as later ones borrow earlier ones.
+/// Arena for the lists of nested values. Each list has its own cell, because outer lists borrow inner ones.
 struct ListArena<'a> {
     places: Vec<OnceCell<List<'a>>>,
     taken: Cell<usize>,
@@ -78,7 +78,7 @@ impl<'a> ListArena<'a> {
             AnyValue::String(text) => Value::Str(text.as_str()),
             AnyValue::Boolean(truth) => Value::Bool(*truth),
             AnyValue::Bytes(bytes) => Value::Bytes(bytes),
-            // so deep that it will not be written, and need not be looked at
+            // Too deep to be written, so its contents are not converted.
             AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
             AnyValue::ListAny(values) => {
                 let values = values.iter().map(|value| self.value(value, depth + 1));
@@ -88,7 +88,7 @@ impl<'a> ListArena<'a> {
                 let entries = entries.iter().map(|(key, value)| (key.as_str(), self.value(value, depth + 1)));
                 self.keep(List::Map(entries.collect()))
             }
-            // a kind that the SDK has added since can at least be read
+            // A kind of value that is newer than this code is sent as text.
             other => self.keep(List::Text(format!("{other:?}"))),
         }
     }
@@ -103,7 +103,7 @@ impl<'a> ListArena<'a> {
     }
 }
 
-/// How many places a value needs.
+/// Returns the number of cells that a value needs.
 fn lists_in(value: &AnyValue, depth: usize) -> usize {
     match value {
         AnyValue::Int(_) | AnyValue::Double(_) | AnyValue::String(_) => 0,

@@ -1,6 +1,8 @@
-//! What a layer knows of a place in the code before its spans start: the scope of its records, the attributes that all its spans
-//! have, encoded once, and the keys of its fields with their bits of the filter. A span then copies the attributes as one
-//! piece of memory, and none of its keys is hashed or compared with the names of orders.
+//! Cached data of a call site: the scope of its records, the attributes of all its spans, encoded once, and the keys of
+//! its fields with their filter bits.
+//!
+//! A span then copies the attributes as one slice, and its keys are neither hashed nor compared with the names of
+//! special fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use tracing::Metadata;
 
 use super::TracingLayer;
 use super::event::CodeLocation;
-use super::fields::is_order;
+use super::fields::is_special;
 
 use crate::logs::Logger;
 use crate::record::{EncodedAttributes, HashedKey, SpanRecord, Value};
@@ -17,31 +19,32 @@ use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::Tracer;
 
-/// Maximum number of call sites that are remembered. Each is a place in the code; large programs have thousands.
+/// Maximum number of cached call sites. Large programs have thousands.
 const MAX_CALL_SITES: usize = 1 << 16;
 
-/// A place in the code that makes spans or events.
+/// A place in the source code that creates spans or events.
 pub(super) struct CallSite {
     pub(super) scope: Scope,
-    /// The attributes that all its spans have.
+    /// Attributes of all its spans.
     pub(super) attributes: Box<[(&'static str, Value<'static>)]>,
-    /// The same in one piece; `None` if they have to be set one by one.
+    /// The same attributes, encoded; `None` if they must be set one by one.
     pub(super) encoded: Option<EncodedAttributes>,
-    /// Its fields, by their indices.
+    /// Fields, by their indices.
     pub(super) fields: Box<[PlannedField]>,
 }
 
 /// A field of a call site.
 pub(super) struct PlannedField {
     pub(super) key: HashedKey,
-    /// Whether a text in it may be an order rather than an attribute.
-    pub(super) is_order: bool,
+    /// True if the field may be special, such as `otel.name`, rather than an attribute.
+    pub(super) is_special: bool,
 }
 
 impl TracingLayer {
-    /// Returns the call site of a span or event.
+    /// Returns the cached data of a call site.
     #[inline]
     pub(super) fn call_site(&self, metadata: &'static Metadata<'static>) -> Cow<'_, Arc<CallSite>> {
+        // Metadata is `'static`, so its address identifies the call site.
         let address = std::ptr::from_ref(metadata).addr();
         let make = || (address, Arc::new(self.plan(metadata)));
         self.scopes.by_call_site.get_or_make_hashed(address as u64, |known| *known == address, make)
@@ -54,7 +57,8 @@ impl TracingLayer {
         let others = [self.level.then(level), self.sets_target().then(target)];
         let attributes: Box<[_]> =
             location.into_iter().flatten().chain(others.into_iter().flatten()).collect();
-        let field = |name: &'static str| PlannedField { key: HashedKey::new(name), is_order: is_order(name) };
+        let field =
+            |name: &'static str| PlannedField { key: HashedKey::new(name), is_special: is_special(name) };
         CallSite {
             scope: self.scopes.of_target(metadata.target()).into_owned(),
             encoded: SpanRecord::encode(&attributes),
@@ -64,14 +68,14 @@ impl TracingLayer {
     }
 }
 
-/// Where the records of a layer go.
+/// The scopes of a layer's records.
 pub(super) struct Scopes {
     provider: Provider,
-    /// Scope of all records, which then does not name the target.
+    /// Scope of all records. The scope then does not contain the target.
     pub(super) fixed: Option<Scope>,
-    /// By the address of its metadata: a call site is found without a look at its target.
+    /// Cached call sites by the address of their metadata, so that targets are not compared.
     by_call_site: ScopeCache<usize, Arc<CallSite>, MAX_CALL_SITES>,
-    /// For targets that are values of fields, as in records of the `log` crate.
+    /// Scopes of targets that are known only at run time, as in records of the `log` crate.
     by_target: ScopeCache<Box<str>, Scope>,
 }
 
@@ -95,7 +99,7 @@ impl Scopes {
         self.fixed = Some(self.make(name));
     }
 
-    /// The scope of a target.
+    /// Returns the scope of a target.
     pub(super) fn of_target(&self, target: &str) -> Cow<'_, Scope> {
         if let Some(fixed) = &self.fixed {
             return Cow::Borrowed(fixed);

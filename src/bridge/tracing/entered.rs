@@ -1,5 +1,6 @@
-//! The spans of a layer that this thread is in: they lie on the thread's stack of spans, so that entering a span changes one
-//! stack. And the layers that there are.
+//! The spans of a layer that the current thread has entered, and the list of live layers.
+//!
+//! Entered spans are on the thread's stack of spans together with native spans, so entering a span changes one stack.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -11,15 +12,15 @@ use crate::context::{self, BridgedSpan, ContextGuard};
 use crate::process::atomic::AtomicU64;
 use crate::process::{self, lock};
 
-/// A span that events belong to.
+/// The innermost entered span, to which events belong.
 pub(super) struct Innermost {
     pub(super) id: Id,
-    /// Whether it is sent: decided when it is entered.
+    /// True if the span is recorded. Decided when it is entered.
     pub(super) is_recording: bool,
 }
 
 thread_local! {
-    /// How many layers had gone when it was last tidied up.
+    /// Number of dropped layers when this thread last removed their spans.
     static GONE: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -35,33 +36,34 @@ pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
     Some(Innermost { id: Id::from_u64(id), is_recording })
 }
 
-/// Returns whether this thread's current span may be one of another layer.
+/// Returns whether this thread's current span may belong to another layer.
 #[inline]
 pub(super) fn has_other_layers() -> bool {
+    // Ids start at 1, so the difference is the number of live layers plus one.
     NEXT_LAYER.load(Ordering::Relaxed) - layers_gone() > 2
 }
 
-/// Makes the span current that this thread is in apart from the spans of other layers, until the guard is dropped.
+/// Makes the innermost span that does not belong to another layer current, until the guard is dropped.
 #[cold]
-pub(super) fn enter_apart_from_other_layers(layer: &LayerId) -> ContextGuard {
+pub(super) fn enter_without_other_layers(layer: &LayerId) -> ContextGuard {
     match context::current_without_other_layers(layer.0) {
         Some((context, clock)) => ContextGuard::enter(&context, clock),
         None => ContextGuard::enter_no_span(),
     }
 }
 
-/// Leaves the spans of layers that are gone, as by a `reload::Layer`: no exit reaches them any more, and what the thread
-/// does next would be below these spans for ever.
+/// Leaves the spans of layers that were dropped, for example by a `reload::Layer`. Their spans are never exited, so
+/// every later span of the thread would become their child.
 #[inline]
-pub(super) fn tidy_up() {
+pub(super) fn leave_dropped_layers() {
     let gone = layers_gone();
     if GONE.replace(gone) != gone {
-        leave_gone();
+        leave_gone_spans();
     }
 }
 
 #[cold]
-fn leave_gone() {
+fn leave_gone_spans() {
     if context::is_in_bridged() {
         let there = process::with_fork_lock(|| lock(&LAYERS).clone());
         context::leave_gone_layers(|layer| there.contains(&layer));
@@ -70,10 +72,10 @@ fn leave_gone() {
 
 static NEXT_LAYER: AtomicU64 = AtomicU64::new(1);
 static LAYERS_GONE: AtomicU64 = AtomicU64::new(0);
-/// Locked only while no fork can happen, or a child might find it locked for ever.
+/// Ids of live layers. Locked only under the fork lock; otherwise a child might find it locked forever.
 static LAYERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Identifies a layer among all others, dropped ones included.
+/// Identifies a layer. Ids are never reused.
 pub(super) struct LayerId(u64);
 
 impl LayerId {
@@ -86,12 +88,13 @@ impl LayerId {
 
 impl Drop for LayerId {
     fn drop(&mut self) {
+        // Before the count changes: a thread that sees the new count then also sees the list without this layer.
         process::with_fork_lock(|| lock(&LAYERS).retain(|id| *id != self.0));
         LAYERS_GONE.fetch_add(1, Ordering::Release);
     }
 }
 
-/// How many layers are gone.
+/// Returns the number of dropped layers.
 #[inline]
 fn layers_gone() -> u64 {
     LAYERS_GONE.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! Turns an event into an event of its span, a log record, or both, and finds out where in the code it comes from.
+//! Turns a `tracing` event into an event of its span, a log record, or both, with its source location.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -18,19 +18,19 @@ pub(super) struct EventRecord<'a> {
     metadata: &'static Metadata<'static>,
     place: CodeLocation<'a>,
     fields: &'a Fields,
-    /// Its message, or what stands for one.
+    /// The message, or the name of the event if it has no message.
     name: Cow<'a, str>,
-    /// What went wrong, if the event says nothing else: `#[instrument(err)]` makes such ones.
+    /// The error, if the event has a field `error` and no message. `#[instrument(err)]` emits such events.
     failure: Option<&'a str>,
 }
 
-/// Whose ids a log record carries.
+/// The span whose ids a log record carries.
 pub(super) enum SpanOf<'a> {
-    /// Those of what the thread is in.
+    /// The thread's current span.
     Thread,
-    /// Those of the span that the event names.
+    /// The span that the event names as its parent.
     Event(&'a SpanContext),
-    /// None: the event says that it belongs to no span, or to one that is not known here.
+    /// No span: the event is explicitly a root, or its parent is unknown to this layer.
     NoSpan,
 }
 
@@ -43,7 +43,7 @@ impl<'a> EventRecord<'a> {
         Self { metadata, place, fields, name, failure }
     }
 
-    /// Makes it an event of the span.
+    /// Adds the event to the span.
     pub(super) fn add_to_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         let Some(open) = span.open_mut() else { return };
         if let Some(failure) = self.failure {
@@ -70,7 +70,7 @@ impl<'a> EventRecord<'a> {
         self.set_fields_on(layer.exceptions, &mut set);
     }
 
-    /// Makes it a log record of its span.
+    /// Emits the event as a log record of its span.
     pub(super) fn emit_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_of_use(severity) {
@@ -96,13 +96,13 @@ impl<'a> EventRecord<'a> {
         log.emit();
     }
 
-    /// The name, if the program gave it one: otherwise it says where it stands in the code.
+    /// Returns the name if the program has set one. The default name is a source location.
     fn own_name(&self) -> Option<&'static str> {
         let name = self.metadata.name();
         if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
     }
 
-    /// Sets all fields that have no other place.
+    /// Sets all fields that are not represented otherwise.
     fn set_fields_on(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
         self.fields.each(|name, value| match value {
             _ if name == "message" => {}
@@ -120,7 +120,7 @@ impl<'a> EventRecord<'a> {
         });
     }
 
-    /// The target, if it is not that of the place in the code but one of the `log` crate.
+    /// Returns the target of an event that was a record of the `log` crate.
     pub(super) fn target_of_log(&self) -> Option<&'a str> {
         self.place.is_of_log.then_some(self.place.target)
     }
@@ -136,13 +136,13 @@ pub(super) fn severity(level: &Level) -> Severity {
     }
 }
 
-/// What is known of where a span or an event comes from.
+/// The source location of a span or an event.
 pub(super) struct CodeLocation<'a> {
     pub(super) target: &'a str,
     file: Option<&'a str>,
     line: Option<i64>,
     module: Option<&'a str>,
-    /// Whether it was a record of the `log` crate, which says where it comes from in fields.
+    /// True if the event was a record of the `log` crate, whose location is in its fields.
     pub(super) is_of_log: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'a> CodeLocation<'a> {
         }
     }
 
-    /// The same for an event, whose fields know it better if it was made of a record of the `log` crate.
+    /// Returns the location of an event. For a record of the `log` crate it is read from the fields.
     pub(super) fn of_event(metadata: &'a Metadata<'_>, fields: &'a Fields) -> Self {
         let target = if metadata.target() == "log" { fields.text_of("log.target") } else { None };
         match target {
@@ -188,7 +188,7 @@ impl<'a> CodeLocation<'a> {
     }
 }
 
-/// The attributes for a thread.
+/// The attributes of a thread.
 struct ThreadDescription {
     id: Option<i64>,
     name: Option<String>,
@@ -215,7 +215,7 @@ impl ThreadDescription {
     }
 }
 
-/// Sets the attributes for this thread on a span that has just been started.
+/// Sets the attributes of the current thread on a span that has just been started.
 #[inline]
 pub(super) fn set_thread(record: &mut SpanRecord) {
     let _ = THREAD.try_with(|thread| {
@@ -227,7 +227,7 @@ pub(super) fn set_thread(record: &mut SpanRecord) {
     });
 }
 
-/// The number in `ThreadId(7)`: the standard library has no other way to it yet.
+/// Returns the number in `ThreadId(7)`. The standard library has no stable accessor yet.
 fn number(id: &str) -> Option<i64> {
     id.trim_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
 }

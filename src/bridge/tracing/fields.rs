@@ -1,5 +1,7 @@
-//! The fields of spans and events: read while no lock is held, because a value is formatted by code of the program, and then set
-//! as attributes, or obeyed if they are orders such as `otel.name`.
+//! The fields of spans and events.
+//!
+//! Fields are read while no lock is held, because code of the program formats them. Then they are set as attributes, or
+//! applied to the span if they are special, such as `otel.name`.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -13,15 +15,15 @@ use super::call_site::PlannedField;
 use crate::record::{Pool, SpanKind, Status, Value};
 use crate::trace::{self, DetachedSpan, OpenSpan};
 
-/// Fields as they were recorded, in order. Reused on its thread.
+/// Fields in the order in which they were recorded. Reused by its thread.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     entries: Vec<Entry>,
-    /// The text of all of them.
+    /// The text of all fields, back to back.
     text: String,
-    /// The causes of all errors.
+    /// The causes of all errors, as ranges of `text`.
     causes: Vec<Range<usize>>,
-    /// Whether any of them is an error.
+    /// True if any field is an error.
     pub(super) has_errors: bool,
 }
 
@@ -48,7 +50,7 @@ pub(super) enum FieldValue<'a> {
     Error(ErrorText<'a>),
 }
 
-/// What an error says, and what those say that caused it.
+/// The message of an error and the messages of its causes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ErrorText<'a> {
     pub(super) text: &'a str,
@@ -67,13 +69,13 @@ thread_local! {
 }
 
 impl Fields {
-    /// Reads the fields of `record` and gives them to `work`. A value that traces or logs while it is being formatted finds
-    /// other storage than the one in use.
+    /// Reads fields with `record` and passes them to `work`. A value that traces or logs while it is formatted uses
+    /// other storage from the pool.
     pub(super) fn read<T>(record: impl FnOnce(&mut Self), work: impl FnOnce(&Self) -> T) -> T {
         let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);
         let result = work(&fields);
-        // Now and not the next time, because a value may be of any size.
+        // Cleared now instead of at the next use, because a value may be of any size.
         fields.clear();
         let bytes = fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>();
         Pool::keep(&POOL, fields, bytes);
@@ -87,7 +89,7 @@ impl Fields {
         self.has_errors = false;
     }
 
-    /// All of them, in order.
+    /// Calls `visit` with each field, in order.
     pub(super) fn each<'a>(&'a self, mut visit: impl FnMut(&'static str, FieldValue<'a>)) {
         for entry in &self.entries {
             let value = match &entry.value {
@@ -106,7 +108,7 @@ impl Fields {
         }
     }
 
-    /// What the last field of this name says, as text.
+    /// Returns the last field with this name as text.
     pub(super) fn shown(&self, name: &str) -> Option<Cow<'_, str>> {
         Some(match self.find(name)? {
             Recorded::Text(range) | Recorded::Error { text: range, .. } => self.text(range).into(),
@@ -117,7 +119,7 @@ impl Fields {
         })
     }
 
-    /// The text of the last field of this name, if it has one.
+    /// Returns the text of the last field with this name, if it is text or an error.
     pub(super) fn text_of(&self, name: &str) -> Option<&str> {
         match self.find(name)? {
             Recorded::Text(range) | Recorded::Error { text: range, .. } => Some(self.text(range)),
@@ -125,7 +127,7 @@ impl Fields {
         }
     }
 
-    /// The same for a whole number.
+    /// Returns the last field with this name, if it is an integer.
     pub(super) fn int_of(&self, name: &str) -> Option<i64> {
         match self.find(name)? {
             Recorded::Int(number) => Some(*number),
@@ -144,7 +146,7 @@ impl Fields {
 
     fn write(&mut self, text: fmt::Arguments<'_>) -> Range<usize> {
         let start = self.text.len();
-        // what cannot be formatted is as long as it got
+        // If formatting fails, the text up to the failure is kept.
         let _ = self.text.write_fmt(text);
         start..self.text.len()
     }
@@ -212,7 +214,7 @@ impl Visit for Fields {
     }
 }
 
-/// Records an integer as a number, or as text if it does not fit into 64 bits with a sign: OTLP has no larger numbers.
+/// Records an integer, or its text if it does not fit into `i64`, the largest integer of OTLP.
 #[inline]
 fn record_integer(visitor: &mut impl Visit, field: &Field, value: impl TryInto<i64> + fmt::Debug + Copy) {
     match value.try_into() {
@@ -221,7 +223,7 @@ fn record_integer(visitor: &mut impl Visit, field: &Field, value: impl TryInto<i
     }
 }
 
-/// A span whose fields are being read. If that ends in a panic, it is counted and never sent.
+/// A span whose fields are being read. If reading them panics, the span is counted and not sent.
 pub(super) struct StartingSpan(Option<DetachedSpan>);
 
 impl StartingSpan {
@@ -238,7 +240,7 @@ impl StartingSpan {
     #[inline]
     pub(super) fn started(mut self) -> Option<DetachedSpan> {
         let span = self.0.take();
-        // nothing is left that could be discarded
+        // Skips `drop`, which discards the span.
         mem::forget(self);
         span
     }
@@ -250,10 +252,10 @@ impl Drop for StartingSpan {
     }
 }
 
-/// Sets the fields of a span that no other thread knows yet, as they are read.
+/// Visitor that sets the fields of a span directly as attributes, before another thread can access the span.
 pub(super) struct FieldsOf<'a> {
     pub(super) span: &'a mut OpenSpan,
-    /// The fields of the call site, by their indices.
+    /// Fields of the call site, by their indices.
     pub(super) planned: &'a [PlannedField],
     pub(super) exceptions: bool,
 }
@@ -304,7 +306,7 @@ impl Visit for FieldsOf<'_> {
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
         match self.planned.get(field.index()) {
-            Some(planned) if !planned.is_order => {
+            Some(planned) if !planned.is_special => {
                 self.span.record.set_at_start(planned.key, Value::Str(value));
             }
             _ => set_text(self.span, field.name(), value),
@@ -322,7 +324,7 @@ impl Visit for FieldsOf<'_> {
     }
 }
 
-/// Sets what the fields say.
+/// Sets fields on a span, as attributes or special fields.
 pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool) {
     fields.each(|name, value| match value {
         FieldValue::Plain(Value::Str(text)) => set_text(span, name, text),
@@ -336,7 +338,7 @@ pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool)
     });
 }
 
-/// Sets the attributes of an error of the span or of one of its events.
+/// Sets the `exception.*` attributes of an error on the span.
 pub(super) fn set_exception(span: &mut OpenSpan, error: &ErrorText<'_>) {
     set_exception_on(error, |key, value| span.record.set(key, value));
 }
@@ -345,13 +347,13 @@ pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Valu
     trace::set_exception(error.text, &error.causes().join("\n"), set);
 }
 
-/// The field of an error, and the causes beside it.
+/// Sets the field of an error, and its causes as `<field>.chain`.
 pub(super) fn set_error(name: &str, error: &ErrorText<'_>, mut set: impl FnMut(&str, Value<'_>)) {
     set(name, Value::Str(error.text));
     set(&chain_key(name), Value::Strs(&error.causes()));
 }
 
-/// `<field>.chain`, the causes of the error in a field.
+/// Returns the key for the causes of the error in a field.
 fn chain_key(field: &str) -> Cow<'_, str> {
     match field {
         "error" => Cow::Borrowed("error.chain"),
@@ -359,13 +361,13 @@ fn chain_key(field: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a field may be an order rather than an attribute.
+/// Returns whether a field may be special rather than an attribute.
 #[inline]
-pub(super) fn is_order(name: &str) -> bool {
+pub(super) fn is_special(name: &str) -> bool {
     name.starts_with("otel.")
 }
 
-/// Obeys a text that is an order, and sets any other as an attribute.
+/// Applies a special field, and sets any other field as an attribute.
 #[inline(never)]
 fn set_text(span: &mut OpenSpan, name: &str, text: &str) {
     match name {
@@ -379,7 +381,7 @@ fn set_text(span: &mut OpenSpan, name: &str, text: &str) {
     }
 }
 
-/// Reads a kind in lower case, as nearly all programs write it, by one comparison of words, and in any other case by a search.
+/// Parses a span kind. Lower case is tried first, since nearly all programs use it.
 fn kind(text: &str) -> Option<SpanKind> {
     match text {
         "server" => Some(SpanKind::Server),

@@ -1,4 +1,4 @@
-//! The steps of a span or event in the layer.
+//! Implementation of the layer: what happens at each step of a span or event.
 
 use std::{mem, ptr};
 
@@ -24,13 +24,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         if context::runs_exporter_code() {
             return;
         }
-        entered::tidy_up();
+        entered::leave_dropped_layers();
         let metadata = attributes.metadata();
         let call_site = self.call_site(metadata);
-        // the program's own code runs while fields are read, and it may panic
+        // Reading fields runs code of the program, which may panic.
         let mut starting = StartingSpan::new(self.begin(attributes, &call_site.scope.tracer));
         if let Some(span) = starting.recorded() {
-            // Fields of another call site, which no macro passes, have other indices.
+            // Fields of another call site have other indices. No macro passes such fields.
             let is_planned = ptr::eq(attributes.fields(), metadata.fields());
             let planned = if is_planned { &*call_site.fields } else { &[] };
             span.set_at_once(|span| {
@@ -56,7 +56,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, _: Context<'_, S>) {
-        // one after the other: a span may follow from itself
+        // One lock at a time: a span may follow from itself.
         if let Some(target) = self.spans.context(follows) {
             self.spans.with(id, |open| drop(open.span.link(&target)));
         }
@@ -66,7 +66,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         if context::runs_exporter_code() {
             return;
         }
-        entered::tidy_up();
+        entered::leave_dropped_layers();
         let innermost = if event.is_contextual() { entered::innermost(&self.id) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return self.count_if_filtered(event, innermost.is_some());
@@ -88,12 +88,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         context::leave_bridged(span_of(&self.id, id));
         self.spans.with(id, |open| {
             open.activity.iter_mut().for_each(|activity| activity.exit());
+            // A span ends when it is last exited; it may be closed much later.
             open.span.end_here();
         });
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        // sent when it is dropped, after the lock is given back
+        // Dropped after the lock is released, which sends the span.
         if let Some(mut open) = self.spans.remove(&id) {
             open.activity.iter().for_each(|activity| activity.set_on(&mut open.span));
         }
@@ -101,14 +102,14 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 }
 
 impl TracingLayer {
-    /// Whether an event goes anywhere: if not, its fields need not be formatted.
+    /// Returns whether an event would be sent. If not, its fields are not formatted.
     fn is_of_use(&self, event: &Event<'_>, innermost: Option<&Innermost>) -> bool {
         let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
         goes_to_span || event.parent().is_some() || may_be_logged && self.takes_log(event.metadata())
     }
 
-    /// Counts an event that is of no use, if it would be a log record but for the exporters' level.
+    /// Counts an event that would be a log record if an exporter's level included it.
     fn count_if_filtered(&self, event: &Event<'_>, is_of_span: bool) {
         if self.is_log(is_of_span) {
             let metadata = event.metadata();
@@ -143,13 +144,14 @@ impl TracingLayer {
         }
     }
 
-    /// Whether an event becomes a log record, be its span one of this layer or not.
+    /// Returns whether an event becomes a log record. `is_of_span`: its span belongs to this layer.
     fn is_log(&self, is_of_span: bool) -> bool {
         !is_of_span || self.events.are_logs()
     }
 
     fn log(&self, event: &Event<'_>, record: &EventRecord<'_>) {
-        let _own = entered::has_other_layers().then(|| entered::enter_apart_from_other_layers(&self.id));
+        // The record must carry the ids of this layer's span, even if another layer's span is current.
+        let _own = entered::has_other_layers().then(|| entered::enter_without_other_layers(&self.id));
         let elsewhere = event.parent().and_then(|id| self.spans.context(id));
         let span = match &elsewhere {
             Some(context) => SpanOf::Event(context),
@@ -166,8 +168,8 @@ impl TracingLayer {
         self.call_site(metadata).scope.logger.is_of_use(severity(metadata.level()))
     }
 
-    /// A span below its explicit parent, or below what this thread is in: another span of this layer, one of a
-    /// [`Tracer`](crate::Tracer), or a context that was entered.
+    /// Starts a span. Its parent is the explicit one or the thread's current context: a span of this layer, a span of a
+    /// [`Tracer`](crate::Tracer), or an entered context.
     #[inline]
     fn begin(&self, attributes: &Attributes<'_>, tracer: &Tracer) -> DetachedSpan {
         let name = attributes.metadata().name();
@@ -175,16 +177,16 @@ impl TracingLayer {
             return self.begin_elsewhere(tracer, name, attributes.parent());
         }
         if entered::has_other_layers() {
-            return self.begin_apart(tracer, name);
+            return self.begin_without_other_layers(tracer, name);
         }
         tracer.span_builder(name).detached()
     }
 
-    /// As [`begin`](Self::begin), where the thread's current span may be one of another layer.
+    /// Like [`begin`](Self::begin), if the thread's current span may belong to another layer.
     #[cold]
     #[inline(never)]
-    fn begin_apart(&self, tracer: &Tracer, name: &str) -> DetachedSpan {
-        let _own = entered::enter_apart_from_other_layers(&self.id);
+    fn begin_without_other_layers(&self, tracer: &Tracer, name: &str) -> DetachedSpan {
+        let _own = entered::enter_without_other_layers(&self.id);
         tracer.span_builder(name).detached()
     }
 
@@ -194,12 +196,12 @@ impl TracingLayer {
         let builder = tracer.span_builder(name);
         match &parent {
             Some(parent) => builder.parent(parent).detached(),
-            // a parent that a filter has kept from this layer is none
+            // A filter excluded the parent from this layer, so the span starts a trace.
             None => builder.root().detached(),
         }
     }
 
-    /// Sets the attributes of a span beside its fields: those of its call site, and those of its thread.
+    /// Sets the attributes of a span that are not fields: those of its call site and of its thread.
     #[inline]
     fn describe(&self, record: &mut SpanRecord, call_site: &CallSite) {
         match &call_site.encoded {

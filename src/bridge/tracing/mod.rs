@@ -1,4 +1,4 @@
-//! A layer for tracing-subscriber: `tracing` spans and events as spans, span events and log records.
+//! A layer for tracing-subscriber that exports `tracing` spans and events as spans, span events and log records.
 //!
 //! ```
 //! use standpipe::bridge::tracing::TracingLayer;
@@ -22,53 +22,53 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What becomes of what
+//! # Mapping
 //!
 //! | in `tracing` | in OTLP |
 //! |---|---|
-//! | span | span, from its making to the last time it was left; sent when it is closed, on whichever thread |
-//! | target | scope, or with [`TracingLayer::scope`] the attribute `target` |
-//! | field | attribute: numbers and truth values as they are, the rest as text; recorded late, too |
+//! | span | span from its creation to its last exit; sent when it is closed, on any thread |
+//! | target | scope, or the attribute `target` with [`TracingLayer::scope`] |
+//! | field | attribute: numbers and bools unchanged, everything else as text; may be recorded later |
 //! | `follows_from` | link |
-//! | event in a span | event of the span with `level` and `target`; by [`TracingLayer::events`] a log record instead, or as well |
+//! | event in a span | span event with `level` and `target`; with [`TracingLayer::events`] a log record instead, or both |
 //! | event outside of spans | log record with the severity of its level |
-//! | event of level `ERROR` | also the status `Error`, unless the span has one |
+//! | event of level `ERROR` | also the status `Error`, unless a status was set |
 //! | error value in a field | `exception.message` and `exception.stacktrace` (its causes), the field itself, and `<field>.chain` |
-//! | span that a panic of its thread closes | the status `Error`, unless the span has one, and an event `exception` |
-//! | event with a field `error` and no message | event `exception`, with `exception.message`, and the status `Error` |
+//! | span closed by a panic of its thread | status `Error`, unless a status was set, and an event `exception` |
+//! | event with a field `error` and no message | event `exception` with `exception.message`, and status `Error` |
 //!
-//! Some fields of a span are orders, as in tracing-opentelemetry: `otel.name`, `otel.kind` (`server`, `client`, `producer`,
-//! `consumer`, `internal`), `otel.status_code` (`ok`, `error`) and `otel.status_message` (or `otel.status_description`). They
-//! may be recorded late.
+//! Some fields of a span are special, as in tracing-opentelemetry: `otel.name`, `otel.kind` (`server`, `client`,
+//! `producer`, `consumer`, `internal`), `otel.status_code` (`ok`, `error`) and `otel.status_message` (or
+//! `otel.status_description`). They may be recorded later.
 //!
-//! # Spans of both kinds
+//! # Mixing with native spans
 //!
-//! A span that is entered is also standpipe's current one: a [`Tracer`](crate::Tracer)'s span inside it is its child, and
-//! the other way round; a [`Logger`](crate::Logger)'s record carries its ids.
+//! An entered span is also the current span of standpipe: a span of a [`Tracer`](crate::Tracer) inside it becomes its
+//! child, and vice versa. Records of a [`Logger`](crate::Logger) carry its ids.
 //!
 //! # Filters
 //!
-//! The layer has none of its own. A span or event passes these in turn; only what the last one keeps out is in the ledger, as
-//! [`filtered`](crate::ledger::Counts::filtered):
+//! The layer has no filter itself. A span or event passes these filters in order; only events that the last one
+//! excludes are in the ledger, as [`filtered`](crate::ledger::Counts::filtered):
 //!
-//! | filter | of | counted |
+//! | filter | applies to | counted |
 //! |---|---|---|
-//! | the static level: features of `tracing`, `release_max_level_info` for instance | spans and events | no: it is not compiled |
-//! | filters of the subscriber: an `EnvFilter` or `LevelFilter` as a layer; `tracing` remembers for a place in the code that all are against it | spans and events | no: the layer is not asked |
+//! | static level: features of `tracing`, such as `release_max_level_info` | spans and events | no: the call is not compiled |
+//! | filters of the subscriber: an `EnvFilter` or `LevelFilter` as a layer. If all of them exclude a call site, `tracing` caches that | spans and events | no: the layer is not called |
 //! | filters of this layer: `layer.with_filter(…)` | spans and events | no |
-//! | the [sampler](crate::Sampler) | spans, and with them their events | no |
-//! | each exporter's [level](crate::Exporter::level), `info` by default | events that become log records | yes, by exporter |
+//! | the [sampler](crate::Sampler) | spans and their events | no |
+//! | [level](crate::Exporter::level) of each exporter, `info` by default | events that become log records | yes, by exporter |
 //!
 //! `enabled!` never counts.
 //!
 //! # Several layers
 //!
-//! Each layer of a subscriber has its own spans, with ids and parents of its own: two layers can send to two telemetries. Of several
-//! layers, the one that was added last has the thread's current span: a [`Tracer`](crate::Tracer)'s span is its child, and
-//! [`SpanExt`] finds its spans.
+//! Each layer of a subscriber has its own spans with their own ids and parents, so two layers can send to two
+//! telemetries. The layer that was added last provides the thread's current span: spans of a [`Tracer`](crate::Tracer)
+//! become its children, and [`SpanExt`] accesses its spans.
 //!
-//! A layer that a `reload::Layer` takes away sends the spans that are open as they are. A thread that is in one of them is
-//! out of it as soon as it traces through the next layer.
+//! A layer that is removed by a `reload::Layer` sends its open spans as they are. A thread that has entered one of them
+//! leaves it as soon as it traces through the next layer.
 
 mod call_site;
 mod entered;
@@ -88,16 +88,16 @@ use open::{OpenSpans, SpanState};
 use crate::context::SpanContext;
 use crate::telemetry::provider::Provider;
 
-/// What becomes of events that happen in a span. Those outside of spans are log records.
+/// The treatment of events that occur in a span. Events outside of spans are always log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Events {
-    /// They are events of the span. This is the default.
+    /// Span events. This is the default.
     #[default]
     OfSpans,
-    /// They are log records, with the ids of the span.
+    /// Log records, with the ids of the span.
     Logs,
-    /// They are both.
+    /// Both span events and log records.
     Both,
 }
 
@@ -111,7 +111,7 @@ impl Events {
     }
 }
 
-/// A layer that sends the spans and events of `tracing`. See the [module](self) for what becomes of them.
+/// A layer that sends the spans and events of `tracing`. See the [module](self) for the mapping.
 ///
 /// ```
 /// use standpipe::bridge::tracing::{Events, TracingLayer};
@@ -128,7 +128,7 @@ pub struct TracingLayer {
     id: LayerId,
     scopes: Scopes,
     spans: OpenSpans,
-    /// Whether the target is an attribute; unless set, it is where the scope does not name it.
+    /// True if the target is an attribute. If unset, it is an attribute if it is not the scope.
     target: Option<bool>,
     events: Events,
     location: bool,
@@ -139,7 +139,7 @@ pub struct TracingLayer {
 }
 
 impl TracingLayer {
-    /// A layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its providers.
+    /// Creates a layer that sends to a [`Telemetry`](crate::Telemetry), or to one of its providers.
     pub fn new(provider: impl AsRef<Provider>) -> Self {
         Self {
             id: LayerId::next(),
@@ -155,19 +155,19 @@ impl TracingLayer {
         }
     }
 
-    /// What becomes of events in a span; [`Events::OfSpans`] unless set.
+    /// Sets the treatment of events in a span. The default is [`Events::OfSpans`].
     pub fn events(self, events: Events) -> Self {
         Self { events, ..self }
     }
 
-    /// One scope for everything: the target is an attribute then. Unless set, each target is a scope of its own.
+    /// Uses one scope for everything; the target becomes an attribute. By default, each target is a scope.
     pub fn scope(mut self, name: &str) -> Self {
         self.scopes.fix(name);
         self
     }
 
-    /// Whether spans and log records have their target as an attribute, `target`. Unless set, they do if it is not their
-    /// scope. Events of spans always do.
+    /// Sets whether spans and log records have the attribute `target`. By default they do if the target is not their
+    /// scope. Span events always have it.
     pub fn target(self, enabled: bool) -> Self {
         Self { target: Some(enabled), ..self }
     }
@@ -176,30 +176,31 @@ impl TracingLayer {
         self.target.unwrap_or_else(|| self.scopes.fixed.is_some())
     }
 
-    /// Whether spans, events and log records have their source location as attributes: `code.file.path`,
-    /// `code.line.number` and `code.module.name`. They do unless set.
+    /// Sets whether spans, events and log records have their source location as attributes: `code.file.path`,
+    /// `code.line.number` and `code.module.name`. The default is true.
     pub fn location(self, enabled: bool) -> Self {
         Self { location: enabled, ..self }
     }
 
-    /// Whether spans have the thread that made them as attributes, `thread.id` and `thread.name`. They do unless set.
+    /// Sets whether spans have the thread that created them as attributes, `thread.id` and `thread.name`. The default
+    /// is true.
     pub fn threads(self, enabled: bool) -> Self {
         Self { threads: enabled, ..self }
     }
 
-    /// Whether spans have their level as an attribute, `level`. They do not unless set.
+    /// Sets whether spans have their level as the attribute `level`. The default is false.
     pub fn level(self, enabled: bool) -> Self {
         Self { level: enabled, ..self }
     }
 
-    /// Whether spans have as attributes for how long they were entered and for how long not, `busy_ns` and `idle_ns`. They do not
-    /// unless set.
+    /// Sets whether spans have the attributes `busy_ns` and `idle_ns`: how long they were entered, and how long they
+    /// were not. The default is false.
     pub fn busy_and_idle(self, enabled: bool) -> Self {
         Self { busy_and_idle: enabled, ..self }
     }
 
-    /// Whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
-    /// `exception`. They do unless set; the span's status is the same either way.
+    /// Sets whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
+    /// `exception`. The default is true. The span's status does not depend on this setting.
     pub fn exceptions(self, enabled: bool) -> Self {
         Self { exceptions: enabled, ..self }
     }
@@ -211,7 +212,7 @@ impl fmt::Debug for TracingLayer {
     }
 }
 
-/// What a [`tracing::Span`] that goes through a [`TracingLayer`] can do beside.
+/// Additional methods of a [`tracing::Span`] that goes through a [`TracingLayer`].
 ///
 /// ```
 /// use standpipe::SpanContext;
@@ -232,17 +233,19 @@ impl fmt::Debug for TracingLayer {
 /// # telemetry.shutdown(std::time::Duration::ZERO);
 /// ```
 pub trait SpanExt {
-    /// Makes it a child of a span elsewhere. The sampler is asked again, and what was recorded before is kept.
+    /// Makes the span a child of a remote span. The sampler decides again, and attributes that were set before are
+    /// kept.
     ///
-    /// False, and nothing has changed, if the span has already been entered, become a parent or shown its context; if a
-    /// filter keeps it from the layer; or if the subscriber has no such layer, or has it where it is not to be found, as in
-    /// a `reload::Layer`.
+    /// Returns false without effect if the span was already entered, is already a parent, or its context was read; if a
+    /// filter excludes it from the layer; or if the subscriber has no such layer, or hides it, as a `reload::Layer`
+    /// does.
     fn set_parent(&self, parent: &SpanContext) -> bool;
 
-    /// What identifies it to others; `None` where [`set_parent`](Self::set_parent) finds no span.
+    /// Returns the context that identifies the span to others; `None` if [`set_parent`](Self::set_parent) would not
+    /// find the span.
     fn context(&self) -> Option<SpanContext>;
 
-    /// Points at another span that has to do with this one.
+    /// Adds a link to a related span.
     fn add_link(&self, target: &SpanContext);
 }
 

@@ -1,7 +1,7 @@
-//! The spans of a layer that are open, by their ids.
+//! The open spans of a layer, by id.
 //!
-//! They could lie in the registry, beside what other layers keep there, but that takes an allocation for each span and a
-//! look into the registry for each step.
+//! A sharded table of fixed slots, with a map for collisions. The subscriber's registry could also store the spans, but
+//! that takes an allocation per span and a registry lookup per step.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -14,37 +14,37 @@ use crate::context::{self, SpanContext};
 use crate::process::{PerProcess, lock};
 use crate::trace::DetachedSpan;
 
-/// More threads than this hardly ever look for spans at once; a power of two.
+/// Number of shards, a power of two. More threads rarely access spans at the same time.
 const SHARDS: usize = 32;
-/// Places of a shard; a power of two. Few programs have more than some hundred spans open.
+/// Slots per shard, a power of two. Few programs have more than a few hundred open spans.
 const PLACES: usize = 16;
 
-/// All spans of a layer that are open. A forked child starts with none: those of its parent are the parent's to send.
+/// All open spans of a layer. A forked child starts without spans, because the parent sends the inherited ones.
 pub(super) struct OpenSpans(PerProcess<Box<Shards>>);
 
 type Shards = [Shard; SHARDS];
 
-/// Apart from its neighbours in memory, so that threads do not slow each other down.
+/// Aligned to a cache line, so that threads do not slow each other down (false sharing).
 #[derive(Default)]
 #[repr(align(64))]
 struct Shard(Mutex<Spans>);
 
-/// Spans by their ids. Each id has its place; a search is needed only where two open spans have the same.
+/// Spans by id. Each id maps to one slot; the map is searched only if two open spans share a slot.
 #[derive(Default)]
 struct Spans {
     places: [Slot; PLACES],
-    /// Those whose place was taken.
+    /// Spans whose slot was in use.
     others: BTreeMap<u64, SpanState>,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// Of the span that is or was here; no span has 0.
+    /// Id of the span that is or was in the slot; 0 if the slot was never used.
     id: u64,
     open: Option<SpanState>,
 }
 
-/// A span, and what is kept beside it.
+/// An open span, and how long it was busy.
 pub(super) struct SpanState {
     pub(super) span: DetachedSpan,
     pub(super) activity: Option<Box<Activity>>,
@@ -57,7 +57,7 @@ impl OpenSpans {
 
     #[inline]
     pub(super) fn insert(&self, id: &Id, open: SpanState) {
-        // an id is given to another span only when the first is closed; if not, that is sent after the lock is given back
+        // Ids are unique among open spans. Otherwise the replaced span is sent here, after the lock is released.
         let _replaced = self.shard(id).insert(id.into_u64(), open);
     }
 
@@ -66,14 +66,14 @@ impl OpenSpans {
         self.shard(id).remove(id.into_u64())
     }
 
-    /// Does something to an open span; `None` if it is not one of this layer. Nothing but the span is touched: no code of
-    /// the program runs.
+    /// Runs `work` on an open span; `None` if the span does not belong to this layer. `work` must not run code of the
+    /// program, because the shard is locked.
     #[inline]
     pub(super) fn with<T>(&self, id: &Id, work: impl FnOnce(&mut SpanState) -> T) -> Option<T> {
         self.shard(id).get_mut(id.into_u64()).map(work)
     }
 
-    /// What identifies a span to others.
+    /// Returns the context of a span.
     pub(super) fn context(&self, id: &Id) -> Option<SpanContext> {
         self.with(id, |open| open.span.context().clone())
     }
@@ -85,8 +85,8 @@ impl OpenSpans {
     }
 }
 
-/// A layer may be taken away under a lock that the exporters' threads need to go on, so no caller waits for room here. There
-/// is nothing left but by a `reload::Layer`: other subscribers stay until their last span is closed.
+/// A layer may be dropped under a lock that the exporters' threads need, so no caller waits for room here. Only a
+/// `reload::Layer` leaves spans behind: other subscribers live until their last span is closed.
 impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
@@ -97,19 +97,20 @@ impl Drop for OpenSpans {
 }
 
 impl Spans {
-    /// The span that had this id before, if it was not removed.
+    /// Inserts a span. Returns the span that had the same id, if it was not removed.
     #[inline]
     fn insert(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         let place = &mut self.places[place_of(id)];
+        // If the map is not empty, it may have a span with the same id.
         if place.open.is_some() || !self.others.is_empty() {
-            return self.insert_beside(id, open);
+            return self.insert_colliding(id, open);
         }
         *place = Slot { id, open: Some(open) };
         None
     }
 
     #[inline(never)]
-    fn insert_beside(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
+    fn insert_colliding(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         if let Some(before) = self.get_mut(id) {
             return Some(mem::replace(before, open));
         }
@@ -154,7 +155,7 @@ fn place_of(id: u64) -> usize {
     place_among_all(id) % PLACES
 }
 
-/// Returns the uppermost bits of a product that spreads all bits of the id: those that differ between threads are high.
+/// Returns the upper bits of a product that mixes all bits of the id. Ids of different threads differ in high bits.
 #[inline]
 fn place_among_all(id: u64) -> usize {
     let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -164,7 +165,7 @@ fn place_among_all(id: u64) -> usize {
 /// How long a span was entered, and how long it was not.
 pub(super) struct Activity {
     since: Instant,
-    /// How many times it is entered now.
+    /// Number of times the span is entered now.
     entered: usize,
     busy: Duration,
     idle: Duration,
@@ -196,7 +197,7 @@ impl Activity {
         now.saturating_duration_since(mem::replace(&mut self.since, now))
     }
 
-    /// Sets the attributes for it.
+    /// Sets the attributes `busy_ns` and `idle_ns`.
     pub(super) fn set_on(&self, span: &mut DetachedSpan) {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         span.set("busy_ns", nanos(self.busy)).set("idle_ns", nanos(self.idle));

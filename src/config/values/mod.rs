@@ -65,7 +65,7 @@ impl Level {
     pub(in crate::config) const DISABLE: Self = Self(None);
 
     /// Returns the lowest severity number that is exported.
-    pub(crate) fn least_severity(self) -> u8 {
+    pub(crate) fn min_severity(self) -> u8 {
         self.0.map_or(u8::MAX, Severity::number)
     }
 
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn a_level_lets_its_own_severity_pass_and_all_above() {
-        assert_eq!(Level::default().least_severity(), 1);
-        assert_eq!(Level(Some(Severity::Warn2)).least_severity(), 14);
+        assert_eq!(Level::default().min_severity(), 1);
+        assert_eq!(Level(Some(Severity::Warn2)).min_severity(), 14);
         assert_eq!(Level(Some(Severity::Warn2)).shown(), "warn2");
-        assert!(Level::DISABLE.least_severity() > Severity::Fatal4.number());
+        assert!(Level::DISABLE.min_severity() > Severity::Fatal4.number());
     }
 
     #[test]

@@ -10,8 +10,8 @@ const MAX_BUCKETS: i32 = 160;
 /// bucket covers 16 powers of two, and 132 buckets cover all doubles.
 const FINEST_SCALE: i32 = 20;
 
-/// Counts values by buckets of base `2^(2^-scale)`: bucket `i` reaches from `base^i`, which does not belong to it, to
-/// `base^(i+1)`, which does. Negative values have buckets of their own, by their size; zeros have one.
+/// Counts values in buckets of base `2^(2^-scale)`: bucket `i` is `(base^i, base^(i+1)]`. Negative values have separate
+/// buckets by their absolute value, and zeros have one bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct ExponentialHistogram {
     scale: i32,
@@ -34,7 +34,7 @@ impl Default for ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// Counts a value; false, and nothing is counted, if it is not finite.
+    /// Counts a value. Returns false without effect if it is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
         self.record_many(value, 1)
@@ -63,7 +63,7 @@ impl ExponentialHistogram {
         true
     }
 
-    /// What was counted, to be written.
+    /// Returns the data point.
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
         let (min, max) = self.totals.extremes();
@@ -80,7 +80,7 @@ impl ExponentialHistogram {
         }
     }
 
-    /// Lowers the scale: each step makes one bucket of two.
+    /// Lowers the scale. Each step merges pairs of adjacent buckets.
     fn coarsen(&mut self, steps: i32) {
         self.scale -= steps;
         self.positive.coarsen(steps);
@@ -116,17 +116,17 @@ impl Mergeable for ExponentialHistogram {
         self.totals.merge(&other.totals);
     }
 
-    /// Leaves the capacity of the buckets, so that later values allocate nothing.
+    /// Returns the state and keeps the capacity of the buckets, so that later values need no allocation.
     fn take(&mut self) -> Self {
         let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
         std::mem::replace(self, Self { positive, negative, ..Self::default() })
     }
 }
 
-/// Neighbouring buckets of one sign; the first and the last are never empty.
+/// Adjacent buckets of one sign. The first and the last are never empty.
 #[derive(Debug, Clone, Default)]
 struct Buckets {
-    /// The index of the first.
+    /// Index of the first bucket.
     offset: i32,
     counts: Vec<u64>,
 }
@@ -139,7 +139,7 @@ impl Buckets {
         (count > 0).then(|| Range { first: self.offset, last: self.offset + count - 1 })
     }
 
-    /// Empty, with the same capacity.
+    /// Returns empty buckets with the same capacity.
     fn emptied(&self) -> Self {
         Self { offset: 0, counts: Vec::with_capacity(self.counts.capacity()) }
     }
@@ -148,7 +148,7 @@ impl Buckets {
         BucketsView { offset: self.offset, counts: &self.counts }
     }
 
-    /// Adds to a bucket that fits beside those that are there.
+    /// Adds to a bucket. The range that includes it must not exceed the maximum.
     #[inline]
     fn add(&mut self, index: i32, count: u64) {
         if self.range().is_none_or(|range| !range.holds(index)) {
@@ -158,14 +158,14 @@ impl Buckets {
         *bucket = bucket.saturating_add(count);
     }
 
-    /// Makes room for a bucket, and for those between it and the others.
+    /// Extends the range to include a bucket.
     #[cold]
     fn reach(&mut self, index: i32) {
         let range = Range::one(index).joined(self.range());
         let count = range.count() as usize;
         let missing = count - self.counts.len();
         if count > self.counts.capacity() {
-            // doubled, but never more than the most there can be
+            // Doubles the capacity, up to the maximum number of buckets.
             let roomy = (2 * count).min(MAX_BUCKETS as usize).max(count);
             self.counts.reserve_exact(roomy - self.counts.len());
         }
@@ -177,7 +177,7 @@ impl Buckets {
         self.offset = range.first;
     }
 
-    /// Makes one bucket of every `2^steps`.
+    /// Merges groups of `2^steps` buckets.
     fn coarsen(&mut self, steps: i32) {
         if steps == 0 || self.counts.is_empty() {
             return;
@@ -194,7 +194,7 @@ impl Buckets {
         self.offset = offset;
     }
 
-    /// Adds buckets of a scale that is `finer` steps finer; they fit.
+    /// Adds buckets whose scale is `finer` steps finer. The result must fit.
     fn merge(&mut self, other: &Self, finer: i32) {
         for (index, count) in (other.offset..).zip(&other.counts).filter(|(_, count)| **count > 0) {
             self.add(index >> finer, *count);
@@ -202,7 +202,7 @@ impl Buckets {
     }
 }
 
-/// The indices of buckets from the first to the last.
+/// The indices of the first and the last bucket.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     first: i32,
@@ -228,7 +228,7 @@ impl Range {
         (self.first..=self.last).contains(&index)
     }
 
-    /// 64 bits: from the smallest double to the largest it is more than 32 bits hold.
+    /// Returns the number of buckets. It may exceed 32 bits: from the smallest double to the largest.
     #[inline]
     fn count(self) -> i64 {
         i64::from(self.last) - i64::from(self.first) + 1
@@ -238,7 +238,7 @@ impl Range {
         Self { first: self.first >> steps, last: self.last >> steps }
     }
 
-    /// By how much the scale must fall until the range is no wider than it may be.
+    /// Returns the number of steps by which the scale must fall until the range fits.
     #[inline]
     fn steps_to_fit(self) -> i32 {
         let mut steps = 0;
@@ -249,31 +249,31 @@ impl Range {
     }
 }
 
-/// The bucket of a positive, finite value.
+/// Returns the bucket of a positive, finite value.
 #[inline]
 fn index(value: f64, scale: i32) -> i32 {
     let (exponent, mantissa) = split(value);
     if scale <= 0 {
-        // a power of two is the upper end of its bucket
+        // Buckets include their upper bound, so a power of two belongs to the bucket below.
         return (exponent - i32::from(mantissa == 1.0)) >> -scale;
     }
-    // always by the finest scale, so that a value is found where it would be after coarsening
+    // Computed at the finest scale, so that the result equals that of coarsening.
     let steps = f64::from(1 << FINEST_SCALE);
     let within = if mantissa == 1.0 {
         -1
     } else {
-        // rounding must not push it out of its power of two
+        // Rounding must not move the value out of its power of two.
         (mantissa.log2() * steps).ceil().clamp(1.0, steps) as i32 - 1
     };
     ((exponent << FINEST_SCALE) + within) >> (FINEST_SCALE - scale)
 }
 
-/// A positive, finite value as `mantissa * 2^exponent` with a mantissa of at least 1 and below 2.
+/// Splits a positive, finite value into `mantissa * 2^exponent`, with a mantissa in `1..2`.
 #[inline]
 fn split(value: f64) -> (i32, f64) {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     const BIAS: i32 = f64::MAX_EXP - 1;
-    // subnormal numbers have no leading one; scaled up they have, and no bit is lost
+    // Subnormal numbers have no leading one. Scaling makes them normal without losing a bit.
     const UP: i32 = 54;
     let (value, shift) =
         if value < f64::MIN_POSITIVE { (value * (1u64 << UP) as f64, UP) } else { (value, 0) };

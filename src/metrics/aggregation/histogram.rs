@@ -12,25 +12,25 @@ use crate::record::HistogramPoint;
 pub(crate) const DEFAULT_BOUNDS: [f64; 15] =
     [0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 2500.0, 5000.0, 7500.0, 10000.0];
 
-/// What OpenTelemetry's semantic conventions advise for durations in seconds.
+/// Bounds that OpenTelemetry's semantic conventions advise for durations in seconds.
 pub(crate) const SECONDS_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
 /// Maximum number of bounds. It limits the size of a data point.
 const MAX_BOUNDS: usize = 1024;
 
-/// Counts values by buckets. A bucket reaches from its lower bound, which does not belong to it, to its upper bound,
-/// which does; the first and the last are open.
+/// Counts values in buckets. A bucket excludes its lower bound and includes its upper bound. The first and the last
+/// bucket are unbounded.
 #[derive(Debug, Clone)]
 pub(crate) struct ExplicitHistogram {
     bounds: Arc<[f64]>,
-    /// One more than bounds.
+    /// One count more than bounds.
     counts: Box<[u64]>,
     totals: Totals,
 }
 
 impl ExplicitHistogram {
-    /// Counts a value; false, and nothing is counted, if it is not finite.
+    /// Counts a value. Returns false without effect if it is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
         self.record_many(value, 1)
@@ -48,7 +48,7 @@ impl ExplicitHistogram {
         true
     }
 
-    /// What was counted, to be written.
+    /// Returns the data point.
     pub(crate) fn point(&self) -> HistogramPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
         let (min, max) = self.totals.extremes();
@@ -82,10 +82,10 @@ impl Mergeable for ExplicitHistogram {
     }
 }
 
-/// Checks bounds that a program asks for.
+/// Checks bounds that the program has set.
 ///
 /// # Errors
-/// When there are too many, one is not finite, or they do not rise.
+/// Returns an error if there are too many bounds, one is not finite, or they do not rise.
 pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), BoundsError> {
     if bounds.len() > MAX_BOUNDS {
         return Err(BoundsError::TooMany(bounds.len()));
@@ -99,7 +99,7 @@ pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), BoundsError> {
     }
 }
 
-/// The reason why a histogram cannot have the bounds that a program asks for.
+/// The reason why bounds are invalid.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BoundsError {
     TooMany(usize),
@@ -112,7 +112,7 @@ impl Error for BoundsError {}
 impl fmt::Display for BoundsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooMany(count) => write!(f, "{count} bounds, {MAX_BOUNDS} are the most"),
+            Self::TooMany(count) => write!(f, "{count} bounds exceed the maximum of {MAX_BOUNDS}"),
             Self::NotFinite(bound) => write!(f, "a bound must be a finite number, not {bound}"),
             Self::NotRising(one, next) => write!(f, "bounds must rise: {one} is followed by {next}"),
         }

@@ -20,8 +20,8 @@ pub(crate) trait Mergeable: Clone {
     fn take(&mut self) -> Self;
 }
 
-/// Adds by Neumaier's method: the low bits that an addition drops are gathered beside the sum. Always finite: where
-/// it would overflow, it stays at the largest double of that sign.
+/// Sum of floats by Neumaier's method: the low bits that an addition drops are collected in a second number. Always
+/// finite: saturates at the largest double of either sign.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NeumaierSum {
     sum: f64,
@@ -40,7 +40,7 @@ impl NeumaierSum {
             *self = Self { sum: f64::MAX.copysign(sum), dropped: 0.0 };
             return;
         }
-        // what the smaller one lost by being added to the larger one
+        // The low bits that the smaller number loses in the addition.
         self.dropped +=
             if self.sum.abs() >= value.abs() { (self.sum - sum) + value } else { (value - sum) + self.sum };
         self.sum = sum;
@@ -73,12 +73,12 @@ impl Mergeable for NeumaierSum {
     }
 }
 
-/// Count, sum, least and greatest value.
+/// Count, sum, minimum and maximum.
 #[derive(Debug, Clone, Copy)]
 struct Totals {
     count: u64,
     sum: NeumaierSum,
-    /// Without values, infinite: above all of them, as `max` is below.
+    /// Infinity without values, so that every value is smaller. `max` is negative infinity.
     min: f64,
     max: f64,
 }
@@ -101,15 +101,15 @@ impl Totals {
         self.reach(value, value);
     }
 
-    /// Stretches the extremes to these; neither is NaN.
+    /// Extends minimum and maximum to include these numbers, neither of which is NaN.
     #[inline]
     fn reach(&mut self, min: f64, max: f64) {
-        // by hand, as there is no NaN to look for
+        // Comparisons instead of `f64::min`, which would also handle NaN.
         self.min = if min < self.min { min } else { self.min };
         self.max = if max > self.max { max } else { self.max };
     }
 
-    /// The least and the greatest value, if there is any.
+    /// Returns minimum and maximum; `None` without values.
     fn extremes(&self) -> (Option<f64>, Option<f64>) {
         let known = |value| (self.count > 0).then_some(value);
         (known(self.min), known(self.max))

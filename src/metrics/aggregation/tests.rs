@@ -1,10 +1,10 @@
-//! Tests of sums, and slow and plain computations that all aggregates are compared with.
+//! Tests of sums, and slow, simple computations with which all aggregates are compared.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The sum of finite values, rounded once. Keeps parts that do not overlap, so that no bit is dropped on the way.
+/// Returns the sum of finite values, rounded once. Keeps parts that do not overlap, so that no bit is lost.
 pub(super) fn exact_sum(values: &[f64]) -> f64 {
     let mut parts: Vec<f64> = Vec::new();
     for value in values {
@@ -25,7 +25,7 @@ pub(super) fn exact_sum(values: &[f64]) -> f64 {
     parts.iter().sum()
 }
 
-/// Any finite double: of every size, with many round ones among them.
+/// Any finite doubles of every size, with many round ones.
 pub(super) fn any_finite() -> impl Strategy<Value = f64> {
     let sizes = [5e-324, f64::MIN_POSITIVE, f64::MAX, f64::MAX.sqrt(), 0.0, 1.0, 5.0, 250.0, 10_000.0, 0.1];
     let round = prop::sample::select(sizes.to_vec());
@@ -40,24 +40,23 @@ pub(super) fn any_finite() -> impl Strategy<Value = f64> {
     (size, any::<bool>()).prop_map(|(size, is_negative)| if is_negative { -size } else { size })
 }
 
-/// Least and greatest.
+/// Returns minimum and maximum.
 pub(super) fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let values = || values.iter().copied();
     (values().reduce(f64::min), values().reduce(f64::max))
 }
 
-/// Whether a sum of values of any size is near enough to the exact one. Where parts may overflow on the way, it may
-/// end anywhere.
+/// Returns whether a sum of values is close enough to the exact sum. If partial sums may overflow, any result is
+/// accepted.
 pub(super) fn is_near(sum: f64, values: &[f64]) -> bool {
-    // made smaller, so that nothing overflows here
+    // Scaled down, so that nothing overflows here.
     let scaled: Vec<_> = values.iter().map(|value| value / 1024.0).collect();
     let size: f64 = scaled.iter().map(|value| value.abs()).sum();
     let may_overflow = size > f64::MAX / 2048.0;
     may_overflow || (sum / 1024.0 - exact_sum(&scaled)).abs() <= 1e-12 * size + f64::MIN_POSITIVE
 }
 
-/// Asserts that a histogram counts a value `times` times as it does one by one, and more than can be counted
-/// up to the end of the scale.
+/// Asserts that counting a value `times` times equals counting it one by one, and that counts saturate.
 macro_rules! assert_many_are_counted {
     ($empty:expr) => {
         let (mut at_once, mut one_by_one) = ($empty, $empty);
@@ -84,13 +83,14 @@ fn sum_of(values: &[f64]) -> NeumaierSum {
     sum
 }
 
-/// Far enough from the largest double that no part of a sum overflows.
+/// Values so far from the largest double that no partial sum overflows.
 fn any_moderate() -> impl Strategy<Value = f64> {
     (prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO)
         .prop_map(|value| if value.abs() > 1e300 { value / 1e10 } else { value })
 }
 
-/// An ulp of the sum, and as much of the size of all values as twice the precision of a double leaves.
+/// Tolerance: one ulp of the sum, plus the error that double-double precision leaves for the sum of all absolute
+/// values.
 fn tolerance(values: &[f64], exact: f64) -> f64 {
     let size: f64 = values.iter().map(|value| value.abs()).sum();
     let count = values.len() as f64;
@@ -140,7 +140,7 @@ fn small_values_of_a_part_are_not_lost_either() {
 fn an_overflow_stays_at_the_largest_double() {
     assert_eq!(sum_of(&[f64::MAX, f64::MAX, 1.0]).value(), f64::MAX);
     assert_eq!(sum_of(&[f64::MIN, f64::MIN, -1.0]).value(), f64::MIN);
-    // each is too small to change the sum, all that was dropped is not
+    // Each value is too small to change the sum, but the sum of all dropped parts is not.
     let quarter_of_an_ulp = 2.0f64.powi(1023 - 52 - 2);
     assert_eq!(sum_of(&[f64::MAX, quarter_of_an_ulp, quarter_of_an_ulp, 1.0]).value(), f64::MAX);
 }

@@ -12,15 +12,15 @@ use crate::config::PeriodicReaderSettings;
 use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
-/// So few that sets of attributes go to the overflow, and come back after a push.
+/// So few that some attribute sets overflow, and return after an export.
 const LIMIT: usize = 5;
 
-/// What happens to the instruments, one after the other.
+/// An operation on the instruments.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Measures with all of them.
+    /// Measures with all instruments.
     Measure { series: i64, value: u8 },
-    /// Lets the callback see a counter that has risen, was started anew or is gone.
+    /// Lets the callback observe a counter that has risen, was restarted, or is gone.
     Observe { series: i64, value: Option<u8> },
     /// Collects parts of `points` points each, with room for `room` parts.
     Collect { points: u64, room: usize },
@@ -42,14 +42,14 @@ struct World {
     level: Gauge<f64>,
     size: Histogram<f64>,
     time: Histogram<f64>,
-    /// What the callback sees.
+    /// The values that the callback observes.
     visits: Arc<Mutex<BTreeMap<i64, u64>>>,
     arrived: Arrived,
-    /// When the last point of a series ended, by its metric and attributes.
+    /// End of the last period of each series, by metric and attributes.
     ends: BTreeMap<(String, String), u64>,
 }
 
-/// What was measured, or what has arrived; all series of an instrument together, as some of them share one.
+/// Sums of measured or delivered values, over all series of an instrument, because some series share the overflow.
 #[derive(Debug, Default, PartialEq)]
 struct Arrived {
     orders: i64,
@@ -90,7 +90,7 @@ impl World {
     fn measure(&self, series: i64, value: u8) {
         let series = &[("n", series)];
         self.orders.add(value.into(), series);
-        // such fractions are added up without rounding
+        // Such fractions are added without rounding.
         self.revenue.add(f64::from(value) / 4.0, series);
         self.level.record(f64::from(value), series);
         self.size.record(f64::from(value), series);
@@ -160,11 +160,11 @@ impl World {
     }
 }
 
-/// Adds up by plain means what the instruments are given.
+/// A simple model that adds up all measurements.
 #[derive(Default)]
 struct Oracle {
     values: Vec<u8>,
-    /// What the callback would say, and said when it was last asked.
+    /// The counter that the callback observes, now and at its last call.
     visits: (BTreeMap<i64, u64>, BTreeMap<i64, u64>),
     visited: i64,
 }
@@ -172,13 +172,13 @@ struct Oracle {
 impl Oracle {
     fn observe(&mut self, series: i64, value: Option<u8>) {
         match value {
-            // a few times lower than before: started anew
+            // Much lower than before: restarted.
             Some(value) => _ = self.visits.0.insert(series, value.into()),
             None => _ = self.visits.0.remove(&series),
         }
     }
 
-    /// The callback is called, whether there is room or not.
+    /// The callback is called even if there is no room.
     fn asked(&mut self) {
         for (series, now) in &self.visits.0 {
             let before = self.visits.1.get(series).copied().filter(|before| before <= now);
@@ -216,7 +216,7 @@ proptest! {
                     *world.visits.lock().unwrap() = oracle.visits.0.clone();
                 }
                 Step::Collect { points, room } => {
-                    // the callback comes first, so that it is always reached
+                    // The callback comes first, so that it is always called.
                     oracle.asked();
                     world.collect(points, room);
                 }

@@ -7,7 +7,7 @@ use crate::metrics::instrument::NumberKind;
 use crate::process::atomic::AtomicU64;
 use crate::record::{Scope, Signal};
 
-/// A counter of at most `limit` series with this callback, and what it shares with others.
+/// Returns a counter of at most `limit` series with this callback, and the shared state.
 fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
@@ -26,19 +26,19 @@ fn counter(
     (Observable::new(descriptor, &shared, callback), shared)
 }
 
-/// What an exporter of deltas is given next, if there is room for `room` of it.
+/// Returns the next points for an exporter of deltas, if it has room for `room` points.
 fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<ObservedPoint> {
     let mut exported = Vec::new();
     let sink = |pending: &[ObservedPoint]| {
         exported.extend(pending.iter().take(room).cloned());
         exported.len()
     };
-    // a panic is no matter here
+    // A panic is irrelevant here.
     let _ = observable.observe(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
     exported
 }
 
-/// What it is given if there is room for all.
+/// Returns the next points, if there is room for all.
 fn exported_next(counter: &(Observable, MeterShared)) -> Vec<(AttributeSet, Number)> {
     told_with_room(usize::MAX, counter)
         .into_iter()
@@ -98,7 +98,7 @@ fn what_was_observed_once_and_found_no_room_is_told_though_it_is_not_observed_ag
     let second = told_with_room(1, &counter);
     assert_eq!((&second[0].attributes, second[0].number), (&set(0), Number::Int(10)));
     let third = told_with_room(9, &counter);
-    // started anew in between, so both count
+    // Restarted in between, so both values count.
     assert_eq!((&third[0].attributes, third[0].number, third.len()), (&set(1), Number::Int(14), 1));
     assert_eq!(third[0].period.start, second[0].period.start, "it says since when it counts");
     assert!(third[0].period.time >= second[0].period.time);

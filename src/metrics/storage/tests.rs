@@ -19,7 +19,7 @@ fn int(held: &PendingPoint) -> i64 {
     }
 }
 
-/// What a collection at this time exports and confirms: sums with the beginning of their periods.
+/// Returns the sums that a collection at this time exports and confirms, with the starts of their periods.
 fn confirmed(storage: &MetricStorage, now: u64) -> Vec<(i64, u64)> {
     let mut exported = Vec::new();
     storage.collect(now, |held| {
@@ -39,7 +39,7 @@ fn what_was_put_back_or_not_looked_at_keeps_the_beginning_of_its_period() {
     let mut looked_at = 0;
     storage.collect(10, |held| {
         looked_at += 1;
-        // the first one finds its place, the second one does not, the third one is not looked at
+        // The first point is accepted, the second is not, and the third is not passed on.
         if looked_at == 1 {
             held.confirm();
         }
@@ -68,7 +68,7 @@ fn a_series_that_is_held_is_not_forgotten() {
         }
         true
     });
-    // a new set of attributes makes the idle one go, but not the one that is held
+    // A new attribute set removes the idle series, but not the bound one.
     storage.update(&[("n", 2.into())], 1);
     drop(kept);
     storage.update(&[("n", 0.into())], 1);

@@ -10,7 +10,7 @@ fn table(limit: usize) -> Table {
     Table::new(AggregationKind::Sum(NumberKind::Int), limit, SEED)
 }
 
-/// All series, in the order they came.
+/// Returns all series, in the order of their creation.
 fn all(table: &Table) -> Vec<Arc<Series>> {
     let mut all = Vec::with_capacity(2000);
     table.copy_into(&mut all).unwrap();
@@ -21,7 +21,7 @@ fn add(table: &Table, pairs: &[Pair<'_>], value: i64) {
     table.series(pairs).aggregator.update(value as u64);
 }
 
-/// The sums of all series, in the order they came.
+/// Returns the sums of all series, in the order of their creation.
 fn sums(table: &Table) -> Vec<i64> {
     let sum = |series: &Arc<Series>| match series.aggregator.read() {
         Some(super::super::aggregator::PointValue::Number(Number::Int(sum))) => sum,

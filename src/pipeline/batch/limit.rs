@@ -18,22 +18,22 @@ const MAX_DOUBTS: u32 = 3;
 
 /// Divides the size of a refused metric. Large, because each collection until the size fits may be lost.
 const METRIC_STEP: usize = 8;
-/// Minimum size at which a metric is divided. A collector that refuses smaller metrics accepts none, and parts would only
-/// repeat their heads.
+/// Minimum size at which a metric is divided. A collector that refuses even smaller metrics accepts none at all, and
+/// more parts would only repeat the head of the metric.
 const MIN_METRIC_BYTES: usize = 1 << 10;
 
 /// The request size that a collector accepts for one signal, as learned so far. Sizes are bytes of uncompressed
 /// requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLimit {
-    most: Option<usize>,
+    max_bytes: Option<usize>,
     /// Largest request that was accepted.
     taken: usize,
     /// Consecutive refusals of sizes that were accepted before.
     doubts: u32,
     changed: Option<Instant>,
-    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never grows: smaller
-    /// parts repeat the head of a metric and cost little else.
+    /// Size at which the next metrics are framed in parts, learned from single frames that were refused. It never
+    /// grows: smaller parts repeat the head of a metric, but cost little else.
     metric_bytes: Option<usize>,
     /// Consecutive single frames that were refused.
     refused_alone: u32,
@@ -43,15 +43,15 @@ pub(crate) struct RequestLimit {
 
 impl RequestLimit {
     /// Returns the maximum size of a request. A single frame may be larger.
-    pub(crate) fn most(&self) -> usize {
-        self.most.unwrap_or(usize::MAX)
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes.unwrap_or(usize::MAX)
     }
 
-    /// Returns the largest size at which a collected metric is framed as one part. Unlike a span, a metric can be divided
-    /// between its points, but only before it is framed.
+    /// Returns the largest size at which a collected metric is framed as one part. Unlike a span, a metric can be
+    /// divided between its points, but only before it is framed.
     pub(crate) fn max_metric_bytes(&self) -> usize {
         // Half of a request: the other half is for the resource and the scope.
-        self.metric_bytes.unwrap_or(usize::MAX).min(self.most() / 2)
+        self.metric_bytes.unwrap_or(usize::MAX).min(self.max_bytes() / 2)
     }
 
     /// Notes that a request of this size was refused as too large. It is then divided.
@@ -64,7 +64,7 @@ impl RequestLimit {
             self.taken = 0;
         }
         self.doubts = 0;
-        self.most = Some(self.taken.max(size / 2));
+        self.max_bytes = Some(self.taken.max(size / 2));
         self.changed = Some(now);
     }
 
@@ -88,13 +88,13 @@ impl RequestLimit {
         self.taken = self.taken.max(size);
         // Parts of a divided batch may exceed the limit that its refusal set. If one is accepted, a single record was
         // too large, and the limit returns to that size.
-        let Some(most) = self.most.map(|most| most.max(size)) else { return };
-        self.most = Some(most);
+        let Some(max_bytes) = self.max_bytes.map(|bytes| bytes.max(size)) else { return };
+        self.max_bytes = Some(max_bytes);
         let is_old =
             self.changed.is_some_and(|changed| now.saturating_duration_since(changed) >= RAISED_AFTER);
         // Only a request near the limit shows that the collector accepts such sizes.
-        if is_old && size >= most / 2 {
-            self.most = Some(most.saturating_add((most / 2).max(1)));
+        if is_old && size >= max_bytes / 2 {
+            self.max_bytes = Some(max_bytes.saturating_add((max_bytes / 2).max(1)));
             self.changed = Some(now);
         }
     }
@@ -109,12 +109,12 @@ impl RequestLimit {
 mod tests {
     use super::*;
 
-    /// A collector that takes requests up to this size: gives how many it refused of `total` bytes, which are divided
-    /// as the limit and the collector want it.
+    /// Sends `total` bytes to a collector that accepts requests up to the size `collector`. The requests are divided as
+    /// the limit and the collector demand. Returns the number of refused requests.
     fn send(limit: &mut RequestLimit, collector: usize, total: usize, now: Instant) -> usize {
         let (mut refused, mut left) = (0, total);
         while left > 0 {
-            let mut parts = vec![left.min(limit.most())];
+            let mut parts = vec![left.min(limit.max_bytes())];
             left -= parts[0];
             while let Some(part) = parts.pop() {
                 if part <= collector {
@@ -133,14 +133,14 @@ mod tests {
     fn without_a_refusal_there_is_no_limit() {
         let mut limit = RequestLimit::default();
         limit.accept(4 << 20, Instant::now());
-        assert_eq!(limit.most(), usize::MAX);
+        assert_eq!(limit.max_bytes(), usize::MAX);
     }
 
     #[test]
     fn what_the_collector_takes_is_known_after_one_batch() {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
         assert!(send(&mut limit, 100_000, 4 << 20, now) > 0);
-        assert!((50_000..=100_000).contains(&limit.most()), "{}", limit.most());
+        assert!((50_000..=100_000).contains(&limit.max_bytes()), "{}", limit.max_bytes());
         assert_eq!(send(&mut limit, 100_000, 40 << 20, now), 0);
     }
 
@@ -152,7 +152,7 @@ mod tests {
         for _ in 0..60 {
             now += Duration::from_secs(60);
             refused += send(&mut limit, 100_000, 4 << 20, now);
-            assert!((50_000..=150_000).contains(&limit.most()), "{}", limit.most());
+            assert!((50_000..=150_000).contains(&limit.max_bytes()), "{}", limit.max_bytes());
         }
         assert!(refused <= 60, "{refused} refusals in an hour");
     }
@@ -165,17 +165,17 @@ mod tests {
             now += Duration::from_secs(60);
             assert_eq!(send(&mut limit, usize::MAX, 4 << 20, now), 0);
         }
-        assert!(limit.most() > 1 << 20, "{}", limit.most());
+        assert!(limit.max_bytes() > 1 << 20, "{}", limit.max_bytes());
     }
 
     #[test]
     fn one_record_that_is_too_large_does_not_make_later_requests_small() {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
-        // its halves with the record are refused down to the record itself, and all others are taken
+        // The halves that contain the record are refused, down to the record itself. All others are accepted.
         [800, 400, 200].into_iter().for_each(|size| limit.refuse(size, now));
         limit.refuse_alone(100, now);
         [100, 200, 400].into_iter().for_each(|size| limit.accept(size, now));
-        assert_eq!(limit.most(), 400);
+        assert_eq!(limit.max_bytes(), 400);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
         limit.refuse(1000, now);
         limit.accept(10, now + Duration::from_secs(600));
-        assert_eq!(limit.most(), 500);
+        assert_eq!(limit.max_bytes(), 500);
     }
 
     #[test]
@@ -203,12 +203,12 @@ mod tests {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
         limit.accept(1000, now);
         for _ in 0..3 {
-            assert_eq!(limit.most(), usize::MAX, "the reason may have been a record in it");
+            assert_eq!(limit.max_bytes(), usize::MAX, "the reason may have been a record in it");
             limit.refuse(1000, now);
             limit.accept(500, now);
             limit.accept(500, now);
         }
-        assert_eq!(limit.most(), 500);
+        assert_eq!(limit.max_bytes(), 500);
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             limit.accept(500, now);
             limit.accept(500, now);
         }
-        assert_eq!(limit.most(), usize::MAX);
+        assert_eq!(limit.max_bytes(), usize::MAX);
     }
 
     #[test]

@@ -168,7 +168,8 @@ impl Counters {
         ExporterLedger { name: name.to_owned(), traces, logs, metrics, attempts }
     }
 
-    /// Counts data points that the worker has collected if `admit` returns true, or returns `None` if the counters are closed.
+    /// Counts data points that the worker has collected, if `admit` returns true. Returns `None` if the counters are
+    /// closed.
     pub(crate) fn admit_collected(&self, points: u64, admit: impl FnOnce() -> bool) -> Option<bool> {
         let mut outcomes = lock(&self.outcomes);
         let is_admitted = (!outcomes.closed).then(admit);
@@ -180,8 +181,8 @@ impl Counters {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters. Unsettled records are dropped by the shutdown, or spooled if `is_recorded`: then the flight recorder
-    /// has all of them except collected data points.
+    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`. In that
+    /// case the flight recorder has all of them except collected data points.
     pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {

@@ -1,4 +1,30 @@
-//! What happens to a caller that finds the queue full. Here is decided who waits; how much fits is `Level::reserve`'s.
+//! Backpressure: callers that find the queue full wait for room in order of arrival.
+//!
+//! A FIFO list of waiters with one parker each (a ticket lock whose tickets can expire). Only the first waiter tries to
+//! reserve room; the others sleep until they are first. This module decides who waits and for how long;
+//! `Level::reserve` decides what fits.
+//!
+//! ```text
+//!                  joins              is first, reserves room
+//! queue full ──────────────► waiting ───────────────────────► enqueued
+//!     │                         │ block-timeout
+//!     │ latch is shut           ▼
+//!     └───────────────────► queue_full ─► latch shut ──delivery──► latch open
+//! ```
+//!
+//! # Bound
+//! An outage delays a program once, not once per record: after one timeout the *latch* is shut, and no caller waits
+//! until the worker has delivered something. A panicking thread and a thread that exports never wait.
+//!
+//! # No waiter is forgotten
+//! - A caller joins the list before it tries to reserve. The worker releases room before it reads `waiting_records`.
+//!   Both are `SeqCst`, so either the caller sees the room or the worker wakes the first waiter.
+//! - A waiter that leaves, for whatever reason, wakes the next one ([`Waiter::drop`]).
+//! - A wake-up before the sleep is kept in [`Parker`] and ends the next sleep.
+//!
+//! # Locks
+//! The list's lock is never held while memory is allocated or freed, or while another lock of the queue is taken,
+//! except the lock of a parker.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,44 +40,44 @@ use crate::context;
 use crate::pipeline::clock;
 use crate::process::atomic::AtomicU64;
 
-/// After a wait of this time the program is given notice that its callers are waiting.
+/// Duration of a wait after which the program is notified that its callers are waiting.
 const LONG_WAIT: Duration = Duration::from_millis(500);
 
-/// How long a caller waits for room in a full queue: always as the queue is [set](WhenFull).
+/// How a caller waits for room in a full queue that is set to [`WhenFull::Block`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
-    /// Not at all: the caller asks the other exporters first.
+    /// Does not wait: the caller tries the other exporters first.
     No,
-    /// From now on.
+    /// Waits for `block-timeout` from now.
     FromNow,
-    /// From an earlier time, so that the waits for several exporters do not add up.
+    /// Waits for `block-timeout` from an earlier time, so that the waits for several exporters do not add up.
     Since(Instant),
 }
 
-/// Callers wait here, first come first served: the first waits for room, the others wait for the first. Newcomers do not
-/// take their room away, see `Queue::reserve_behind_waiters`.
-///
-/// The timeout is a latch: once a wait has timed out, no caller waits until something was delivered again.
+/// The waiters of one queue. Callers that arrive later do not take their room, see `Queue::reserve_behind_waiters`.
 #[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
-    /// Of this signal, and of all signals of the exporter: a collector that is down costs one wait, not one for each
-    /// signal, and a signal that alone is not delivered costs one wait although the others are.
+    /// One latch of this signal and one of the exporter, which all its signals share. The shared latch makes an
+    /// unreachable collector cost one wait instead of one per signal. The other latch makes a signal that alone is not
+    /// delivered cost one wait although the other signals are delivered.
     latches: [Arc<Latch>; 2],
     waiters: Mutex<Waiters>,
-    /// Records for which callers wait.
+    /// Number of records for which callers wait.
     waiting_records: AtomicUsize,
-    /// Of the worker that makes room, if it may never begin to run.
+    /// Start of the worker thread. Set if the thread may never begin to run.
     start: OnceLock<Arc<WorkerStart>>,
-    /// What makes room, if it has no thread for that.
+    /// The worker, if it has no thread. Set once.
     room_maker: OnceLock<Weak<dyn RoomMaker>>,
 }
 
-/// A worker without a thread, as a caller that waits for room sees it: the caller does the worker's work meanwhile.
+/// A worker without a thread. A caller that waits for room does the worker's work meanwhile.
 pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
-    /// Does what is due until there `is_enough`, and begins nothing after `until`. Returns when more will be due, or `None`
-    /// if another thread is at it: then the waiters are notified when that ends.
+    /// Does the work that is due until `is_enough` returns true, and begins nothing after `until`.
+    ///
+    /// Returns when more work will be due, or `None` if another thread is doing it. That thread notifies the waiters
+    /// when it is done.
     fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant>;
 }
 
@@ -63,7 +89,7 @@ struct Waiters {
 
 type Ticket = u64;
 
-/// A caller that waits. Its drop lets the next one take its turn, even if the caller unwinds.
+/// A caller that waits. Dropping it lets the next caller take its turn, even if the caller unwinds.
 #[derive(Debug)]
 pub(super) struct Waiter<'a> {
     backpressure: &'a Backpressure,
@@ -72,8 +98,9 @@ pub(super) struct Waiter<'a> {
     parker: Arc<Parker>,
 }
 
-/// Where a caller sleeps until it is woken. Not `thread::park`: its token is the program's, and an `unpark` that is
-/// meant for the program would be lost.
+/// Lets a caller sleep until it is woken.
+///
+/// `thread::park` is not used: its token belongs to the program, and an `unpark` meant for the program would be lost.
 #[derive(Debug, Default)]
 struct Parker {
     is_woken: Mutex<bool>,
@@ -93,17 +120,17 @@ impl Backpressure {
         }
     }
 
-    /// Limits every wait to the time by which the worker must have begun to run, unless it has.
+    /// Limits every wait to the time by which the worker thread must have begun to run, until it has begun.
     pub(super) fn expect(&self, start: Arc<WorkerStart>) {
         let _ = self.start.set(start);
     }
 
-    /// Has callers that wait make the room themselves.
+    /// Makes waiting callers do the worker's work.
     pub(super) fn make_room_by(&self, room_maker: Weak<dyn RoomMaker>) {
         let _ = self.room_maker.set(room_maker);
     }
 
-    /// Whether a caller that finds no room waits for it.
+    /// Returns whether a caller that finds the queue full waits.
     pub(super) fn blocks(&self) -> bool {
         self.when_full == WhenFull::Block
     }
@@ -113,13 +140,13 @@ impl Backpressure {
         self.waiting_records() > 0
     }
 
-    /// The records for which callers wait.
+    /// Returns the number of records for which callers wait.
     #[inline]
     pub(super) fn waiting_records(&self) -> usize {
         self.waiting_records.load(Ordering::SeqCst)
     }
 
-    /// Something was delivered: from now on callers wait again.
+    /// Notes that records were delivered: callers may wait again.
     pub(super) fn note_delivery(&self) {
         self.latches.iter().for_each(|latch| latch.open());
     }
@@ -128,8 +155,8 @@ impl Backpressure {
         self.latches.iter().any(|latch| latch.is_shut())
     }
 
-    /// Wakes the worker by `wake`, and calls `try_reserve` for its `records` until that succeeds, the queue is `closed` or
-    /// the time is over, which counts from `since`. Calls `report` once, if the wait becomes a long one.
+    /// Wakes the worker with `wake` and calls `try_reserve` for `records` until it succeeds, the queue is `closed`, or
+    /// the timeout ends, which starts at `since`. Calls `report` once if the wait is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,
@@ -139,7 +166,7 @@ impl Backpressure {
         closed: impl Fn() -> bool,
         report: impl Fn(Duration),
     ) -> Option<T> {
-        // the worker would wait for itself, and a thread that panics must get to its end
+        // An exporting thread would wait for itself, and a panicking thread must be able to finish.
         let must_not_wait = context::may_be_suppressed() || thread::panicking();
         if self.when_full == WhenFull::DropNewest || must_not_wait {
             wake();
@@ -165,9 +192,10 @@ impl Backpressure {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
-            // read before the attempt: a delivery that comes after it opens a latch that is shut here
+            // Read before the attempt: a delivery after this line reopens a latch that is shut below.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
-            // tried as a waiter: the worker that makes room from now on, or the first waiter when it leaves, wakes this one
+            // The caller is in the list already, so room released from now on wakes it: by the worker if it is first,
+            // otherwise by the waiter in front of it.
             let is_first = self.is_first(waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
@@ -175,18 +203,18 @@ impl Backpressure {
             }
             let now = clock::now();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                // those behind it see it as they become the first, one after the other
+                // The waiters behind see the shut latch when they become first, one after the other.
                 self.latches.iter().zip(deliveries).for_each(|(latch, seen)| latch.shut(seen));
                 return None;
             }
-            // read anew each time: a worker that begins meanwhile lifts the limit
+            // Read in each iteration: the limit ends when the worker begins to run.
             let limit = self.start.get().and_then(|start| start.limit());
             if limit.is_some_and(|limit| limit <= now) {
                 return None;
             }
             if report_at.is_some_and(|at| at <= now) {
                 report_at = None;
-                // what the program's allocator records of it would wait behind this waiter
+                // An instrumented allocator would emit records here that wait behind this waiter.
                 context::suppress_instrumentation(|| report(now - since));
             }
             let room_maker = self.room_maker.get().filter(|_| is_first).and_then(Weak::upgrade);
@@ -202,13 +230,13 @@ impl Backpressure {
 
     pub(super) fn join(&self, records: usize) -> Waiter<'_> {
         let parker = Arc::new(Parker::default());
-        // allocated and freed without the lock: the program's allocator may make a record itself
+        // Allocate and free outside the lock: an instrumented allocator may emit a record, which may wait here.
         let mut longer = VecDeque::new();
         loop {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if let Some(ticket) = waiters.try_join(&parker) {
-                // before the wake-up: a worker about to sleep sees the one or the other
+                // Before the wake-up, so that a worker about to sleep sees either the waiter or the wake-up.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { backpressure: self, records, ticket, parker };
             }
@@ -222,7 +250,7 @@ impl Backpressure {
         self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
     }
 
-    /// Wakes the first waiter. To be called after room was released or the queue was closed.
+    /// Wakes the first waiter. Must be called after room was released or the queue was closed.
     pub(super) fn notify(&self) {
         if self.has_waiters() {
             self.lock().wake_first();
@@ -245,7 +273,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Waiters {
-    /// Appends a waiter; `None` if there is no capacity for it.
+    /// Appends a waiter. Returns `None` if the list has no spare capacity.
     fn try_join(&mut self, parker: &Arc<Parker>) -> Option<Ticket> {
         if self.waiting.len() == self.waiting.capacity() {
             return None;
@@ -256,7 +284,7 @@ impl Waiters {
         Some(ticket)
     }
 
-    /// Moves all waiters to `longer`, if that has more capacity, and leaves the old storage in it.
+    /// Moves all waiters to `longer` if it has more capacity, and leaves the old storage in `longer` to be freed later.
     fn grow_into(&mut self, longer: &mut VecDeque<(Ticket, Arc<Parker>)>) {
         if longer.capacity() > self.waiting.capacity() {
             longer.append(&mut self.waiting);
@@ -272,7 +300,7 @@ impl Waiters {
 }
 
 impl Parker {
-    /// Ends a wait: the one that is under way, or else the next.
+    /// Ends the current wait, or the next one if the caller is not waiting.
     fn wake(&self) {
         *self.lock() = true;
         self.changed.notify_one();
@@ -297,12 +325,12 @@ impl Parker {
     }
 }
 
-/// Shut by a wait that has timed out, opened by the next delivery.
+/// Shut by a wait that timed out, opened by the next delivery. While it is shut, no caller waits.
 #[derive(Debug)]
 pub(crate) struct Latch {
-    /// One more than there were.
+    /// Number of deliveries plus one, so that it differs from the initial `shut_at`.
     deliveries: AtomicU64,
-    /// The number of deliveries at which it was shut: one that comes meanwhile is not overlooked.
+    /// Value of `deliveries` at which the latch was shut. A delivery in the meantime makes the two differ.
     shut_at: AtomicU64,
 }
 
@@ -318,7 +346,7 @@ impl Latch {
     }
 
     fn shut(&self, deliveries: u64) {
-        // a caller that is late does not open what another has shut since
+        // `fetch_max`: a late caller must not replace a newer value with an older one, which would open the latch.
         self.shut_at.fetch_max(deliveries, Ordering::SeqCst);
     }
 
@@ -331,8 +359,10 @@ impl Latch {
     }
 }
 
-/// A worker that was started. In a forked child its thread may never get to its work: it may wait for a lock that a thread
-/// of the parent held at the fork. So it is waited for without limit only once it has shown that it runs.
+/// The start of a worker thread.
+///
+/// In a forked child the thread may never reach its work: it may wait for a lock that another thread of the parent held
+/// at the fork. So callers wait for it without a limit only once it has begun to run.
 #[derive(Debug)]
 pub(crate) struct WorkerStart {
     due: Instant,
@@ -340,17 +370,17 @@ pub(crate) struct WorkerStart {
 }
 
 impl WorkerStart {
-    /// One that must have begun to run by then.
+    /// Returns the start of a worker that must have begun to run by `by`.
     pub(crate) fn due(by: Instant) -> Self {
         Self { due: by, has_begun: AtomicBool::new(false) }
     }
 
-    /// To be called by the worker itself.
+    /// Notes that the worker runs. Called by the worker thread.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Release);
     }
 
-    /// Until when to wait for it at most; `None` once it has begun.
+    /// Returns the time until which callers may wait for the worker; `None` once it has begun.
     pub(crate) fn limit(&self) -> Option<Instant> {
         if self.has_begun.load(Ordering::Acquire) { None } else { Some(self.due) }
     }

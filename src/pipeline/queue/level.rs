@@ -1,21 +1,26 @@
-//! How full the queue is: the one place where its bound is enforced, and the level at which the worker is woken.
+//! Fill level of a queue: enforces its bound and wakes the worker at a threshold.
 
 use std::sync::atomic::Ordering;
 
 use super::sync::{AtomicU64, AtomicUsize, Sender};
 use crate::config::MAX_QUEUE_RECORDS;
 
-/// A number of records and a number of bytes in one word, so that one atomic step covers both.
+/// A number of records and a number of bytes in one word, so that one atomic operation changes both.
 ///
-/// Above each number is a guard bit, which is clear. Set for a subtraction, it absorbs the borrow of a number that falls
-/// below zero: one subtraction and one test compare both numbers.
+/// Above each number is a guard bit, normally clear. Set for a subtraction, the bit absorbs the borrow of a number that
+/// falls below zero, so one subtraction and one test compare both numbers.
+///
+/// ```text
+/// 63     62 ........ 39  38     37 ........ 0
+/// guard  records         guard  bytes
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pair(u64);
 
-/// The most that the two numbers can hold: what a configuration may ask for, see `config/settings/delivery.rs`, and more. Twice
-/// as many bytes can be counted, also on a 32-bit machine.
-const MOST_RECORDS: usize = MAX_QUEUE_RECORDS;
-const MOST_BYTES: usize = if usize::BITS == 64 { Pair::BYTES as usize } else { usize::MAX / 2 };
+/// Largest values that a [`Pair`] can hold. A configuration cannot ask for more, see `config/settings/delivery.rs`.
+/// Half of `usize` on a 32-bit machine, so that the sum of two sizes does not overflow.
+const MAX_RECORDS: usize = MAX_QUEUE_RECORDS;
+const MAX_BYTES: usize = if usize::BITS == 64 { Pair::BYTES as usize } else { usize::MAX / 2 };
 
 impl Pair {
     const RECORDS_SHIFT: u32 = 39;
@@ -31,7 +36,7 @@ impl Pair {
         ((self.0 >> Self::RECORDS_SHIFT) as usize, (self.0 & Self::BYTES) as usize)
     }
 
-    /// The difference of both numbers, or `None` if one would fall below zero.
+    /// Subtracts both numbers, or returns `None` if either would fall below zero.
     #[inline]
     fn checked_sub(self, other: Self) -> Option<Self> {
         let difference = (self.0 | Self::GUARDS).wrapping_sub(other.0);
@@ -41,30 +46,31 @@ impl Pair {
 
 #[derive(Debug)]
 pub(super) struct Level {
-    /// The [`Pair`] that may still be reserved.
+    /// The [`Pair`] that callers may still reserve.
     left: AtomicU64,
     records: usize,
     bytes: usize,
     largest: Largest,
 }
 
-/// The most records and the most bytes that one frame had, beginning with what needs no lower threshold than three quarters.
+/// Most records and most bytes of one frame so far. The initial values are so small that three quarters remain
+/// pressing.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// What is left just after a record has reserved its room.
+/// Proof that room was reserved, with the room left immediately after.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation {
     left: Pair,
 }
 
 impl Level {
-    /// An empty queue; no record will be larger than `largest_record`.
+    /// Returns the level of an empty queue whose records have at most `largest_record` bytes.
     pub(super) fn new(records: usize, bytes: usize, largest_record: usize) -> Self {
-        let (records, bytes) = (records.min(MOST_RECORDS), bytes.min(MOST_BYTES));
+        let (records, bytes) = (records.min(MAX_RECORDS), bytes.min(MAX_BYTES));
         let largest = Largest {
             records: AtomicUsize::new((records / 8).max(1)),
             bytes: AtomicUsize::new((bytes / 8).min(largest_record)),
@@ -81,25 +87,25 @@ impl Level {
         (self.records - records, self.bytes - bytes)
     }
 
-    /// Whether one record is too small for [`note_size`](Self::note_size) to note it; then it is also small enough to be
-    /// sent.
+    /// Returns whether a record is too small to be of interest to [`note_size`](Self::note_size). Such a record is also
+    /// small enough to be sent.
     #[inline]
     pub(super) fn is_usual(&self, bytes: usize) -> bool {
         bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes the size of a frame that is to be enqueued; true if that lowers the level that is pressing.
+    /// Notes the size of a frame that is to be enqueued. Returns true if that lowers the level that is pressing.
     pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
-        // sequentially consistent with the worker's threshold: the worker sees the size, or the caller the threshold
+        // SeqCst with the worker's threshold: either the worker sees the size or the caller sees the threshold.
         let rises = |largest: &AtomicUsize, size: usize| {
             size > largest.load(Ordering::Relaxed) && size > largest.fetch_max(size, Ordering::SeqCst)
         };
-        // both: neither may keep the other from being noted
+        // `|` instead of `||`: both sizes must be noted.
         rises(&self.largest.records, records) | rises(&self.largest.bytes, bytes)
     }
 
-    /// The level at which the worker must not rest: three quarters, or less if the largest frames would not find room
-    /// twice after it. So the next one finds room, and the worker is awake.
+    /// Returns the level at which the worker must not rest: three quarters of the capacity, or less if two of the
+    /// largest frames would not fit above it. So the next frame still fits while the worker wakes up.
     pub(super) fn pressure(&self) -> WakeAt {
         let threshold = |capacity: usize, largest: usize| {
             (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)
@@ -111,7 +117,7 @@ impl Level {
         }
     }
 
-    /// Whether there is room for `records` of `bytes` in total now.
+    /// Returns whether `records` of `bytes` in total would fit now.
     pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
         let now = self.read();
         now.0.saturating_add(records) <= self.records && now.1.saturating_add(bytes) <= self.bytes
@@ -120,13 +126,13 @@ impl Level {
     /// Reserves room for `records` of `bytes` in total, or returns `None` if the queue is full.
     #[inline]
     pub(super) fn reserve(&self, records: usize, bytes: usize) -> Option<Reservation> {
-        debug_assert!(records <= MOST_RECORDS && bytes <= MOST_BYTES, "the caller checks it");
+        debug_assert!(records <= MAX_RECORDS && bytes <= MAX_BYTES, "the caller checks it");
         let needed = Pair::new(records, bytes);
-        // sequentially consistent, too: a waiter that still sees no room is certain to be woken for it
+        // SeqCst: a waiter that still sees no room is certain to be woken when room is released.
         let mut now = self.left.load(Ordering::SeqCst);
         loop {
             let left = Pair(now).checked_sub(needed)?;
-            // sequentially consistent with the worker's threshold: one of the two sees the other
+            // SeqCst with the worker's threshold: at least one of the two sees the other.
             match self.left.compare_exchange_weak(now, left.0, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(Reservation { left }),
                 Err(changed) => now = changed,
@@ -138,8 +144,8 @@ impl Level {
         self.left.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
 
-    /// What must be left at least for this level not to be reached.
-    fn least_left(&self, wake_at: WakeAt) -> Pair {
+    /// Returns the room that is left just below the level `wake_at`.
+    fn min_left(&self, wake_at: WakeAt) -> Pair {
         Pair::new(
             (self.records + 1).saturating_sub(wake_at.records.max(1)),
             (self.bytes + 1).saturating_sub(wake_at.bytes.max(1)),
@@ -147,7 +153,7 @@ impl Level {
     }
 }
 
-/// The level at which the worker wants to be woken: as many records or as many bytes.
+/// A level at which the worker is woken: as soon as either number is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakeAt {
     pub(crate) records: usize,
@@ -155,9 +161,9 @@ pub(crate) struct WakeAt {
 }
 
 impl WakeAt {
-    /// At the first record.
+    /// Wakes the worker at the first record.
     pub(crate) const ANYTHING: Self = Self { records: 1, bytes: 1 };
-    /// Not at all: the worker is awake.
+    /// Does not wake the worker: it is awake.
     pub(crate) const NEVER: Self = Self { records: usize::MAX, bytes: usize::MAX };
 
     pub(crate) fn is_reached(self, (records, bytes): (usize, usize)) -> bool {
@@ -165,47 +171,48 @@ impl WakeAt {
     }
 }
 
-/// Wakes the worker once when the level reaches the threshold that it has set.
+/// Wakes the worker once when the level reaches the threshold set by the worker.
 #[derive(Debug)]
 pub(super) struct WakeThreshold {
-    /// The [`Pair`] that must be left at least, with [`ARMED`]; zero while the worker is awake.
-    least_left: AtomicU64,
+    /// Minimum room, as a [`Pair`] with [`ARMED`], below which a reservation wakes the worker. Zero while the worker is
+    /// awake.
+    min_left: AtomicU64,
     sender: Sender<()>,
 }
 
-/// A guard bit, which no pair has set.
+/// A guard bit, which is clear in every pair. It makes an armed threshold differ from zero.
 const ARMED: u64 = 1 << 63;
 
 impl WakeThreshold {
     pub(super) fn new(sender: Sender<()>) -> Self {
-        Self { least_left: AtomicU64::new(0), sender }
+        Self { min_left: AtomicU64::new(0), sender }
     }
 
     pub(super) fn set(&self, wake_at: WakeAt, level: &Level) {
-        let least_left = if wake_at == WakeAt::NEVER { 0 } else { level.least_left(wake_at).0 | ARMED };
-        self.least_left.store(least_left, Ordering::SeqCst);
+        let min_left = if wake_at == WakeAt::NEVER { 0 } else { level.min_left(wake_at).0 | ARMED };
+        self.min_left.store(min_left, Ordering::SeqCst);
     }
 
     #[inline]
     pub(super) fn check(&self, reservation: Reservation) {
-        let least_left = Pair(self.least_left.load(Ordering::SeqCst) & !ARMED);
-        if reservation.left.checked_sub(least_left).is_none() {
+        let min_left = Pair(self.min_left.load(Ordering::SeqCst) & !ARMED);
+        if reservation.left.checked_sub(min_left).is_none() {
             self.wake();
         }
     }
 
-    /// Wakes the worker whatever the level is, unless it was woken already.
+    /// Wakes the worker at any level, unless it was woken already.
     #[cold]
     pub(super) fn wake(&self) {
-        if self.least_left.swap(0, Ordering::SeqCst) != 0 {
+        if self.min_left.swap(0, Ordering::SeqCst) != 0 {
             self.send_wake();
         }
     }
 
-    /// Makes the worker choose its threshold anew, also if it is about to set one now.
+    /// Makes the worker compute its threshold again, even if it is about to set one now.
     #[cold]
     pub(super) fn send_wake(&self) {
-        // one message that waits is enough
+        // A message that is already waiting is enough, so a full channel is ignored.
         let _ = self.sender.try_send(());
     }
 }
@@ -220,7 +227,7 @@ mod tests {
     use super::*;
 
     fn wake_threshold() -> (WakeThreshold, Receiver<()>) {
-        // room for more than one wake-up, so that a second one would be seen
+        // Room for more than one wake-up, so that a second one is detected.
         let (sender, wake_ups) = bounded(100);
         (WakeThreshold::new(sender), wake_ups)
     }
@@ -229,13 +236,13 @@ mod tests {
         Level::new(records, bytes, bytes)
     }
 
-    /// That by which a queue of 1,000 records and 1,000 bytes came to this level.
+    /// Returns the reservation with which a queue of 1,000 records and 1,000 bytes reached this level.
     fn reservation(records: usize, bytes: usize) -> Reservation {
         Reservation { left: Pair::new(1000 - records, 1000 - bytes) }
     }
 
     #[test]
-    fn both_limits_are_kept_to_the_record_and_to_the_byte() {
+    fn enforces_both_limits_exactly() {
         let level = level(3, 100);
         assert!(
             level.reserve(1, 40).is_some()
@@ -252,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_level_does_not_overflow() {
+    fn largest_capacity_does_not_overflow() {
         let level = level(usize::MAX, usize::MAX);
         let (records, bytes) = level.capacity();
-        assert_eq!((records, bytes), (MOST_RECORDS, MOST_BYTES));
+        assert_eq!((records, bytes), (MAX_RECORDS, MAX_BYTES));
         assert!(level.reserve(1, bytes).is_some() && level.reserve(1, 1).is_none());
         assert_eq!(level.read(), (1, bytes));
         level.release(1, bytes);
@@ -263,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_raise_the_level_above_its_limits() {
+    fn threads_never_exceed_the_limits() {
         let level = level(3, 100);
         thread::scope(|scope| {
             for bytes in [10, 30, 50, 100] {
@@ -283,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worker_is_woken_once_when_records_or_bytes_reach_the_threshold() {
+    fn wakes_once_when_records_or_bytes_reach_the_threshold() {
         for below_and_at in
             [[reservation(4, 99), reservation(5, 0)], [reservation(4, 99), reservation(1, 100)]]
         {
@@ -302,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_awake_worker_is_not_woken() {
+    fn does_not_wake_a_worker_that_is_awake() {
         let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.wake();
         wake_threshold.set(WakeAt::NEVER, &level(1000, 1000));
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_beyond_the_queue_is_never_reached_but_can_be_cut_short() {
+    fn never_reaches_a_threshold_beyond_the_capacity() {
         let (wake_threshold, wake_ups) = wake_threshold();
         wake_threshold.set(WakeAt { records: 1001, bytes: usize::MAX }, &level(1000, 1000));
         wake_threshold.check(reservation(1000, 1000));
@@ -322,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_subtracted_number_by_number() {
+    fn subtracts_both_numbers_of_a_pair() {
         let pairs =
-            [(0, 0), (0, 1), (1, 0), (1, 1), (7, MOST_BYTES), (MOST_RECORDS, 0), (MOST_RECORDS, MOST_BYTES)];
+            [(0, 0), (0, 1), (1, 0), (1, 1), (7, MAX_BYTES), (MAX_RECORDS, 0), (MAX_RECORDS, MAX_BYTES)];
         for (records, bytes) in pairs {
             for (fewer, less) in pairs {
                 let expected = records.checked_sub(fewer).zip(bytes.checked_sub(less));
@@ -335,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_at_the_threshold_one_wakes() {
+    fn exactly_one_of_many_threads_wakes() {
         const THREADS: usize = 4;
         let (wake_threshold, wake_ups) = wake_threshold();
         let start = Barrier::new(THREADS + 1);

@@ -1,15 +1,44 @@
-//! The bounded queue between callers and one exporter's worker. How large may it be, and what happens when it is full?
+//! Bounded queue between the calling threads and one exporter's worker, for one signal.
 //!
-//! - The bound: `queue-records` and `queue-bytes` of an exporter, for each of its signals. They are two rows of
-//!   `config/settings/delivery.rs`, where their defaults stand, too, and [`Level::reserve`] alone enforces them.
-//! - When full: `lossy` and `block-timeout`, two rows of the same file. The caller waits in [`backpressure`], or
-//!   [`Queue::enqueue_after_waiting`] counts the record as not enqueued; the reasons stand in
-//!   [`ledger`](crate::pipeline::ledger).
+//! A multi-producer, single-consumer queue of *chunks*. A caller copies its encoded record into the open chunk of its
+//! [`shard`]; full chunks reach the worker through a bounded crossbeam channel, and empty chunks return through a
+//! second one. A record costs one copy and no allocation, and the worker moves chunks instead of records.
 //!
-//! A caller copies its framed record into the open chunk of its [`shard`], under a lock that it shares with few others
-//! and under which nothing is allocated; full chunks cross a bounded channel. So a record costs a copy and no
-//! allocation, and the worker moves chunks, not records. Each record reserves its own room, in records and bytes, in one
-//! atomic step of the [`level`], which also wakes the worker at its threshold.
+//! ```text
+//! callers                                                                                worker
+//! enqueue ──► Level::reserve ──► open chunk of the shard ──► channel of full chunks ──► drain
+//!    ▲             ▲                       ▲                                              │
+//!    │ wait        │ release               └────── channel of spare chunks ◄─ give_back ──┤
+//!    └──notify─────┴───────────────────────────────────── record delivered or dropped ◄───┘
+//! ```
+//!
+//! # Bound
+//! [`Level::reserve`] is the only place that enforces `queue-records` and `queue-bytes`. It reserves both in one atomic
+//! operation before the record is copied, so the queue never exceeds its bound, not even briefly. The worker releases a
+//! reservation when the record is settled, so the bound includes records that are being sent. Only requests loaded from
+//! the spool are not included.
+//!
+//! # Full queue
+//! With `lossy`, [`Queue::enqueue`] drops the record and counts it as `queue_full`. Otherwise the caller waits in
+//! [`backpressure`], first come, first served, for at most `block-timeout`.
+//!
+//! # No record is lost
+//! An accepted record is in exactly one place: an open chunk, the channel of full chunks, or the worker.
+//! - A caller moves its full chunk to the channel under the lock of the shard. The channel has room for every chunk
+//!   that the bound permits; if it were full nevertheless, the chunk would stay open and grow.
+//! - [`Queue::drain`] takes the open chunks before it counts the full ones, so it cannot miss a chunk that moves
+//!   meanwhile.
+//! - Callers check `closed` under the lock of the shard. Either the append precedes the worker's last drain, which
+//!   takes the same lock, or the caller sees `closed` and counts the record as not enqueued.
+//!
+//! # Memory ordering
+//! Atomic operations are `SeqCst` unless a comment says otherwise. Three pairs need it (store, then load; Dekker's
+//! algorithm):
+//! - `left` (caller reserves) and `min_left` (worker arms its wake-up): either the caller sees the threshold or the
+//!   worker sees the reservation, so no wake-up is lost;
+//! - `largest` (caller notes a larger record) and `min_left`: as above, for the level that is pressing;
+//! - `waiting_records` (caller joins the waiters) and `left` (worker releases): either the caller sees the freed room
+//!   or the worker sees the waiter.
 
 mod backpressure;
 mod level;
@@ -36,13 +65,13 @@ pub(crate) use shard::thread_number;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 
-/// Empty chunks that are kept for the next records, at most: their list is allocated whole.
-const MOST_SPARES: usize = 1024;
-/// Empty chunks that an idle program keeps.
+/// Maximum number of empty chunks kept for reuse. The channel allocates room for all of them at once.
+const MAX_SPARE_CHUNKS: usize = 1024;
+/// Number of empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
 
 thread_local! {
-    /// Whether this thread has room for a record that it has not appended yet.
+    /// True while this thread has reserved room for a record that it has not appended yet.
     static HOLDS_ROOM: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -57,24 +86,24 @@ pub(crate) struct Queue {
     spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
     largest_record: usize,
     closed: AtomicBool,
-    /// Why, if not for a shutdown.
+    /// Reason for which the queue was closed; unset for a shutdown.
     closed_for: OnceLock<NotEnqueuedReason>,
-    /// Data points that the worker has admitted.
+    /// Data points accepted by [`Queue::admit`].
     admitted: AtomicU64,
     counters: Arc<Counters>,
     reporter: Arc<ProblemReporter>,
     recorder: Option<Arc<Recorder>>,
 }
 
-/// What the queues of an exporter have in common.
+/// State shared by the queues of all signals of an exporter.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) reporter: Arc<ProblemReporter>,
-    /// A message wakes the worker.
+    /// A message on this channel wakes the worker.
     pub(crate) wake: Sender<()>,
     latch: Arc<Latch>,
-    /// Where chunks survive the process.
+    /// Memory-mapped file in which chunks survive the end of the process.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
@@ -89,22 +118,23 @@ impl Shared {
 }
 
 impl Queue {
-    /// A queue for records of at most `largest_record` bytes, which wakes the worker at the level that it set with
+    /// Returns an empty queue for records of at most `largest_record` bytes. It wakes the worker at the level set with
     /// [`wake_at`](Self::wake_at).
     pub(crate) fn new(settings: &QueueSettings, largest_record: usize, shared: Shared) -> Self {
         let Shared { counters, reporter, wake, latch, recorder } = shared;
         let shards = Shards::new();
-        // two chunks in a row hold more than one chunk's bytes, or the second would not have been begun
-        let most_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
-        // in the recorder scopes take room as well, but there are no more chunks than it has slots
-        let most_chunks = most_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());
+        // Two consecutive chunks of a shard hold more than `Chunk::BYTES` together; otherwise the second would not have
+        // been begun. So chunks are half full on average, except the last one of each shard.
+        let max_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
+        // In the flight recorder, scopes take room as well, but there are never more chunks than slots.
+        let max_chunks = max_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());
         Self {
             level: Level::new(settings.records, settings.bytes, largest_record),
             wake_threshold: WakeThreshold::new(wake),
             backpressure: Backpressure::new(settings.when_full, settings.block_timeout, latch),
             shards,
-            full: bounded(most_chunks),
-            spare: bounded(most_chunks.min(MOST_SPARES)),
+            full: bounded(max_chunks),
+            spare: bounded(max_chunks.min(MAX_SPARE_CHUNKS)),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),
@@ -115,12 +145,12 @@ impl Queue {
         }
     }
 
-    /// Limits the waits of callers to the time by which the worker must have begun to run.
+    /// Limits the waits of callers to the time by which the worker thread must have begun to run.
     pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
     }
 
-    /// Has callers that wait for room make it themselves.
+    /// Makes callers that wait for room do the worker's work meanwhile.
     pub(crate) fn make_room_by(&self, room_maker: Weak<dyn RoomMaker>) {
         self.backpressure.make_room_by(room_maker);
     }
@@ -130,11 +160,11 @@ impl Queue {
         self.backpressure.notify();
     }
 
-    /// Enqueues one frame that counts as `records` records, or counts why not. Never fails.
+    /// Enqueues one frame that counts as `records` records, or counts why it was not enqueued. Never fails.
     ///
-    /// Only with `WhenFull::Block` and a full queue does a caller wait for room. With [`Wait::No`] the call then has no effect
-    /// and returns false; otherwise it returns true.
-    // `wait` is a reference, so that all arguments travel in registers
+    /// A caller waits only if the queue is full and set to `WhenFull::Block`. In that case a call with [`Wait::No`] has
+    /// no effect and returns false. All other calls return true.
+    // `wait` is a reference, so that all arguments travel in registers.
     #[inline(never)]
     pub(crate) fn enqueue(&self, scope: &Arc<Scope>, frame: &[u8], records: usize, wait: &Wait) -> bool {
         let shard = self.shards.mine();
@@ -152,14 +182,14 @@ impl Queue {
         true
     }
 
-    /// The fast path: enqueues a record that fits into the open chunk and the queue, with nothing else to do. Otherwise it
-    /// does nothing and returns false.
+    /// Enqueues a record that fits into the open chunk and the queue without further work (the fast path). Otherwise
+    /// has no effect and returns false.
     #[inline(always)]
     fn append_fast(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8]) -> bool {
         let bytes = frame.len();
         let mut open = shard.lock();
         let reservation = open.append_fast(scope, frame, || {
-            // checked under the lock: the worker's last look comes after the closing, so it sees this record
+            // Checked under the lock: the worker drains this shard once more after `close`, so it sees this record.
             let is_simple =
                 !self.is_closed() && !self.backpressure.has_waiters() && self.level.is_usual(bytes);
             if is_simple { self.level.reserve(1, bytes) } else { None }
@@ -171,25 +201,25 @@ impl Queue {
         reservation.is_some()
     }
 
-    /// False if there is no room; otherwise the record is accepted or counted.
+    /// Enqueues a frame unless the queue is full. Returns true if the record was accepted or counted as not enqueued.
     #[inline(never)]
     fn enqueue_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
-        // what will never find room must not wait for it
-        if frame.len() > self.largest_record || records > self.most_records() {
+        // A record that can never fit must not wait for room.
+        if frame.len() > self.largest_record || records > self.max_records() {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
         let mut preallocated = Preallocated::default();
-        // before there is room for it: what the program's allocator does meanwhile may need that
+        // Allocate before reserving: an instrumented allocator may emit a record meanwhile, which needs the same room.
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
-        // checked under the lock: the worker's last look comes after the closing, so it sees this record
+        // Checked under the lock: the worker drains this shard once more after `close`, so it sees this record.
         if self.is_closed() {
             drop(open);
             preallocated.give_back(self);
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
-        // before it finds room or none: a worker that is woken by it knows its size
+        // Noted before the reservation, even if that fails: the worker that is woken for it then knows its size.
         let is_larger = self.level.note_size(records, frame.len());
         let reservation = self.reserve_behind_waiters(records, frame.len());
         if reservation.is_some() {
@@ -237,7 +267,7 @@ impl Queue {
         self.wake_threshold.check(reservation);
     }
 
-    /// The locked shard, with a place in it for a record of `bytes` bytes. Allocates while the lock is not held.
+    /// Returns the locked shard with space for a record of `bytes` bytes. Releases the lock while it allocates.
     fn with_place<'s>(
         &self,
         shard: &'s Shard,
@@ -247,7 +277,7 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
-            // unless the record will not find room, and the open chunk goes on
+            // Without room in the queue the record is not appended, and the open chunk stays in use.
             if self.level.has_room(1, bytes) {
                 open.shrink(missing);
             }
@@ -258,9 +288,10 @@ impl Queue {
         open
     }
 
-    /// Reserves room for records whose caller has not waited. It must not take what waiters need; the rest it may take: the
-    /// waiters are only waking up, and if every newcomer joined them, they would never end, with a wake-up for each
-    /// record.
+    /// Reserves room for a caller that has not waited, without taking the room that waiters need.
+    ///
+    /// The caller may overtake waiters that are only waking up. If every caller had to join them, the list would never
+    /// become empty, and each record would cost a wake-up.
     fn reserve_behind_waiters(&self, records: usize, bytes: usize) -> Option<Reservation> {
         let waiting_records = self.backpressure.waiting_records();
         if waiting_records > 0
@@ -275,9 +306,10 @@ impl Queue {
         self.counters.count_not_enqueued(scope.signal, reason, records as u64);
     }
 
-    /// Accepts metrics that the worker has collected and keeps itself, if there is room: it cannot wait for itself.
+    /// Accepts metrics that the worker collected and keeps itself. Returns false if the queue is full: the worker
+    /// cannot wait for itself.
     pub(crate) fn admit(&self, records: usize, bytes: usize) -> bool {
-        let fits = records <= self.most_records() && bytes <= self.level.capacity().1;
+        let fits = records <= self.max_records() && bytes <= self.level.capacity().1;
         let has_room = fits && self.level.reserve(records, bytes).is_some();
         if has_room {
             self.admitted.fetch_add(records as u64, Ordering::SeqCst);
@@ -285,7 +317,7 @@ impl Queue {
         has_room
     }
 
-    /// Sets `HOLDS_ROOM` if there is room.
+    /// Waits for room and reserves it. Sets `HOLDS_ROOM` on success.
     #[cold]
     fn wait_for_room(
         &self,
@@ -296,7 +328,8 @@ impl Queue {
     ) -> Option<Reservation> {
         let hold_room = || HOLDS_ROOM.with(|holds_room| holds_room.set(true));
         let enter = || self.level.reserve(records, bytes).inspect(|_| hold_room());
-        // made by the program's allocator while the thread appends another record: that one may have the last room
+        // The allocator emits this record while the thread appends another one, which may hold the last room. Waiting
+        // here would be a deadlock.
         if HOLDS_ROOM.with(Cell::get) {
             self.wake_threshold.wake();
             return enter();
@@ -306,81 +339,82 @@ impl Queue {
         self.backpressure.wait(since, records, wake, enter, || self.is_closed(), report)
     }
 
-    /// Reports that callers wait. The worker may be in the middle of a long attempt, so it is not left to it.
+    /// Reports that callers wait. The caller reports it because the worker may be in the middle of a long attempt.
     fn report_waiting(&self, signal: Signal, waited: Duration) {
         let message = || {
-            let ((records, bytes), (most_records, most_bytes)) = (self.level(), self.level.capacity());
+            let ((records, bytes), (max_records, max_bytes)) = (self.level(), self.level.capacity());
             let tenths = (waited.as_millis() as u64 + 50) / 100;
             format!(
-                "callers are waiting for room in the queue, the first for {}.{} s: it has {records} of {most_records} \
+                "callers are waiting for room in the queue, the first for {}.{} s: it has {records} of {max_records} \
                  records and {} of {} KiB; set WhenFull::DropNewest (lossy) to drop records instead, block_timeout to \
                  limit the wait, or queue_records and queue_bytes for a larger queue",
                 tenths / 10,
                 tenths % 10,
                 bytes.div_ceil(1024),
-                most_bytes.div_ceil(1024),
+                max_bytes.div_ceil(1024),
             )
         };
         self.reporter.report_from_caller(signal, ProblemKind::CallersWaiting, message);
     }
 
-    /// Something was delivered: callers may wait again after a wait that has timed out.
+    /// Notes that records were delivered: callers may wait again after a wait that timed out.
     pub(crate) fn note_delivery(&self) {
         self.backpressure.note_delivery();
     }
 
-    /// All records that were accepted.
+    /// Returns the number of records accepted since the start.
     pub(crate) fn accepted(&self) -> u64 {
         self.shards.accepted() + self.admitted.load(Ordering::SeqCst)
     }
 
-    /// Records and bytes that are queued or being sent.
+    /// Returns the records and bytes that are queued or being sent.
     pub(crate) fn level(&self) -> (usize, usize) {
         self.level.read()
     }
 
-    /// Sets the level at which the worker is woken; true if it is reached already, or a wait would end in a stall or a
-    /// loss.
+    /// Sets the level at which the worker is woken. Returns true if the worker must not sleep: the level is reached
+    /// already, or callers would soon have to wait or drop records.
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.wake_threshold.set(wake_at, &self.level);
         let level = self.level();
-        // a record that found no room before the threshold was set has woken nothing, but its size was noted
+        // A record that found no room before the threshold was set did not wake the worker, but its size was noted.
         wake_at.is_reached(level) || self.is_pressing(level)
     }
 
-    /// Sets no level: the worker is awake.
+    /// Clears the wake-up level while the worker is awake.
     pub(crate) fn stay_awake(&self) {
         self.wake_threshold.set(WakeAt::NEVER, &self.level);
     }
 
-    /// Whether a wait at this level would end in a stall or a loss.
+    /// Returns whether callers would soon have to wait or drop records at this level.
     pub(crate) fn is_pressing(&self, level: (usize, usize)) -> bool {
         self.pressure().is_reached(level) || self.backpressure.has_waiters()
     }
 
-    /// Three quarters full, or less if there are large records.
+    /// Returns the level that is pressing: three quarters full, or less if there are large records.
     pub(crate) fn pressure(&self) -> WakeAt {
         self.level.pressure()
     }
 
-    /// The most records that can be queued.
-    pub(crate) fn most_records(&self) -> usize {
+    /// Returns the maximum number of queued records.
+    pub(crate) fn max_records(&self) -> usize {
         self.level.capacity().0
     }
 
-    /// What several records together may take in a request: an eighth. One that is compressed or divided is a second
-    /// copy of them, and with the record that a caller is writing, memory would rise too far above what the queue may
-    /// take; and callers that wait for room get it in parts.
-    pub(crate) fn most_bytes_of_a_request(&self) -> usize {
+    /// Returns the maximum size of a request with several records: an eighth of the queue.
+    ///
+    /// A request that is compressed or divided is a second copy of its records, so the limit bounds memory beyond the
+    /// queue. Callers that wait for room also get it earlier, in eighths.
+    pub(crate) fn max_request_bytes(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }
 
-    /// Moves all that is queued now to the worker.
+    /// Moves all chunks that are queued now to the worker.
     pub(crate) fn drain(&self, mut take: impl FnMut(Box<Chunk>)) {
-        // the open chunks before the full ones are counted: one that changes hands in between is not missed
+        // Take the open chunks before counting the full ones: a chunk that moves in between is then still found.
         let mut open = Vec::with_capacity(self.shards.count());
         self.shards.take_open(|chunk| open.push(chunk));
-        // callers go on filling chunks meanwhile: those are for the next round
+        // Callers continue to fill chunks. Those are left for the next round, so that the loop ends.
         let full = self.full.1.len();
         for mut chunk in self.full.1.try_iter().take(full).chain(open) {
             chunk.seal(|bytes| checksum([bytes]));
@@ -388,7 +422,7 @@ impl Queue {
         }
     }
 
-    /// Gives an emptied chunk back to the callers.
+    /// Returns an emptied chunk to the callers.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
         if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {
             chunk.recycle(chunk.signal());
@@ -396,25 +430,25 @@ impl Queue {
         }
     }
 
-    /// Frees the chunks that a burst has left behind.
+    /// Frees surplus empty chunks after a burst.
     pub(crate) fn trim(&self) {
         let surplus = self.spare.1.len().saturating_sub(IDLE_SPARES);
         self.spare.1.try_iter().take(surplus).for_each(drop);
     }
 
-    /// Releases the room of records that are settled.
+    /// Releases the room of settled records and wakes the first waiter.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
         self.level.release(records, bytes);
         self.backpressure.notify();
     }
 
-    /// From now on records are not enqueued, and blocked callers go on.
+    /// Rejects all further records and ends the waits of blocked callers.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.backpressure.notify();
     }
 
-    /// As [`close`](Self::close), for another reason than a shutdown.
+    /// Closes the queue like [`close`](Self::close), for a reason other than a shutdown.
     pub(crate) fn close_for(&self, reason: NotEnqueuedReason) {
         let _ = self.closed_for.set(reason);
         self.close();
@@ -429,7 +463,7 @@ impl Queue {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// An empty chunk for `bytes` bytes of this scope, used before if possible.
+    /// Returns an empty chunk with space for `bytes` bytes of this scope, reusing a spare chunk if there is one.
     fn fresh_chunk(&self, scope: &Scope, bytes: usize) -> Box<Chunk> {
         let mut chunk = match self.spare.1.try_recv() {
             Ok(mut chunk) => {
@@ -446,12 +480,12 @@ impl Queue {
         chunk
     }
 
-    /// A place in the flight recorder.
+    /// Reserves a slot in the flight recorder.
     fn take_slot(&self, scope: &Scope, bytes: usize) -> Option<Slot> {
         self.recorder.as_ref()?.take(scope.signal, scope.run_header().len() + bytes)
     }
 
-    /// Hands a chunk over; gives it back if there is no place, to be filled further.
+    /// Sends a full chunk to the worker. Returns the chunk if the channel is full; it is then filled further.
     fn hand_over(&self, mut chunk: Box<Chunk>) -> Option<Box<Chunk>> {
         chunk.shrink();
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)

@@ -1,4 +1,4 @@
-//! Where callers put their records: a few open chunks, each behind a lock of its own.
+//! The open chunks into which callers copy their records, each behind its own lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use super::level::Reservation;
 use super::sync::{MAX_SHARDS, Mutex, MutexGuard};
 use crate::record::{Chunk, Run, Scope};
 
-/// A thread that has no shard yet. Not an `Option`, which would be two words to look at for each record.
+/// Marks a thread without a shard. An `Option` would be two words to test for each record.
 const UNKNOWN: usize = usize::MAX;
-/// Threads are dealt to the shards in turn.
+/// Number of the next thread. Threads are assigned to shards round-robin.
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     static THREAD: Cell<usize> = const { Cell::new(UNKNOWN) };
@@ -20,7 +20,10 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Shards(Box<[Shard]>);
 
-/// The lock is std's: it keeps its state in itself, so that a fork elsewhere cannot leave it held.
+/// One open chunk on its own cache lines.
+///
+/// The lock is std's: its whole state is in the mutex itself, so a fork by another thread cannot leave shared state
+/// locked.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -36,7 +39,7 @@ pub(super) struct OpenChunk {
 impl Shards {
     pub(super) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // more than there are cores: a thread that is stopped in the middle of an append holds up few others
+        // More shards than cores: a thread that is descheduled in the middle of an append blocks few others.
         let count = (4 * cores).next_power_of_two().min(MAX_SHARDS);
         Self((0..count).map(|_| Shard::default()).collect())
     }
@@ -56,18 +59,18 @@ impl Shards {
         self.0.iter().map(|shard| shard.lock().accepted).sum()
     }
 
-    /// The shard of this thread.
+    /// Returns the shard of the current thread.
     #[inline]
     pub(super) fn mine(&self) -> &Shard {
-        // the count is a power of two
+        // A mask replaces the division because the count is a power of two.
         &self.0[thread_number() & (self.0.len() - 1)]
     }
 }
 
-/// Returns the number by which a thread finds its shard.
+/// Returns the number that determines the current thread's shard.
 #[inline]
 pub(crate) fn thread_number() -> usize {
-    // No call, for which the caller would have to save registers.
+    // Inlined: for a call, the caller would have to save registers.
     if THREAD.get() == UNKNOWN {
         THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
     }
@@ -82,8 +85,8 @@ impl Shard {
 }
 
 impl OpenChunk {
-    /// Appends a record to the open chunk if that has a place for it and `reserve` finds room in the queue.
-    // always: two calls for each record cost as much as what they do
+    /// Appends a record to the open chunk if it fits there and `reserve` succeeds.
+    // `always`: two calls for each record cost as much as the work that they do.
     #[inline(always)]
     pub(super) fn append_fast(
         &mut self,
@@ -96,7 +99,7 @@ impl OpenChunk {
         Some(reservation)
     }
 
-    /// What must be allocated before the record can be appended.
+    /// Returns what must be allocated before the record can be appended.
     pub(super) fn missing(
         &self,
         scope: &Arc<Scope>,
@@ -106,14 +109,14 @@ impl OpenChunk {
         preallocated.missing(self.chunk.as_deref(), scope, bytes)
     }
 
-    /// Gives back what the open chunk has left of the flight recorder, if the next one needs it.
+    /// Returns the unused slots of the open chunk to the flight recorder, if the next chunk needs them.
     pub(super) fn shrink(&mut self, missing: Missing) {
         if let (Some(chunk), Missing::Chunk) = (&mut self.chunk, missing) {
             chunk.shrink();
         }
     }
 
-    /// Appends a record for which there is room, and nothing lacking. Neither allocates nor frees.
+    /// Appends a record for which room is reserved and memory is allocated. Neither allocates nor frees.
     pub(super) fn append(
         &mut self,
         scope: &Arc<Scope>,
@@ -125,7 +128,7 @@ impl OpenChunk {
         match &mut self.chunk {
             Some(chunk) if chunk.has_place(scope, frame.len()) => {}
             Some(chunk) if chunk.fits(scope, frame.len()) => chunk.swap_runs(&mut preallocated.runs),
-            // one that finds no place, which the bound of the chunks rules out, is filled further
+            // The channel has room for all chunks. If it were full nevertheless, the chunk is filled further.
             full => {
                 let kept = full.take().and_then(|full| queue.hand_over(full));
                 *full = kept.or_else(|| preallocated.chunk.take());
@@ -138,47 +141,48 @@ impl OpenChunk {
     }
 }
 
-/// What a record may need beyond the open chunk: allocated before the shard is locked, and freed after. The program's
-/// allocator may make a record itself, and would wait for itself under a lock of the queue.
+/// Memory that a record may need beyond the open chunk, allocated before the shard is locked and freed after.
+///
+/// The program's allocator may emit a record itself. Under a lock of the queue, it would wait for itself.
 #[derive(Debug, Default)]
 pub(super) struct Preallocated {
-    /// To go on with when the open chunk is full.
+    /// The next chunk, used when the open chunk is full.
     pub(super) chunk: Option<Box<Chunk>>,
-    /// To go on with when the open chunk has records of more scopes than it can note.
+    /// A longer list of runs, used when the open chunk has records of more scopes than its list can hold.
     pub(super) runs: Vec<Run>,
 }
 
-/// What a record cannot be appended without.
+/// The memory without which a record cannot be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// A chunk that holds the record.
+    /// A chunk with space for the record.
     Chunk,
-    /// A longer list of runs than this.
+    /// A list with space for more than this many runs.
     Runs(usize),
 }
 
 impl Preallocated {
-    /// What is missing for a place in the open chunk, or in the next one.
+    /// Returns what is missing to append the record to the open chunk, or else to the next one.
     pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,
             Some(chunk) if chunk.fits(scope, bytes) => {
-                let most_runs = chunk.most_runs();
-                (self.runs.capacity() <= most_runs).then_some(Missing::Runs(most_runs))
+                let max_runs = chunk.max_runs();
+                (self.runs.capacity() <= max_runs).then_some(Missing::Runs(max_runs))
             }
             _ => self.chunk.is_none().then_some(Missing::Chunk),
         }
     }
 
-    /// Allocates what is missing for a record of `bytes` bytes. No lock may be held.
+    /// Allocates the missing memory for a record of `bytes` bytes. No lock may be held.
     pub(super) fn allocate(&mut self, missing: Missing, scope: &Scope, bytes: usize, queue: &Queue) {
         match missing {
             Missing::Chunk => self.chunk = Some(queue.fresh_chunk(scope, bytes)),
-            Missing::Runs(most_runs) => self.runs = Vec::with_capacity(2 * most_runs + 1),
+            Missing::Runs(max_runs) => self.runs = Vec::with_capacity(2 * max_runs + 1),
         }
     }
 
-    /// Gives back what was not needed. No lock may be held.
+    /// Returns unused memory to the queue. No lock may be held.
     pub(super) fn give_back(self, queue: &Queue) {
         if let Some(chunk) = self.chunk {
             queue.give_back(chunk);

@@ -1,5 +1,7 @@
-//! The locks, atomics, channels and thread-locals by which the threads at a queue meet, named in one place: a model checker puts
-//! its own there. The latches of timeouts and the counts of the ledger are not among them.
+//! The locks, atomics, channels and thread-locals through which the threads of a queue synchronize.
+//!
+//! They are named in one place so that the model checker in the tests can replace them. The latches and the counters of
+//! the ledger are not replaced.
 
 #[cfg(all(test, queue_model))]
 pub(super) use super::model::sync::*;
@@ -16,6 +18,6 @@ mod real {
 
     pub(crate) use crate::process::atomic::AtomicU64;
 
-    /// More would only spread the records over more half-empty chunks.
+    /// Maximum number of shards. More would only spread the records over more half-empty chunks.
     pub(crate) const MAX_SHARDS: usize = 16;
 }

@@ -37,12 +37,12 @@ fn lossy(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::DropNewest, block_timeout: None })
 }
 
-/// Callers wait long, not for ever: a test that fails ends, too.
+/// A queue whose callers wait, but not forever, so that a failing test ends.
 fn blocking(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
 }
 
-/// Callers do not wait long, for records of up to 100 bytes, and `waiting_records` wait.
+/// A queue with a short timeout, for records of up to 100 bytes, where callers already wait for `waiting_records`.
 fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
@@ -56,7 +56,7 @@ impl Fixture {
         self.queue.enqueue(&self.scope, &record(number, len), 1, &Wait::FromNow);
     }
 
-    /// Takes all out, as the worker does; gives the numbers of the records and their bytes.
+    /// Drains the queue like the worker. Returns the numbers of the records and their sizes.
     fn drain(&self) -> Vec<(u64, usize)> {
         let mut records = Vec::new();
         self.queue.drain(|chunk| {
@@ -103,7 +103,7 @@ fn contents(chunk: &Chunk) -> Vec<(u64, usize)> {
 }
 
 #[test]
-fn a_full_queue_drops_the_newest_and_counts_it() {
+fn drops_newest_and_counts_it_when_full() {
     let fixture = lossy(5, 1 << 20);
     (0..8).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level(), (5, 100));
@@ -113,7 +113,7 @@ fn a_full_queue_drops_the_newest_and_counts_it() {
 }
 
 #[test]
-fn the_bytes_of_a_queue_are_kept_to_the_byte() {
+fn enforces_bytes_exactly() {
     for (bytes, accepted) in [(59, 2), (60, 3), (61, 3)] {
         let fixture = lossy(100, bytes);
         (0..5).for_each(|number| fixture.enqueue(number, 20));
@@ -122,7 +122,7 @@ fn the_bytes_of_a_queue_are_kept_to_the_byte() {
 }
 
 #[test]
-fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
+fn releases_room_when_records_are_settled_not_when_taken() {
     let fixture = lossy(2, 1 << 20);
     (0..2).for_each(|number| fixture.enqueue(number, 20));
     let taken = fixture.drain();
@@ -134,7 +134,7 @@ fn room_comes_back_when_records_are_settled_not_when_they_are_taken() {
 }
 
 #[test]
-fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
+fn drain_takes_all_records_queued_before_it_while_callers_continue() {
     let fixture = lossy(100_000, 16 << 20);
     let full = |fixture: &Fixture| fixture.queue.full.1.len();
     let before = (0..1000).find(|number| {
@@ -144,7 +144,7 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
     let mut taken = Vec::new();
     fixture.queue.drain(|chunk| {
         if taken.is_empty() {
-            // the chunk that was open is handed over while the worker looks at the first one
+            // The open chunk is handed over while the worker handles the first one.
             (1000..2000).find(|number| {
                 fixture.enqueue(*number, 100);
                 full(&fixture) == 1
@@ -157,7 +157,7 @@ fn a_drain_takes_all_that_was_queued_when_it_began_though_callers_go_on() {
 }
 
 #[test]
-fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one() {
+fn rejects_record_larger_than_the_queue_without_waiting() {
     let fixture = blocking(10, 100);
     fixture.enqueue(0, 101);
     fixture.enqueue(1, 100);
@@ -165,7 +165,7 @@ fn a_record_that_the_queue_can_never_hold_is_not_enqueued_even_by_a_blocking_one
 }
 
 #[test]
-fn the_worker_is_woken_once_at_the_level_it_asked_for() {
+fn wakes_worker_once_at_its_threshold() {
     let fixture = lossy(100, 1 << 20);
     assert!(!fixture.queue.wake_at(WakeAt { records: 3, bytes: 1000 }));
     let wake_ups = [0, 1, 2, 3].map(|number| {
@@ -177,7 +177,7 @@ fn the_worker_is_woken_once_at_the_level_it_asked_for() {
 }
 
 #[test]
-fn the_worker_is_woken_by_no_record_before_the_one_it_asked_for() {
+fn does_not_wake_worker_below_its_threshold() {
     let fixture = lossy(10_000, 1 << 20);
     assert!(!fixture.queue.wake_at(WakeAt { records: 300, bytes: usize::MAX }));
     let woken_by = (1..400).find(|number| {
@@ -188,7 +188,7 @@ fn the_worker_is_woken_by_no_record_before_the_one_it_asked_for() {
 }
 
 #[test]
-fn callers_of_different_shards_fill_a_queue_to_its_last_place() {
+fn callers_of_different_shards_fill_the_queue_completely() {
     let fixture = lossy(1000, 1 << 20);
     thread::scope(|scope| scope.spawn(|| fixture.enqueue(0, 20)).join()).expect("a caller");
     assert_eq!(fixture.queue.level(), (1, 20));
@@ -198,7 +198,7 @@ fn callers_of_different_shards_fill_a_queue_to_its_last_place() {
 }
 
 #[test]
-fn a_full_queue_wakes_the_worker_whatever_it_asked_for() {
+fn wakes_worker_when_full_at_any_threshold() {
     let fixture = lossy(2, 1 << 20);
     fixture.queue.wake_at(WakeAt { records: 100, bytes: usize::MAX });
     (0..2).for_each(|number| fixture.enqueue(number, 20));
@@ -221,7 +221,7 @@ fn three_quarters_full_is_pressing() {
 }
 
 #[test]
-fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
+fn is_pressing_while_one_more_large_record_fits() {
     for (len, pressing) in [(50, 15), (125, 6), (126, 6), (200, 4), (300, 2), (350, 1), (500, 1), (600, 1)] {
         let fixture = lossy(100, 1000);
         let level = (1..=20).find(|number| {
@@ -233,7 +233,7 @@ fn a_queue_is_pressing_while_there_is_still_room_for_another_large_record() {
 }
 
 #[test]
-fn frames_that_count_as_many_press_earlier() {
+fn is_pressing_earlier_with_frames_of_many_records() {
     let fixture = lossy(100, 1 << 20);
     let pressing = [1, 2, 3].map(|number| {
         fixture.queue.enqueue(&fixture.scope, &record(number, 20), 30, &Wait::FromNow);
@@ -243,10 +243,10 @@ fn frames_that_count_as_many_press_earlier() {
 }
 
 #[test]
-fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
+fn wakes_worker_to_compute_its_threshold_again_after_a_larger_record() {
     let fixture = lossy(100, 1000);
     let wake_ups = [100, 300, 300, 100].map(|len| {
-        // it may be about to set a threshold, and has not done so yet
+        // The worker may be about to set a threshold, but has not done so yet.
         fixture.queue.stay_awake();
         fixture.enqueue(0, len);
         fixture.woken.try_iter().count()
@@ -255,7 +255,7 @@ fn a_larger_record_than_before_makes_the_worker_choose_its_mark_anew() {
 }
 
 #[test]
-fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_three_quarters_full() {
+fn keeps_worker_awake_after_a_rejected_record_below_three_quarters() {
     let fixture = lossy(100, 1000);
     (0..3).for_each(|number| fixture.enqueue(number, 100));
     let threshold = fixture.queue.pressure();
@@ -266,7 +266,7 @@ fn a_record_that_finds_no_room_keeps_the_worker_awake_though_the_queue_is_not_th
 }
 
 #[test]
-fn a_waiting_caller_is_pressing() {
+fn is_pressing_while_a_caller_waits() {
     let fixture = blocking(100, 100);
     fixture.enqueue(0, 40);
     thread::scope(|scope| {
@@ -280,23 +280,23 @@ fn a_waiting_caller_is_pressing() {
 }
 
 #[test]
-fn a_newcomer_passes_a_line_only_if_that_takes_no_room_from_it() {
+fn overtakes_waiters_only_if_their_room_remains() {
     let fixture = with_waiters(10, 200, 1);
     (0..8).for_each(|number| fixture.enqueue(number, 20));
-    // 100 bytes are left for the waiter, however large its record is
+    // 100 bytes are reserved for the waiter, whatever the size of its record.
     assert_eq!(fixture.queue.level(), (5, 100));
     assert_eq!(fixture.counts().not_enqueued.queue_full, 3);
 }
 
 #[test]
-fn a_newcomer_takes_all_room_but_that_of_the_line() {
+fn new_callers_use_all_room_except_that_of_waiters() {
     let fixture = with_waiters(1000, 1 << 20, 50);
     (0..960).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level(), (950, 19_000));
 }
 
 #[test]
-fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
+fn new_callers_leave_room_for_all_records_of_a_waiting_frame() {
     let fixture = with_waiters(10, 1 << 20, 6);
     (0..6).for_each(|number| fixture.enqueue(number, 20));
     assert_eq!(fixture.queue.level().0, 4);
@@ -304,7 +304,7 @@ fn a_newcomer_leaves_room_for_all_records_of_a_frame_in_line() {
 }
 
 #[test]
-fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
+fn enqueues_frame_of_several_records_completely_or_not_at_all() {
     let fixture = lossy(10, 1 << 20);
     for records in [6, 5, 4, 1] {
         fixture.queue.enqueue(&fixture.scope, &record(records as u64, 20), records, &Wait::FromNow);
@@ -315,7 +315,7 @@ fn a_frame_that_counts_as_several_is_taken_or_not_enqueued_as_a_whole() {
 }
 
 #[test]
-fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
+fn rejects_frame_with_more_records_than_the_queue_without_waiting() {
     let fixture = blocking(10, 1 << 20);
     fixture.queue.enqueue(&fixture.scope, &record(0, 20), 11, &Wait::FromNow);
     assert_eq!((fixture.counts().accepted, fixture.counts().not_enqueued.too_large), (0, 11));
@@ -324,7 +324,7 @@ fn a_frame_that_no_queue_has_room_for_does_not_wait_for_it() {
 }
 
 #[test]
-fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
+fn enqueues_waiting_frame_once_all_its_records_fit() {
     let fixture = blocking(10, 1 << 20);
     fixture.queue.enqueue(&fixture.scope, &record(0, 20), 3, &Wait::FromNow);
     fixture.queue.enqueue(&fixture.scope, &record(1, 20), 3, &Wait::FromNow);
@@ -339,7 +339,7 @@ fn a_blocked_frame_goes_on_when_there_is_room_for_all_of_it() {
 }
 
 #[test]
-fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
+fn counts_record_as_queue_full_after_block_timeout() {
     let block_timeout = Some(Duration::from_millis(20));
     let settings = QueueSettings { records: 1, bytes: 1000, when_full: WhenFull::Block, block_timeout };
     let fixture = fixture(settings);
@@ -350,7 +350,7 @@ fn a_blocked_caller_gives_up_after_its_time_and_is_counted() {
 }
 
 #[test]
-fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
+fn close_ends_waits_and_rejects_new_records() {
     let fixture = blocking(1, 1000);
     fixture.enqueue(0, 20);
     thread::scope(|scope| {
@@ -367,7 +367,7 @@ fn a_closed_queue_sends_blocked_callers_on_and_turns_new_ones_away() {
 }
 
 #[test]
-fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
+fn trim_keeps_few_chunks_after_a_burst() {
     let fixture = lossy(100_000, 16 << 20);
     (0..4000).for_each(|number| fixture.enqueue(number, 100));
     fixture.drain();
@@ -380,7 +380,7 @@ fn an_idle_queue_keeps_few_of_a_bursts_chunks() {
 }
 
 #[test]
-fn chunks_are_used_again_unless_they_grew() {
+fn reuses_chunks_unless_they_grew() {
     let fixture = lossy(100, 1 << 20);
     fixture.enqueue(0, 20);
     fixture.drain();
@@ -391,7 +391,7 @@ fn chunks_are_used_again_unless_they_grew() {
     assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");
 }
 
-// One caller and one worker, step by step against a model of two lists.
+// One caller and one worker, step by step, compared with a model of two lists.
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -399,7 +399,7 @@ enum Step {
         len: usize,
     },
     Drain,
-    /// The worker settles the oldest of what it has taken.
+    /// The worker settles the oldest records that it has taken.
     Settle {
         records: usize,
     },
@@ -419,7 +419,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a queue is, without threads.
+/// The expected behavior of a queue, without threads.
 #[derive(Default)]
 struct Model {
     queued: Vec<(u64, usize)>,
@@ -453,11 +453,11 @@ impl Model {
 }
 
 proptest! {
-    // each is long: half as many as usual
+    // Each case is long, so half as many as usual.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
-    fn one_caller_and_one_worker_see_what_the_model_says(
+    fn agrees_with_the_model_for_one_caller_and_one_worker(
         steps in prop::collection::vec(any_step(), 0..200),
         records in 1usize..60,
         bytes in prop_oneof![100usize..5000, 50_000usize..400_000],

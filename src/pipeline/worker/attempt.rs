@@ -111,7 +111,7 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                let what = || "the collector finds every record of this size too large".to_owned();
+                let what = || "the collector rejects every record of this size as too large".to_owned();
                 self.reporter.report(signal, ProblemKind::TooLarge, what);
                 continue;
             }

@@ -170,7 +170,7 @@ impl Delivery {
     /// Returns the level at which a linger ends: there are enough records for a whole request, or the queue fills up.
     fn full_batch(&self, batch: &BatchSettings) -> WakeAt {
         let pressure = self.queue.pressure();
-        let bytes = batch.bytes.min(self.queue.most_bytes_of_a_request());
+        let bytes = batch.bytes.min(self.queue.max_request_bytes());
         WakeAt { records: batch.records.min(pressure.records), bytes: bytes.min(pressure.bytes) }
     }
 
@@ -194,8 +194,8 @@ impl Delivery {
 
     /// Takes the next batch from the backlog, with as many records as a request may hold.
     pub(super) fn next_batch(&mut self, settings: &BatchSettings, resource: &[u8]) -> Option<Next> {
-        let usual_bytes = self.queue.most_bytes_of_a_request();
-        let next = self.backlog.next(settings, usual_bytes, self.limit.most(), resource);
+        let usual_bytes = self.queue.max_request_bytes();
+        let next = self.backlog.next(settings, usual_bytes, self.limit.max_bytes(), resource);
         if let Some(Next::Batch(batch)) = &next {
             self.in_hand = (batch.records, batch.queued_bytes);
         }

@@ -437,14 +437,17 @@ impl Worker {
 
     fn report_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
-        let what = || "the worker panicked; its batch is lost".to_owned();
+        let what = || {
+            "the worker panicked and its batch is lost; this is a bug in standpipe, please report it"
+                .to_owned()
+        };
         self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
     }
 
     fn report_not_enqueued(&mut self) {
         const REASONS: [(NotEnqueuedReason, ProblemKind, &str); 2] = [
             (NotEnqueuedReason::QueueFull, ProblemKind::QueueFull, "the queue is full"),
-            (NotEnqueuedReason::TooLarge, ProblemKind::TooLarge, "larger than a request or the queue may be"),
+            (NotEnqueuedReason::TooLarge, ProblemKind::TooLarge, "larger than batch-bytes or queue-bytes"),
         ];
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let reported = &mut self.state.reported_not_enqueued[signal as usize];

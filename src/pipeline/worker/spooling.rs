@@ -225,7 +225,7 @@ impl Worker {
     pub(super) fn settle_dropped(&mut self, at: usize, outcome: Outcome, records: u64, bytes: usize) {
         self.deliveries[at].settle_all(Origin::Queue, vec![(records, bytes)], outcome);
         if outcome == Outcome::TooLarge {
-            let what = || format!("a record of {bytes} bytes is larger than a request may be");
+            let what = || format!("a record of {bytes} bytes exceeds batch-bytes");
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
         }
         self.report_spool();

@@ -283,7 +283,7 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     enqueue(&handle, [0]);
     gate.next();
-    // these four wait for each other behind the gate
+    // These four wait for each other behind the gate.
     enqueue(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
@@ -386,7 +386,7 @@ fn a_server_that_is_found_in_a_stop_gets_what_was_given_up_for_want_of_one() {
     handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(2), 1, &Wait::FromNow);
     handle.start_stop(Instant::now() + PATIENCE);
     gate.answer(unreachable());
-    // until one of the signals has had its two attempts
+    // Runs until one of the signals has had its two attempts.
     let mut attempts = Vec::new();
     while !attempts.iter().any(|body| attempts.iter().filter(|other| *other == body).count() == 2) {
         attempts.push(gate.answer(unreachable()).body);
@@ -531,7 +531,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
     let mut worker =
         worker(&Gate::default(), Commands { stop, flush: Arc::default(), wake: woken }, wake.clone());
     let (queue, scope) = (Arc::clone(&worker.deliveries[0].queue), scope());
-    (0..queue.most_records()).for_each(|number| {
+    (0..queue.max_records()).for_each(|number| {
         queue.enqueue(&scope, &record(number as u8), 1, &Wait::No);
     });
     let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Sets compared with a plain model: a sorted map of messages.
+//! Compares sets with a simple model: a sorted map of messages.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::record::attribute::MAX_DEPTH;
 
 const SEED: u64 = 0x1234_5678_9abc_def0;
 
-/// A key and a value. Values borrow, so those made here are leaked: they are few and the tests are short.
+/// A key and a value. Values borrow, so the generated ones are leaked: they are few, and the tests are short.
 pub(in crate::record) type Pair = (&'static str, Value<'static>);
 
-/// What a set of these pairs must be, in order.
+/// Returns the expected set of these pairs, in order.
 pub(in crate::record) fn model(pairs: &[Pair]) -> Vec<KeyValue> {
     let mut last = BTreeMap::new();
     for (key, value) in pairs.iter().filter(|(key, _)| !key.is_empty()) {
@@ -55,7 +55,7 @@ fn any_value(value: Value<'_>) -> AnyValue {
     AnyValue { value: Some(value) }
 }
 
-/// Few keys and values, so that they meet again.
+/// Few keys and values, so that they repeat.
 pub(in crate::record) fn any_pairs() -> impl Strategy<Value = Vec<Pair>> {
     prop::collection::vec((any_key(), any_attribute_value()), 0..7)
 }
@@ -107,7 +107,7 @@ fn written(set: &AttributeSet, tag: u8) -> Vec<u8> {
     bytes
 }
 
-/// Compared as bytes, which tells NaN from NaN and −0 from 0.
+/// Compares bytes, because NaN differs from itself and −0 equals 0.
 fn encoded(attributes: &[KeyValue]) -> Vec<Vec<u8>> {
     attributes.iter().map(Message::encode_to_vec).collect()
 }
@@ -232,7 +232,7 @@ fn a_value_nested_too_deeply_is_left_out_everywhere() {
 
 #[test]
 fn hashes_of_similar_sets_are_spread_evenly() {
-    // what a table looks at: the lower and the upper bits
+    // The bits that a table uses: the lower and the upper ones.
     let mut lower = [0u32; 256];
     let mut upper = [0u32; 256];
     for number in 0..16_384i64 {
@@ -242,7 +242,7 @@ fn hashes_of_similar_sets_are_spread_evenly() {
         lower[hash as usize % 256] += 1;
         upper[(hash >> 56) as usize] += 1;
     }
-    // 64 expected in each; a good hash is far beyond these only once in millions of seeds
+    // 64 are expected in each. A good hash exceeds these limits once in millions of seeds.
     assert!(lower.iter().chain(&upper).all(|count| (16..128).contains(count)), "{lower:?}\n{upper:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Attributes and keys that are known before the record: bridges encode and hash those of a call site once.
+//! Attributes that are encoded before the record exists: bridges encode and hash those of a call site once.
 
 use super::AttributeWriter;
 use crate::record::Value;
@@ -7,18 +7,18 @@ use crate::record::key_filter::KeyFilter;
 #[cfg(feature = "tracing")]
 use crate::record::{HashedKey, SpanRecord, span::tag};
 
-/// Attributes that many records have alike, encoded once: setting all of them takes a copy and two tests.
+/// Attributes that many records share, encoded once. Setting all of them takes a copy and two tests.
 #[derive(Debug, Default)]
 pub(crate) struct EncodedAttributes {
-    /// Fields under the tag of an attribute of the record.
+    /// Encoded fields with the tag of a record's attribute.
     bytes: Box<[u8]>,
     keys: KeyFilter,
-    /// Bytes of the longest string value. A record with a lower limit has to cut it.
+    /// Length of the longest string value in bytes. A record with a lower limit has to truncate it.
     longest: usize,
 }
 
 impl EncodedAttributes {
-    /// `None` if two keys share a bit of the filter, so that the bits do not count the attributes.
+    /// Encodes the attributes; `None` if two keys share a bit of the filter, which then cannot count them.
     pub(in crate::record) fn new(tag: u8, attributes: &[(&str, Value<'_>)]) -> Option<Self> {
         let mut writer = AttributeWriter::default();
         writer.limit(usize::MAX, None);
@@ -38,8 +38,8 @@ impl EncodedAttributes {
 }
 
 impl AttributeWriter {
-    /// Sets several attributes of the record at once. Returns false, and sets none, if a key may be set already, a value is
-    /// too long, or the attributes have to be counted.
+    /// Sets several attributes of the record at once. Returns false without effect if a key may be set already, a value
+    /// is too long, or the attributes must be counted one by one.
     #[inline]
     pub(in crate::record) fn put_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
         if attributes.longest > self.value_length || !self.fields.seen.add_new(&attributes.keys) {
@@ -54,20 +54,20 @@ impl AttributeWriter {
 
 #[cfg(feature = "tracing")]
 impl SpanRecord {
-    /// Sets an attribute before any event or link, so that none can be open, and while copies are paused.
+    /// Sets an attribute while no event or link can be open yet and copies are paused.
     #[inline(always)]
     pub(crate) fn set_at_start(&mut self, key: HashedKey, value: Value<'_>) {
         self.attributes.put_hashed(key.name, key.bit, value);
     }
 
-    /// As [`set_at_start`](Self::set_at_start), for attributes that were encoded before. Returns false, and sets none, if they
-    /// have to be set one by one.
+    /// Like [`set_at_start`](Self::set_at_start), for encoded attributes. Returns false without effect if they must be
+    /// set one by one.
     #[inline]
     pub(crate) fn set_encoded_at_start(&mut self, attributes: &EncodedAttributes) -> bool {
         self.attributes.put_encoded(attributes)
     }
 
-    /// Encodes attributes for many spans; `None` if they have to be set one by one.
+    /// Encodes attributes for many spans; `None` if they must be set one by one.
     pub(crate) fn encode(attributes: &[(&str, Value<'_>)]) -> Option<EncodedAttributes> {
         EncodedAttributes::new(tag::ATTRIBUTE, attributes)
     }

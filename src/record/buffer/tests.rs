@@ -3,7 +3,7 @@ use prost::encoding::encode_varint;
 
 use super::*;
 
-/// Lengths around which a length prefix gets longer.
+/// Lengths at which a length prefix becomes longer.
 const EDGES: [usize; 6] = [126, 127, 128, 16_383, 16_384, 2_097_152];
 
 fn empty(max_len: usize) -> Buffer {
@@ -17,7 +17,7 @@ fn fill(buffer: &mut Buffer, byte: u8, count: usize) -> bool {
     buffer.claim(count).map(|mut out| out.put(&vec![byte; count])).is_some()
 }
 
-/// A field with a one-byte tag at the front of `bytes`: its tag, its body, and what is behind it.
+/// Splits a field with a one-byte tag off the front of `bytes`: its tag, its body, and the rest.
 fn field(mut bytes: &[u8]) -> (u8, &[u8], &[u8]) {
     let tag = decode_varint(&mut bytes).unwrap();
     let length = decode_varint(&mut bytes).unwrap();

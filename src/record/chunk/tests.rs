@@ -37,7 +37,7 @@ fn as_many_records_fit_as_both_limits_allow() {
     let a = scope("a");
     let chunk = chunk_of(&[(&a, 10), (&a, 20), (&a, 30)]);
     let run = &chunk.runs()[0];
-    for (most_records, most_bytes, expected) in [
+    for (max_records, max_bytes, expected) in [
         (3, 60, (3, 60)),
         (usize::MAX, usize::MAX, (3, 60)),
         (3, 59, (2, 30)),
@@ -48,7 +48,7 @@ fn as_many_records_fit_as_both_limits_allow() {
         (3, 9, (0, 0)),
         (0, 60, (0, 0)),
     ] {
-        assert_eq!(chunk.fitting(run, most_records, most_bytes), expected, "{most_records}, {most_bytes}");
+        assert_eq!(chunk.fitting(run, max_records, max_bytes), expected, "{max_records}, {max_bytes}");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_chunk_that_has_a_place_for_a_record_appends_it_without_an_allocation() {
     let mut chunk = Chunk::with_capacity(Signal::Traces, Chunk::BYTES);
     for of in &scopes {
         if !chunk.has_place(of, 10) {
-            let mut longer = Vec::with_capacity(2 * chunk.most_runs());
+            let mut longer = Vec::with_capacity(2 * chunk.max_runs());
             chunk.swap_runs(&mut longer);
             assert!(longer.is_empty(), "all runs have moved");
         }

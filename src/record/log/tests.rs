@@ -1,4 +1,4 @@
-//! What is written, read back by the protocol's own messages and compared with a plain model of a log record.
+//! Decodes written records with the protocol's own messages, and compares them with a simple model of a log record.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -15,10 +15,10 @@ use crate::record::tests::{
     proto_value, set, unframed,
 };
 
-/// More than any story here needs.
+/// A limit that no generated story reaches.
 const AMPLE: usize = 1 << 20;
 
-/// A whole record: what is said when it begins, what is done to it, what is known at its end.
+/// A whole record: its start, the calls on it, and its end.
 #[derive(Debug, Clone)]
 struct Story {
     severity: Severity,
@@ -35,13 +35,13 @@ enum Step {
 }
 
 impl Story {
-    /// Does it all; gives what [`LogRecord::finish`] gives.
+    /// Makes all calls, and returns the result of [`LogRecord::finish`].
     fn write<'r>(&self, record: &'r mut LogRecord, limits: &LogLimits, max_bytes: usize) -> Option<&'r [u8]> {
         self.tell_watched(record, limits, max_bytes, |_| {});
         record.finish(self.severity, &self.end)
     }
 
-    /// The most bytes that the buffer ever holds, headroom included: values that are replaced later count too.
+    /// Returns the maximum number of bytes that the buffer ever holds, including the headroom and replaced values.
     fn most_room(&self, limits: &LogLimits) -> usize {
         let (mut record, mut most) = (LogRecord::default(), 0);
         self.tell_watched(&mut record, limits, usize::MAX, |record| {
@@ -71,7 +71,7 @@ impl Story {
         }
     }
 
-    /// The same as a plain message with plain vectors: slow, short, and obviously right.
+    /// Returns the same record as a plain message with plain vectors: slow, short, and obviously correct.
     fn model(&self, limits: &LogLimits) -> ProtoLog {
         let mut log = ProtoLog {
             time_unix_nano: self.end.time,
@@ -135,14 +135,14 @@ fn any_end() -> impl Strategy<Value = LogEnd> {
     })
 }
 
-/// Small ones are reached by the stories, large ones are not.
+/// Small limits, which the stories reach, and large ones, which they do not.
 fn any_limits() -> impl Strategy<Value = LogLimits> {
     let attributes = prop_oneof![0u32..4, Just(128), Just(u32::MAX)];
     (attributes, prop::option::of(0usize..12))
         .prop_map(|(attributes, value_length)| LogLimits { attributes, value_length })
 }
 
-/// The shortest encoding, but with times and flags of 0 and empty texts in it: they are written as they come.
+/// The shortest encoding, except that times and flags of 0 and empty texts are written.
 fn shortest_len(story: &Story, log: &ProtoLog) -> usize {
     let mut log = log.clone();
     log.time_unix_nano = log.time_unix_nano.max(1);
@@ -162,7 +162,7 @@ proptest! {
     fn any_log_record_is_read_back_as_it_was_told(
         stories in prop::collection::vec((any_story(), any_limits()), 1..3),
     ) {
-        // one record for all of them, as the pool reuses it: nothing of one may be left in the next
+        // One record for all stories, as the pool reuses it: nothing of one may be left in the next.
         let mut record = LogRecord::default();
         let mut wire = Vec::new();
         for (story, limits) in &stories {
@@ -176,7 +176,7 @@ proptest! {
             assert_same(&written, &story.model(limits))?;
             let body = KeyValue { key: "body".to_owned(), value: written.body.clone(), ..Default::default() };
             if !has_empty_keys(&written.attributes) && !has_empty_keys(&[body]) {
-                // nothing unknown, nothing twice, no length longer than needed
+                // No unknown field, no repeated field, no length longer than necessary.
                 prop_assert_eq!(message.len(), shortest_len(story, &written));
             }
         }

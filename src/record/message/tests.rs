@@ -177,7 +177,7 @@ fn numbers_weigh_the_same_packed_and_one_by_one() {
     let explicit_bounds = vec![0.0; 1000];
     let counts = HistogramDataPoint { bucket_counts: bucket_counts.clone(), ..Default::default() };
     let bounds = HistogramDataPoint { explicit_bounds, ..Default::default() };
-    // these lie on the wire as they do in memory, and weigh beside their body
+    // These have the same size on the wire and in memory, and count in addition to their body.
     assert!(of_histogram(counts) > 2 * size);
     assert!(of_histogram(bounds) > 2 * size);
     let buckets = Some(Buckets { bucket_counts, ..Default::default() });
@@ -226,7 +226,7 @@ fn broken_and_bottomless_messages_are_weighed_without_harm() {
     }
     let mut nested = Vec::new();
     for _ in 0..1_000 {
-        // an array within a value within an array
+        // An array within a value within an array.
         for tag in [0x0a, 0x2a] {
             let mut outer = Vec::new();
             crate::record::wire::encode_field(tag, &nested, &mut outer);

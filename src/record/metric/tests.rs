@@ -1,4 +1,4 @@
-//! What is written, read back by the protocol's own messages and compared with a plain model of a metric.
+//! Decodes written metrics with the protocol's own messages, and compares them with a simple model of a metric.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
@@ -12,10 +12,10 @@ use crate::record::wire::decode_varint;
 use crate::record::{Value, frames};
 use model::any_story;
 
-/// More than any story here needs.
+/// A limit that no generated story reaches.
 const AMPLE: usize = 1 << 20;
 
-/// The message in a frame; the frame itself is checked on the way.
+/// Returns the message in a frame, and checks the frame itself.
 fn unframed(framed: &[u8]) -> &[u8] {
     let mut rest = framed;
     assert_eq!(decode_varint(&mut rest).unwrap(), 0x12, "the tag of ScopeMetrics.metrics");
@@ -24,7 +24,7 @@ fn unframed(framed: &[u8]) -> &[u8] {
     rest
 }
 
-/// Compared as bytes, which tells NaN from NaN and −0 from 0, and shown as messages.
+/// Compares bytes, because NaN differs from itself and −0 equals 0, and prints messages.
 fn assert_same(written: &Metric, expected: &Metric) -> Result<(), TestCaseError> {
     let same = written.encode_to_vec() == expected.encode_to_vec();
     prop_assert!(same, "written: {written:#?}\nexpected: {expected:#?}");
@@ -38,12 +38,12 @@ fn gauge(name: &str) -> MetricHead<'_> {
 const NOW: Period = Period { start: 0, time: 1 };
 
 proptest! {
-    // each is long: half as many as usual
+    // Each case is long, so half as many as usual.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_metric_is_read_back_as_it_was_told(stories in prop::collection::vec(any_story(), 1..4)) {
-        // one record for all of them, as a collection reuses it: nothing of a metric may be left in the next
+        // One record for all cases, as a collection reuses it: nothing of one metric may be left in the next.
         let mut record = MetricRecord::default();
         for story in &stories {
             story.begin(&mut record, AMPLE);
@@ -58,7 +58,7 @@ proptest! {
             let message = unframed(record.finish()).to_vec();
             let written = Metric::decode(&*message).unwrap();
             assert_same(&written, &story.metric(0..story.points.len()))?;
-            // nothing unknown, nothing twice, no length longer than needed
+            // No unknown field, no repeated field, no length longer than necessary.
             prop_assert_eq!(message.len(), written.encoded_len());
         }
     }
@@ -79,13 +79,13 @@ proptest! {
             let framed = record.finish();
             prop_assert_eq!(points_in(framed), (next - first) as u64);
             if next < story.points.len() {
-                // it stopped for want of room, not sooner
+                // It stopped because of the limit, not earlier.
                 let with_one_more = story.metric(first..next + 1).encoded_len();
                 prop_assert!(field_len(with_one_more) > max_bytes);
             }
             if next == first {
                 prop_assert!(framed.is_empty());
-                // this one fits nowhere
+                // This point does not fit anywhere.
                 next += 1;
             } else {
                 prop_assert!(framed.len() <= max_bytes);
@@ -128,7 +128,7 @@ proptest! {
         let points = points_in(&framed);
         if let Ok(scope) = ScopeMetrics::decode(&*framed) {
             let read: u64 = scope.metrics.iter().map(model::points).sum();
-            // of two kinds of data in one metric decoders keep the last
+            // If a metric has two kinds of data, decoders keep the last.
             prop_assert!(points >= read || points == 0, "{points} {read}");
         }
     }
@@ -153,7 +153,7 @@ fn a_head_that_does_not_fit_takes_no_points() {
 
 #[test]
 fn a_metric_fits_into_exactly_its_own_length() {
-    // around the lengths at which the length of the data, or of the metric, needs another byte
+    // Around the sizes at which the length of the data, or of the metric, needs another byte.
     for length in (1..200).chain(16_200..16_400) {
         let text = "t".repeat(length);
         let attributes = AttributeSet::new([("key", Value::Str(&text))]);
@@ -196,7 +196,7 @@ fn nothing_is_added_to_a_finished_metric() {
 #[test]
 fn other_frames_have_no_points() {
     assert_eq!(points_in(&[]), 0);
-    // a frame of another field
+    // A frame with the tag of another field.
     let mut record = MetricRecord::default();
     record.begin(&gauge("g"), AMPLE);
     assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
@@ -244,7 +244,7 @@ mod model {
         pub(super) points: Vec<PointStory>,
     }
 
-    /// A point of every kind at once: the kind decides which of its fields are written.
+    /// The fields of all kinds of points. The kind of the metric determines which of them are written.
     #[derive(Debug, Clone)]
     pub(super) struct PointStory {
         pairs: Vec<Pair>,
@@ -281,7 +281,7 @@ mod model {
             record.add(&attributes, point.period, &value)
         }
 
-        /// All of it, up to the end.
+        /// Adds all points, and returns the finished record.
         pub(super) fn write(&self, record: &mut MetricRecord) {
             self.begin(record, usize::MAX);
             for index in 0..self.points.len() {
@@ -289,7 +289,7 @@ mod model {
             }
         }
 
-        /// What must arrive of these points.
+        /// Returns the expected message for these points.
         pub(super) fn metric(&self, points: Range<usize>) -> Metric {
             let points = self.points[points].iter();
             let data = match self.point_kind {
@@ -400,7 +400,7 @@ mod model {
         }
     }
 
-    /// How many points a decoder finds.
+    /// Returns the number of points that a decoder finds.
     pub(super) fn points(metric: &Metric) -> u64 {
         let points = match &metric.data {
             None => 0,

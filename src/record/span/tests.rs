@@ -1,4 +1,4 @@
-//! What is written, read back by the protocol's own messages and compared with a plain model of a span.
+//! Decodes written spans with the protocol's own messages, and compares them with a simple model of a span.
 
 mod story;
 
@@ -14,7 +14,7 @@ use crate::record::frames;
 use crate::record::tests::{assert_same, has_empty_keys, in_array, in_map, unframed};
 use story::{Story, any_limits, any_story};
 
-/// More than any story here needs.
+/// A limit that no generated story reaches.
 const AMPLE: usize = 1 << 20;
 
 fn begun(limits: &SpanLimits, max_bytes: usize) -> SpanRecord {
@@ -42,7 +42,7 @@ fn finished(record: &mut SpanRecord) -> Span {
     Span::decode(unframed(record.finish(2000).expect("not outgrown"))).unwrap()
 }
 
-/// The shortest encoding, but with times of 0 in it: they are written before it is worth knowing that they are 0.
+/// The shortest encoding, except that times of 0 are written: they are written before it is known that they are 0.
 fn shortest_len(span: &Span) -> usize {
     let mut span = span.clone();
     let event_times = span.events.iter_mut().map(|event| &mut event.time_unix_nano);
@@ -53,14 +53,14 @@ fn shortest_len(span: &Span) -> usize {
 }
 
 proptest! {
-    // each is long: half as many as usual
+    // Each case is long, so half as many as usual.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
     fn any_span_is_read_back_as_it_was_told(
         stories in prop::collection::vec((any_story(), any_limits()), 1..3),
     ) {
-        // one record for all of them, as the pool reuses it: nothing of a span may be left in the next
+        // One record for all stories, as the pool reuses it: nothing of one span may be left in the next.
         let mut record = SpanRecord::default();
         let mut wire = Vec::new();
         for (story, limits) in &stories {
@@ -75,7 +75,7 @@ proptest! {
             let attributes = written.events.iter().map(|event| &event.attributes);
             let attributes = attributes.chain(written.links.iter().map(|link| &link.attributes));
             if !attributes.chain([&written.attributes]).any(|attributes| has_empty_keys(attributes)) {
-                // nothing unknown, nothing twice, no length longer than needed
+                // No unknown field, no repeated field, no length longer than necessary.
                 prop_assert_eq!(message.len(), shortest_len(&written));
             }
         }
@@ -305,7 +305,7 @@ fn exactly_as_many_attributes_are_kept_as_the_limit_says_and_the_last_value_of_e
     }
 }
 
-/// The same span as plain messages with plain vectors: slow, short, and obviously right.
+/// Returns the same span as plain messages with plain vectors: slow, short, and obviously correct.
 mod model {
     use opentelemetry_proto::tonic::common::v1::KeyValue;
     use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};
@@ -314,7 +314,7 @@ mod model {
     use super::story::{Step, Story, Target};
     use crate::record::tests::{Setting, set};
 
-    /// What must arrive of the story under these limits.
+    /// Returns the expected span for the story under these limits.
     pub(super) fn span(story: &Story, limits: &SpanLimits) -> Span {
         let mut span = Span {
             trace_id: story.trace_id.to_vec(),
@@ -393,7 +393,7 @@ mod model {
         }
     }
 
-    /// The trace's flags, "it is known whether the context is remote", and "it is".
+    /// The trace flags, the flag that it is known whether the context is remote, and the flag that it is remote.
     fn flags(trace_flags: u8, is_remote: bool) -> u32 {
         u32::from(trace_flags) + 256 + if is_remote { 512 } else { 0 }
     }

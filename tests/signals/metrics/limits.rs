@@ -33,7 +33,7 @@ fn what_is_beyond_the_cardinality_limit_is_put_together_and_reported() {
     let reported = problems.wait_for(ProblemKind::CardinalityLimit);
     assert_eq!(
         reported.message,
-        "metric \"orders\" has more than 2000 sets of attributes: the rest is put together"
+        "metric \"orders\" has more than 2000 sets of attributes: further ones are aggregated under otel.metric.overflow"
     );
 }
 
@@ -125,7 +125,7 @@ fn nan_infinities_and_falling_counters_are_left_out_and_reported() {
         ("size", "NaN or infinite", "a histogram"),
     ];
     let expected = expected.map(|(name, what, kind)| {
-        format!("metric {name:?}: a value that is {what} is left out: {kind} takes none")
+        format!("metric {name:?}: a {what} value is left out: {kind} does not accept it")
     });
     assert_eq!(reported, expected);
 }
@@ -140,7 +140,7 @@ fn what_a_callback_observes_beyond_the_limit_is_reported_as_well() {
     few.observe_counter(|observer| (0..5).for_each(|number| observer.observe(1, &[("customer", number)])));
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let reported = problems.wait_for(ProblemKind::CardinalityLimit);
-    let expected = "metric \"few\" has more than 2 sets of attributes: the rest is put together";
+    let expected = "metric \"few\" has more than 2 sets of attributes: further ones are aggregated under otel.metric.overflow";
     assert_eq!(reported.message, expected);
 }
 
@@ -155,7 +155,7 @@ fn a_counter_and_a_callback_of_one_name_are_both_sent_and_reported() {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(named(&receiver, "orders").len(), 2);
     let reported = problems.wait_for(ProblemKind::Instrument);
-    let expected = "metric \"orders\" is there twice, as a counter and as a counter with a callback: both are sent; \
+    let expected = "metric \"orders\" is defined twice, as a counter and as a counter with a callback: both are sent; \
                     rename one";
     assert_eq!(reported.message, expected);
 }
@@ -172,7 +172,7 @@ fn instruments_that_contradict_each_other_are_both_sent_and_reported() {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(named(&receiver, "orders").len(), 2);
     let reported = problems.wait_for(ProblemKind::Instrument);
-    let expected = "metric \"orders\" is there twice, as a counter and as a histogram in \"ms\": both are sent; rename \
+    let expected = "metric \"orders\" is defined twice, as a counter and as a histogram in \"ms\": both are sent; rename \
                     one";
     assert_eq!(reported.message, expected);
 }
@@ -186,7 +186,10 @@ fn bounds_that_make_no_sense_are_reported_and_the_default_ones_used() {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].explicit_bounds.len(), 15);
     let reported = problems.wait_for(ProblemKind::Instrument);
-    assert!(reported.message.starts_with("metric \"size\": its bounds are not used: "), "{reported}");
+    assert!(
+        reported.message.starts_with("metric \"size\": invalid bounds, the default bounds are used: "),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -198,10 +201,7 @@ fn a_name_that_is_none_is_sent_as_it_is_and_reported() {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(int(&newest(&receiver, "1 order")[0]), 1);
     let reported = problems.wait_for(ProblemKind::Instrument);
-    assert!(
-        reported.message.starts_with("metric \"1 order\" is not named as the specification says: "),
-        "{reported}"
-    );
+    assert!(reported.message.starts_with("metric \"1 order\" has an invalid name: "), "{reported}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is written, compared with what the protocol's own conversion makes of the same log record.
+//! Compares written log records with those of the protocol's own conversion.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::bridge::opentelemetry::tests::{
 };
 use crate::record::MAX_DEPTH;
 
-/// Only a logger can make one.
+/// Only a logger can create a record.
 fn empty_log() -> SdkLogRecord {
     SdkLoggerProvider::builder().build().logger("any").create_log_record()
 }
@@ -53,7 +53,7 @@ fn any_severity() -> impl Strategy<Value = SdkSeverity> {
     prop::sample::select([quiet, usual, loud].concat())
 }
 
-/// Values that the SDK wants for ever are leaked: they are few and the test is short.
+/// Leaks values that the SDK requires to be `'static`: they are few, and the test is short.
 fn any_log() -> impl Strategy<Value = SdkLogRecord> {
     let text = || any_text().prop_map(|text| &*text.leak());
     let span = (any::<u128>(), any::<u64>(), prop::option::of(any::<u8>()));
@@ -88,7 +88,7 @@ fn written(log: &SdkLogRecord, record: &mut LogRecord) -> Vec<u8> {
     record.finish_foreign(severity, &end(log)).expect("not outgrown").to_vec()
 }
 
-/// What the protocol's own conversion makes of a log record, and of that what the bridge promises to set right.
+/// Returns the result of the protocol's own conversion, with the corrections that the bridge promises.
 fn expected(log: &SdkLogRecord, scope: &InstrumentationScope, resource: &Resource) -> ResourceLogs {
     let resource = ResourceAttributesWithSchema::from(resource);
     let mut expected = ResourceLogs::from(((log, scope), &resource));
@@ -119,7 +119,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Logs);
         scopes.set_resource(&resource);
-        // one record for all of them, as a thread reuses it: nothing of a log may be left in the next
+        // One record for all logs, as a thread reuses it: nothing of one log may be left in the next.
         let mut record = LogRecord::default();
         for (log, scope) in &logs {
             let framed = written(log, &mut record);

@@ -1,4 +1,4 @@
-//! What is written here, beside what opentelemetry-proto makes of the same metrics.
+//! Compares written metrics with those of opentelemetry-proto.
 
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -16,14 +16,14 @@ use program::{Program, World, any_program};
 
 const AMPLE: FrameLimits = FrameLimits { bytes: 1 << 20, points: 1 << 20, largest: 1 << 20 };
 
-/// A part as it was given: its message, framed bytes and points.
+/// A part of a metric: its message, framed bytes and number of points.
 struct Framed {
     message: Message,
     bytes: usize,
     points: u64,
 }
 
-/// The parts of every metric, and how many points were too large.
+/// Returns the parts of every metric, and the number of points that were too large.
 fn framed(metrics: &ResourceMetrics, limits: FrameLimits) -> (Vec<Vec<Framed>>, u64) {
     let mut record = MetricRecord::default();
     let mut too_large = 0;
@@ -47,7 +47,7 @@ fn read(bytes: &[u8], points: u64) -> Framed {
     Framed { message, bytes: bytes.len(), points }
 }
 
-/// One metric of all parts.
+/// Joins all parts to one metric.
 fn joined(parts: Vec<Framed>) -> Option<Message> {
     parts.into_iter().map(|part| part.message).reduce(|mut whole, part| {
         match (&mut whole.data, part.data) {
@@ -71,7 +71,7 @@ fn joined(parts: Vec<Framed>) -> Option<Message> {
     })
 }
 
-/// What opentelemetry-proto would send, but for the differences that are told in the documentation.
+/// Returns the metrics that opentelemetry-proto would send, with the documented differences.
 fn expected(metrics: &ResourceMetrics) -> Vec<Message> {
     let request = ExportMetricsServiceRequest::from(metrics);
     let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
@@ -98,7 +98,7 @@ fn expected(metrics: &ResourceMetrics) -> Vec<Message> {
     messages
 }
 
-/// Their 0 for an unsigned number that is too large becomes ours.
+/// Replaces the 0 that opentelemetry-proto writes for an unsigned number that is too large.
 fn pin(message: &mut Message, metric: &Metric) {
     let (points, numbers): (_, Vec<_>) = match (&mut message.data, metric.data()) {
         (Some(Data::Gauge(gauge)), AggregatedMetrics::U64(MetricData::Gauge(own))) => {
@@ -121,7 +121,7 @@ fn is_there(buckets: &Buckets) -> bool {
     !buckets.bucket_counts.is_empty()
 }
 
-/// By key; of a key that is there twice the last counts, and an empty one does not.
+/// Sorts by key. The last value of a repeated key counts, and an empty key is removed.
 fn sort(attributes: &mut Vec<KeyValue>) {
     attributes.retain(|attribute| !attribute.key.is_empty());
     attributes.reverse();
@@ -155,7 +155,7 @@ fn compare(program: &Program, limits: FrameLimits) -> Result<(), TestCaseError> 
         let expected = expected(&metrics);
         prop_assert_eq!(written.len(), expected.len());
         for (written, expected) in written.iter().zip(&expected) {
-            // by their bytes, as NaN is not equal to itself
+            // Compares bytes, because NaN differs from itself.
             let is_same = written.encode_to_vec() == expected.encode_to_vec();
             prop_assert!(is_same, "written: {written:#?}\nexpected: {expected:#?}");
         }
@@ -212,7 +212,7 @@ fn a_point_that_no_request_can_hold_is_reported_and_the_others_are_written() {
 }
 
 mod program {
-    //! Programs that measure something with the SDK.
+    //! Arbitrary programs that measure with the SDK.
 
     use std::cell::Cell;
     use std::sync::{Arc, Mutex, Weak};
@@ -229,7 +229,7 @@ mod program {
     };
     use proptest::prelude::*;
 
-    /// Instruments, and what is measured with them before each collection.
+    /// Instruments, and the measurements before each collection.
     #[derive(Debug, Clone, Default)]
     pub(super) struct Program {
         temporality: Temporality,
@@ -237,7 +237,7 @@ mod program {
         rounds: Vec<Round>,
     }
 
-    /// Which instrument, its value, and its attributes.
+    /// Index of the instrument, its value, and its attributes.
     pub(super) type Round = Vec<(prop::sample::Index, Measurement)>;
 
     #[derive(Debug, Clone)]
@@ -249,13 +249,13 @@ mod program {
     }
 
     impl Measurement {
-        /// More in every round, however often it is counted: the SDK cannot bear an observed counter that falls.
+        /// Returns a value that rises in every round: the SDK does not support an observed counter that falls.
         fn growing(&self) -> u64 {
             (1 << (16 * self.round)) + u64::from(self.integer % 1000)
         }
     }
 
-    /// What an instrument is, but for its name: that is its place.
+    /// The definition of an instrument. Its name is its index.
     #[derive(Debug, Clone)]
     struct Tool {
         kind: Kind,
@@ -290,7 +290,7 @@ mod program {
         }
     }
 
-    /// A running program, whose metrics are collected on demand.
+    /// A running program whose metrics are collected on demand.
     pub(super) struct World {
         pub(super) provider: SdkMeterProvider,
         reader: SharedReader,
@@ -299,7 +299,7 @@ mod program {
         round: Cell<u32>,
     }
 
-    /// What the callback of an instrument observes.
+    /// The values that the callback of an instrument observes.
     type Seen = Arc<Mutex<Vec<Measurement>>>;
 
     impl World {
@@ -347,7 +347,7 @@ mod program {
         }
     }
 
-    /// The provider and the test hold it both.
+    /// A reader that the provider and the test share.
     #[derive(Debug, Clone)]
     struct SharedReader(Arc<ManualReader>);
 
@@ -373,7 +373,7 @@ mod program {
         }
     }
 
-    /// Makes an instrument with its name, description and unit.
+    /// Creates an instrument with its name, description and unit.
     macro_rules! build {
         ($tool:ident, $builder:expr) => {
             $builder.with_description($tool.description.clone()).with_unit($tool.unit.clone())
@@ -381,7 +381,7 @@ mod program {
     }
 
     impl Tool {
-        /// An instrument that is asked for again is the same one.
+        /// Returns the same instrument when it is requested again.
         fn measure(&self, meter: &Meter, number: usize, measurement: &Measurement) {
             let name = format!("tool{number}");
             let Measurement { float, integer, attributes, .. } = measurement;
@@ -527,7 +527,7 @@ mod program {
         })
     }
 
-    /// Few of each kind, so that the same attributes come again.
+    /// Few of each kind, so that attributes repeat.
     fn any_value() -> impl Strategy<Value = Value> {
         let text = || "[xé]{0,2}".prop_map(StringValue::from);
         prop_oneof![

@@ -1,4 +1,4 @@
-//! What is written, compared with what the protocol's own conversion makes of the same span.
+//! Compares written spans with those of the protocol's own conversion.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +41,7 @@ fn any_status() -> impl Strategy<Value = SdkStatus> {
     prop_oneof![Just(SdkStatus::Unset), Just(SdkStatus::Ok), any_text().prop_map(SdkStatus::error)]
 }
 
-/// Mostly nothing was dropped.
+/// Mostly 0.
 fn any_count() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 1 => any::<u32>()]
 }
@@ -94,7 +94,7 @@ fn any_span() -> impl Strategy<Value = SpanData> {
     )
 }
 
-/// What the protocol's own conversion makes of a span, and of that what the bridge promises to set right.
+/// Returns the result of the protocol's own conversion, with the corrections that the bridge promises.
 fn expected(span: &SpanData, resource: &Resource) -> ResourceSpans {
     let resource = ResourceAttributesWithSchema::from(resource);
     let mut expected = ResourceSpans::new(span.clone(), &resource);
@@ -109,7 +109,7 @@ fn expected(span: &SpanData, resource: &Resource) -> ResourceSpans {
         put_right(&mut link.attributes, &mut link.dropped_attributes_count);
     }
     span.end_time_unix_nano = span.end_time_unix_nano.max(span.start_time_unix_nano);
-    // a status without a code says nothing, and so does none
+    // A status without a code means the same as no status.
     span.status.take_if(|status| status.code == 0);
     expected
 }
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Traces);
         scopes.set_resource(&resource);
-        // one record for all of them, as a thread reuses it: nothing of a span may be left in the next
+        // One record for all spans, as a thread reuses it: nothing of one span may be left in the next.
         let mut record = SpanRecord::default();
         for span in &spans {
             write(span, &mut record, 1 << 20);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::metrics::aggregation::tests::{any_finite, assert_many_are_counted, extremes, is_near};
 
-/// The scales that OpenTelemetry allows; ours stay within them.
+/// The scales that OpenTelemetry permits. This histogram uses some of them.
 const SCALES: std::ops::RangeInclusive<i32> = -10..=20;
 
 fn histogram_of(values: &[f64]) -> ExponentialHistogram {
@@ -17,7 +17,7 @@ fn histogram_of(values: &[f64]) -> ExponentialHistogram {
     histogram
 }
 
-/// The bucket of a positive value by integers alone, with 62 bits behind the point: nine more than a double has.
+/// Returns the bucket of a positive value by integer arithmetic, with 62 fractional bits: nine more than a double has.
 fn plain_index(value: f64, scale: i32) -> i64 {
     const ONE: u64 = 1 << 62;
     let (mut exponent, mut mantissa) = (0i64, value);
@@ -28,14 +28,14 @@ fn plain_index(value: f64, scale: i32) -> i64 {
         (exponent, mantissa) = (exponent - 1, mantissa * 2.0);
     }
     if scale <= 0 {
-        // the least power of two that is not below the value, in steps of that many powers, rounded up
+        // The smallest power of two that is not below the value, in steps of that many powers, rounded up.
         let power = if mantissa == 1.0 { exponent } else { exponent + 1 };
         return -(-power).div_euclid(1 << -scale) - 1;
     }
     if mantissa == 1.0 {
         return (exponent << scale) - 1;
     }
-    // the highest bound below the mantissa, from the square root of two, its square root, and so on
+    // The highest bound below the mantissa, composed of the square root of two, its square root, and so on.
     let wanted = ((mantissa * (1u64 << 52) as f64) as u64) << 10;
     let (mut bound, mut root, mut fraction) = (ONE, 2 * u128::from(ONE), 0);
     for _ in 0..scale {
@@ -50,7 +50,7 @@ fn plain_index(value: f64, scale: i32) -> i64 {
     (exponent << scale) + fraction
 }
 
-/// The buckets of one sign, from the first that is used to the last.
+/// Returns the buckets of one sign, from the first to the last that is not empty.
 fn plain_buckets(sizes: &[f64], scale: i32) -> (i64, Vec<u64>) {
     let indices: Vec<_> = sizes.iter().map(|size| i64::from(index(*size, scale))).collect();
     let (Some(first), Some(last)) = (indices.iter().min(), indices.iter().max()) else {
@@ -61,7 +61,7 @@ fn plain_buckets(sizes: &[f64], scale: i32) -> (i64, Vec<u64>) {
     (*first, counts)
 }
 
-/// The highest scale at which neither sign needs more than 160 buckets.
+/// Returns the highest scale at which neither sign needs more than 160 buckets.
 fn plain_scale(sides: [&[f64]; 2]) -> i32 {
     let width = |sizes: &[f64], scale| {
         let (Some(min), Some(max)) = extremes(sizes) else { return 0 };
@@ -88,7 +88,7 @@ fn assert_counts(histogram: &ExponentialHistogram, values: &[f64]) -> Result<(),
     Ok(())
 }
 
-/// All over the place, or so close together that a high scale is kept.
+/// Values of any size, or so close together that a high scale is kept.
 fn any_values() -> impl Strategy<Value = Vec<f64>> {
     let scattered = prop::collection::vec(any_finite(), 0..60);
     let spread = prop::sample::select(vec![0.0, 1e-15, 1e-6, 1e-5, 1e-4, 1e-2, 1.0, 1e3]);
@@ -106,9 +106,9 @@ proptest! {
     fn every_value_is_in_its_bucket_at_every_scale(value in any_finite()) {
         let value = value.abs();
         prop_assume!(value > 0.0);
-        // a bound between powers of two is no double: its next neighbours may be taken for each other
-        let neighbours = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
-        let allowed = neighbours.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
+        // A bound between powers of two is not a double, so its neighbors may be assigned to either bucket.
+        let neighbors = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
+        let allowed = neighbors.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
         for scale in SCALES {
             let found = i64::from(index(value, scale));
             let exact = plain_index(value, scale);
@@ -146,7 +146,7 @@ proptest! {
 #[test]
 fn a_power_of_two_is_the_upper_end_of_its_bucket_at_every_scale() {
     for exponent in -1074..1024i32 {
-        // by its bits: not every platform's powi is exact for subnormal numbers
+        // From its bits: `powi` is not exact for subnormal numbers on every platform.
         let value = match exponent {
             ..-1022 => f64::from_bits(1 << (exponent + 1074)),
             _ => f64::from_bits(((exponent + 1023) as u64) << 52),
@@ -187,7 +187,7 @@ fn the_smallest_and_the_largest_double_fit_side_by_side() {
 
 #[test]
 fn a_hundred_and_sixty_buckets_fit_and_one_more_does_not() {
-    // at scale 0 each power of two has a bucket of its own
+    // At scale 0 each power of two has its own bucket.
     let powers = |count: i32| -> Vec<f64> { (0..count).map(|exponent| 2.0f64.powi(exponent)).collect() };
     assert_eq!(histogram_of(&powers(160)).point().scale, 0);
     assert_eq!(histogram_of(&powers(161)).point().scale, -1);

@@ -9,7 +9,7 @@ fn histogram_of(bounds: &Arc<[f64]>, values: &[f64]) -> ExplicitHistogram {
     histogram
 }
 
-/// The first bucket whose upper bound is not below the value, found by looking at one after the other.
+/// Returns the first bucket whose upper bound is not below the value, by linear search.
 fn counts_of(bounds: &[f64], values: &[f64]) -> Vec<u64> {
     let mut counts = vec![0; bounds.len() + 1];
     for value in values {
@@ -42,7 +42,7 @@ fn any_bounds() -> impl Strategy<Value = Arc<[f64]>> {
     prop_oneof![Just(Arc::from(DEFAULT_BOUNDS)), any]
 }
 
-/// Among them many that are bounds themselves.
+/// Values of which many are bounds.
 fn any_values(bounds: &Arc<[f64]>) -> impl Strategy<Value = Vec<f64>> + use<> {
     let bounds = Arc::clone(bounds);
     let value = (any_finite(), any::<prop::sample::Index>(), any::<bool>());
@@ -116,7 +116,7 @@ fn bounds_that_make_no_buckets_are_told_why() {
     assert_eq!(complaint(&[1.0, f64::NAN]), "a bound must be a finite number, not NaN");
     assert_eq!(complaint(&[1.0, f64::INFINITY]), "a bound must be a finite number, not inf");
     let many: Vec<_> = (0..1025).map(f64::from).collect();
-    assert_eq!(complaint(&many), "1025 bounds, 1024 are the most");
+    assert_eq!(complaint(&many), "1025 bounds exceed the maximum of 1024");
     assert_eq!(check_bounds(&many[..1024]), Ok(()));
     assert_eq!(check_bounds(&[]), Ok(()));
     assert_eq!(check_bounds(&DEFAULT_BOUNDS), Ok(()));

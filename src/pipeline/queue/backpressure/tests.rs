@@ -8,7 +8,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Long, not for ever: a test that fails ends, too.
+/// Long, but not forever, so that a failing test ends.
 fn blocking() -> Backpressure {
     Backpressure::new(WhenFull::Block, Some(LONG), Arc::default())
 }
@@ -27,7 +27,7 @@ fn until_waiting(backpressure: &Backpressure, count: usize) {
 }
 
 #[test]
-fn who_waited_first_enters_first() {
+fn serves_waiters_in_order_of_arrival() {
     let backpressure = blocking();
     let open = AtomicBool::new(false);
     let order = Mutex::new(Vec::new());
@@ -58,7 +58,7 @@ fn who_waited_first_enters_first() {
 }
 
 #[test]
-fn each_room_that_is_made_lets_one_caller_in() {
+fn each_release_admits_one_caller() {
     const CALLERS: usize = 8;
     let backpressure = blocking();
     let (make_room, rooms) = unbounded();
@@ -84,7 +84,7 @@ fn each_room_that_is_made_lets_one_caller_in() {
 }
 
 #[test]
-fn a_caller_wakes_the_worker_only_once_it_waits() {
+fn caller_joins_waiters_before_it_wakes_the_worker() {
     let backpressure = blocking();
     let seen = AtomicUsize::new(0);
     let wake = || seen.store(waiting_records(&backpressure), Ordering::SeqCst);
@@ -95,7 +95,7 @@ fn a_caller_wakes_the_worker_only_once_it_waits() {
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
-/// Waits for room that there is not, and returns whether it waited as one of the waiters.
+/// Waits for room that never comes, and returns whether the caller joined the waiters.
 fn waits(backpressure: &Backpressure) -> bool {
     let waited = AtomicBool::new(false);
     let wake = || waited.store(backpressure.has_waiters(), Ordering::SeqCst);
@@ -108,11 +108,11 @@ fn impatient(of_exporter: &Arc<Latch>) -> Backpressure {
 }
 
 #[test]
-fn a_waiter_that_times_out_lets_the_others_go() {
+fn timeout_of_one_waiter_ends_all_waits() {
     let backpressure = impatient(&Arc::default());
     let wait = |since| backpressure.wait(since, 1, || {}, || None::<()>, || false, |_| ());
     let begun = Instant::now();
-    // their time is up long after that of the one behind them
+    // Their timeouts end long after that of the waiter behind them.
     let patient = begun + 2 * LONG;
     thread::scope(|scope| {
         (0..2).for_each(|_| _ = scope.spawn(|| wait(patient)));
@@ -124,7 +124,7 @@ fn a_waiter_that_times_out_lets_the_others_go() {
 }
 
 #[test]
-fn after_a_wait_that_timed_out_no_caller_waits_until_something_was_delivered() {
+fn no_caller_waits_after_a_timeout_until_the_next_delivery() {
     let backpressure = impatient(&Arc::default());
     assert!(waits(&backpressure));
     assert!(!waits(&backpressure));
@@ -135,7 +135,7 @@ fn after_a_wait_that_timed_out_no_caller_waits_until_something_was_delivered() {
 }
 
 #[test]
-fn an_outage_of_the_collector_costs_one_wait_for_all_signals() {
+fn outage_costs_one_wait_for_all_signals() {
     let of_exporter = Arc::default();
     let [spans, logs] = [impatient(&of_exporter), impatient(&of_exporter)];
     assert!(waits(&spans));
@@ -145,7 +145,7 @@ fn an_outage_of_the_collector_costs_one_wait_for_all_signals() {
 }
 
 #[test]
-fn deliveries_of_another_signal_do_not_make_callers_wait_again() {
+fn delivery_of_another_signal_does_not_reopen_the_latch() {
     let of_exporter = Arc::default();
     let [spans, logs] = [impatient(&of_exporter), impatient(&of_exporter)];
     assert!(waits(&spans));
@@ -156,7 +156,7 @@ fn deliveries_of_another_signal_do_not_make_callers_wait_again() {
 }
 
 #[test]
-fn a_delivery_during_the_last_attempt_of_a_wait_is_not_overlooked() {
+fn delivery_during_the_last_attempt_keeps_the_latch_open() {
     let backpressure = impatient(&Arc::default());
     let try_reserve = || {
         backpressure.note_delivery();
@@ -167,7 +167,7 @@ fn a_delivery_during_the_last_attempt_of_a_wait_is_not_overlooked() {
 }
 
 #[test]
-fn a_long_wait_is_reported_once_while_it_lasts() {
+fn reports_a_long_wait_once() {
     let backpressure = blocking();
     let open = AtomicBool::new(false);
     let ((report, reported), (tried, tries)) = (unbounded(), unbounded());
@@ -182,7 +182,8 @@ fn a_long_wait_is_reported_once_while_it_lasts() {
         });
         let waited = reported.recv_timeout(LONG).expect("it is reported");
         assert!(waited >= LONG_WAIT, "{waited:?}");
-        // woken for nothing, it tries and waits on; what follows the first try is over at the second
+        // Woken without room, the waiter tries again and continues to wait. The second try ends all effects of the
+        // first.
         tries.try_iter().for_each(drop);
         for _ in 0..2 {
             backpressure.notify();
@@ -195,7 +196,7 @@ fn a_long_wait_is_reported_once_while_it_lasts() {
 }
 
 #[test]
-fn the_closing_ends_every_wait() {
+fn close_ends_every_wait() {
     let backpressure = blocking();
     let closed = AtomicBool::new(false);
     let (left, leaves) = unbounded();
@@ -224,14 +225,14 @@ fn the_closing_ends_every_wait() {
 }
 
 #[test]
-fn a_line_that_grows_keeps_its_order() {
+fn keeps_order_when_the_list_of_waiters_grows() {
     let backpressure = blocking();
     let waiters: Vec<_> = (0..100).map(|_| backpressure.join(1)).collect();
     assert_eq!(waiting_records(&backpressure), 100);
     for (number, waiter) in waiters.into_iter().enumerate() {
         assert!(backpressure.is_first(&waiter), "{number} is not the first");
         drop(waiter);
-        // the caller that comes last does not push in
+        // A caller that joins last does not overtake the others.
         let late = backpressure.join(1);
         assert!(number == 99 || !backpressure.is_first(&late), "it is not its turn");
     }
@@ -239,7 +240,7 @@ fn a_line_that_grows_keeps_its_order() {
 }
 
 #[test]
-fn a_call_before_the_wait_is_not_lost() {
+fn keeps_a_wake_up_that_precedes_the_wait() {
     let backpressure = blocking();
     let waiter = backpressure.join(1);
     backpressure.notify();
@@ -277,7 +278,7 @@ fn lets_the_next_caller_in_when_a_waiter_unwinds() {
     assert!(!backpressure.has_waiters());
 }
 
-/// How often the worker was woken and the way in was tried, for a caller that finds no room.
+/// Returns how often the worker was woken and a reservation was tried, for a caller that finds no room.
 fn tries(backpressure: &Backpressure) -> (usize, usize) {
     let (woken, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let wake = || _ = woken.fetch_add(1, Ordering::SeqCst);
@@ -290,12 +291,12 @@ fn tries(backpressure: &Backpressure) -> (usize, usize) {
 }
 
 #[test]
-fn a_lossy_queue_wakes_the_worker_and_never_waits() {
+fn lossy_queue_wakes_the_worker_and_never_waits() {
     assert_eq!(tries(&Backpressure::new(WhenFull::DropNewest, None, Arc::default())), (1, 1));
 }
 
 #[test]
-fn a_worker_does_not_wait_for_itself() {
+fn exporting_thread_does_not_wait() {
     thread::spawn(|| {
         context::suppress_for_ever();
         assert_eq!(tries(&blocking()), (1, 1));
@@ -305,7 +306,7 @@ fn a_worker_does_not_wait_for_itself() {
 }
 
 #[test]
-fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
+fn waits_without_limit_only_for_a_worker_that_has_begun() {
     let (backpressure, start) = (blocking(), Arc::new(WorkerStart::due(Instant::now())));
     backpressure.expect(Arc::clone(&start));
     assert_eq!(tries(&backpressure), (1, 1), "it is due and has not begun");
@@ -330,7 +331,7 @@ fn callers_wait_only_for_a_worker_that_has_begun_to_run() {
 }
 
 #[test]
-fn a_thread_that_panics_does_not_wait() {
+fn panicking_thread_does_not_wait() {
     struct TriesWhenDropped<'a>(&'a Mutex<Option<(usize, usize)>>);
     impl Drop for TriesWhenDropped<'_> {
         fn drop(&mut self) {

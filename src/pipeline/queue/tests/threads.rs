@@ -1,4 +1,4 @@
-//! Many callers and a worker that sleeps until it is woken, as the real one does.
+//! Many callers and a worker that sleeps until it is woken, like the real one.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -7,10 +7,10 @@ use super::*;
 
 const CALLERS: u64 = 4;
 const EACH: u64 = 2000;
-/// Of a queue that is nearly always full, and of one that seldom is.
+/// Bounds of a queue that is nearly always full, and of one that rarely is.
 const LIMITS: [(usize, usize); 2] = [(7, 400), (700, 40_000)];
 
-/// Runs callers that push `EACH` records each, and beside them `work` until they are done.
+/// Runs callers that enqueue `EACH` records each, and `work` at the same time, until the callers are done.
 fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
     let running = AtomicUsize::new(CALLERS as usize);
     thread::scope(|scope| {
@@ -23,7 +23,7 @@ fn with_callers(fixture: &Fixture, work: impl FnOnce(&dyn Fn() -> bool)) {
                 running.fetch_sub(1, Ordering::SeqCst);
             });
         }
-        // no caller waits for a worker that has failed
+        // If the worker fails, the callers must not wait for it.
         let _closes = CloseAtEnd(&fixture.queue);
         work(&|| running.load(Ordering::SeqCst) == 0);
     });
@@ -37,7 +37,7 @@ impl Drop for CloseAtEnd<'_> {
     }
 }
 
-/// One round of the worker: sleeps until there is something, if it may, and settles it.
+/// One round of the worker: sleeps until there are records, if it may, and settles them.
 fn round(fixture: &Fixture, may_sleep: bool, limits: (usize, usize)) -> Vec<(u64, usize)> {
     if !fixture.queue.wake_at(WakeAt::ANYTHING) && may_sleep {
         fixture.woken.recv_timeout(LONG).expect("a record or a waiting caller wakes the worker");
@@ -55,7 +55,7 @@ fn distinct(records: &[(u64, usize)]) -> usize {
 }
 
 #[test]
-fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
+fn blocking_callers_lose_no_record_and_the_worker_no_wake_up() {
     for limits in LIMITS {
         let fixture = blocking(limits.0, limits.1);
         let mut arrived = Vec::new();
@@ -78,7 +78,7 @@ fn blocked_callers_lose_nothing_and_the_worker_misses_no_call() {
 }
 
 #[test]
-fn a_wait_for_room_leaves_the_programs_park_token_alone() {
+fn waiting_does_not_consume_the_programs_park_token() {
     let fixture = blocking(1, 1000);
     fixture.enqueue(0, 20);
     thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn a_wait_for_room_leaves_the_programs_park_token_alone() {
 }
 
 #[test]
-fn lossy_callers_lose_exactly_what_is_counted() {
+fn lossy_callers_lose_exactly_the_counted_records() {
     for limits in LIMITS {
         let fixture = lossy(limits.0, limits.1);
         let mut arrived = Vec::new();
@@ -116,7 +116,7 @@ fn lossy_callers_lose_exactly_what_is_counted() {
 }
 
 #[test]
-fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
+fn last_drain_after_close_sees_every_accepted_record() {
     for round in 0..40 {
         let fixture = lossy(1 << 20, 16 << 20);
         let mut seen = 0;
@@ -135,7 +135,7 @@ fn what_was_accepted_before_the_closing_is_seen_by_the_last_look() {
 }
 
 #[test]
-fn the_level_never_counts_more_records_than_were_begun() {
+fn level_never_exceeds_the_records_that_callers_began() {
     let fixture = lossy(1 << 20, 64 << 20);
     let begun = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn the_level_never_counts_more_records_than_were_begun() {
 }
 
 #[test]
-fn callers_fill_a_queue_to_its_last_place() {
+fn callers_fill_the_queue_completely() {
     for _ in 0..20 {
         let fixture = lossy((CALLERS * EACH) as usize, 16 << 20);
         with_callers(&fixture, |done| {

@@ -45,7 +45,7 @@ impl Deref for Handle {
 /// Longest time by which a stop may exceed its budget.
 const LATEST_STOP: Duration = Duration::from_millis(50);
 /// The part of that time in which an interrupted worker must end.
-const LAST_GRACE: Duration = Duration::from_millis(30);
+const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// Shortest time without requests after a refusal by the proxy.
 const PROXY_PAUSE: Duration = Duration::from_secs(60);
 /// Number of steps above which a simulation is assumed to be in an endless loop.
@@ -236,7 +236,7 @@ impl World {
             self.check();
         }
         if self.steps.get() > MAX_STEPS {
-            self.fail("it goes on for ever".to_owned());
+            self.fail("it never ends".to_owned());
         }
         if let Some(failure) = self.failure.borrow().as_ref().filter(|_| self.is_free()) {
             panic!("{failure}");
@@ -388,7 +388,7 @@ impl World {
                 agenda.extend([
                     (now + budget / Signal::COUNT as u32, Action::CutOldAttempt),
                     (now + budget, Action::Interrupt),
-                    (now + budget + LAST_GRACE, Action::FinishStop),
+                    (now + budget + INTERRUPT_GRACE, Action::FinishStop),
                 ]);
                 agenda.sort_by_key(|(at, _)| Reverse(*at));
             }
@@ -461,7 +461,7 @@ impl simulated::World for World {
             }
             match until.into_iter().chain(self.next_action()).chain(self.exporter().next(self)).min() {
                 Some(next) => simulated::set(next.max(clock::now())),
-                None => panic!("something waits for ever"),
+                None => panic!("something waits forever"),
             }
         }
     }

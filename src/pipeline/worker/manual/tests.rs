@@ -92,7 +92,7 @@ fn a_turn_gives_an_attempt_its_own_timeout_and_a_flush_no_more_than_is_left() {
     });
     enqueue(&handle);
     let flushed = handle.start_flush();
-    // time enough for a busy machine to begin it
+    // Long enough for a busy machine to begin the attempt.
     let deadline = Instant::now() + Duration::from_secs(2);
     thread::scope(|scope| {
         let driving = scope.spawn(|| drive(handle.goal(&flushed).into_iter().collect(), deadline, deadline));

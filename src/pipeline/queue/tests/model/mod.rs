@@ -1,4 +1,5 @@
-//! The queue, model-checked: callers and a worker meet in every order of their steps. `tests/model/run` builds and runs this.
+//! Model checking of the queue: callers and a worker interleave their steps in every order. Built and run by
+//! `tests/model/run`.
 
 mod search;
 pub(super) mod sync;
@@ -20,13 +21,13 @@ use sync::Ends;
 
 const RECORD: &[u8] = &[0x12, 2, b'x', b'x'];
 
-/// A queue, as the threads of a model share it.
+/// A queue that the threads of a model share.
 struct Shop {
     queue: Queue,
     woken: Receiver<()>,
     counters: Arc<Counters>,
     scope: Arc<Scope>,
-    /// Callers that have ended, and calls that have returned.
+    /// Counters of callers that have ended, and of calls that have returned.
     ended: Ends,
     returned: Ends,
 }
@@ -70,7 +71,7 @@ impl Shop {
         }
     }
 
-    /// Takes all out, as the worker does, and counts it.
+    /// Drains the queue like the worker, and counts the records.
     fn drain(&self) -> usize {
         let mut records = 0;
         self.queue.drain(|chunk| {
@@ -85,7 +86,7 @@ impl Shop {
         self.queue.release(records, records * RECORD.len());
     }
 
-    /// One round of the worker: it sleeps unless there is something, and settles what it finds.
+    /// One round of the worker: sleeps unless work is due, and settles the records that it finds.
     fn round(&self) -> usize {
         let is_due = self.queue.wake_at(WakeAt::ANYTHING);
         if !is_due {
@@ -96,7 +97,7 @@ impl Shop {
         if records > 0 {
             self.release(records);
         } else if is_due {
-            // a caller is about to append: a worker that looks again and again meanwhile would make endless schedules
+            // A caller is about to append. A worker that polls meanwhile would create infinite schedules.
             self.returned.wait_for(1);
         }
         records
@@ -120,7 +121,7 @@ impl Shop {
     }
 }
 
-/// The level stays within its limit, and what was accepted is what was taken out and what is left.
+/// Invariant: the level stays within its bound, and accepted records = taken records + queued records.
 fn reservation(callers: usize, each: usize) {
     let shop = Shop::new(2, WhenFull::DropNewest);
     shop.enqueue();
@@ -137,7 +138,7 @@ fn reservation(callers: usize, each: usize) {
     assert_eq!(counts.accepted + counts.not_enqueued.queue_full, 1 + (callers * each) as u64);
 }
 
-/// A worker that has set its threshold and sleeps is woken for every record.
+/// Invariant: a sleeping worker that has set its threshold is woken for every record.
 fn wake_ups(callers: usize, each: usize) {
     let shop = Shop::new(100, WhenFull::DropNewest);
     shop.start_callers(callers, each);
@@ -146,7 +147,7 @@ fn wake_ups(callers: usize, each: usize) {
     assert_eq!((shop.counts().accepted as usize, shop.queue.level()), (callers * each, (0, 0)));
 }
 
-/// The same for a level that takes the records of all, through the fast path: there is an open chunk.
+/// Like `wake_ups`, for a threshold that all records together reach, on the fast path: there is an open chunk.
 fn threshold(callers: usize, each: usize) {
     let shop = Shop::new(100, WhenFull::DropNewest);
     shop.enqueue();
@@ -160,7 +161,7 @@ fn threshold(callers: usize, each: usize) {
     assert_eq!(shop.drain(), records);
 }
 
-/// Callers that wait for room get it, all of them; without what they do with it.
+/// Invariant: all callers that wait for room get it. They do not append records here.
 fn waiters(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     assert!(shop.queue.admit(1, RECORD.len()), "an empty queue has room");
@@ -177,7 +178,7 @@ fn waiters(callers: usize, each: usize) {
     assert_eq!((shop.queue.level(), shop.queue.backpressure.has_waiters()), ((0, 0), false));
 }
 
-/// Callers get room and append their records, with a worker that is always awake.
+/// Invariant: callers get room and append their records, with a worker that is always awake.
 fn awake(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.enqueue();
@@ -190,7 +191,7 @@ fn awake(callers: usize, each: usize) {
     shop.assert_all_settled(1 + callers * each);
 }
 
-/// The same with a worker that sleeps between its rounds.
+/// Like `awake`, with a worker that sleeps between its rounds.
 fn rounds(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.start_callers(callers, each);
@@ -199,7 +200,7 @@ fn rounds(callers: usize, each: usize) {
     shop.assert_all_settled(callers * each);
 }
 
-/// A record is accepted before the worker's last look, or counted as not enqueued; callers that wait go on.
+/// Invariant: a record is accepted before the worker's last drain, or counted as not enqueued, and waits end.
 fn close(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.start_callers(callers, each);
@@ -213,7 +214,7 @@ fn close(callers: usize, each: usize) {
     assert_eq!((shop.queue.level(), shop.queue.backpressure.has_waiters()), ((0, 0), false));
 }
 
-/// Callers that wait when the queue is closed go on, whenever there will be room.
+/// Invariant: callers that wait when the queue is closed stop waiting, even without room.
 fn close_when_full(callers: usize, each: usize) {
     let shop = Shop::new(1, WhenFull::Block);
     shop.enqueue();
@@ -225,7 +226,7 @@ fn close_when_full(callers: usize, each: usize) {
     assert!(shop.queue.level().0 == 1 && !shop.queue.backpressure.has_waiters());
 }
 
-/// Time that stands still.
+/// A simulated world in which no time passes.
 struct Still;
 
 impl World for Still {
@@ -234,7 +235,7 @@ impl World for Still {
 
 type Model = (&'static str, fn(usize, usize));
 
-/// Those whose schedules end for two callers that enqueue a record each, and those that have too many.
+/// Models that can be searched completely for two callers with one record each, and larger models.
 const MODELS: [Model; 6] = [
     ("waiters", waiters),
     ("reservation", reservation),
@@ -245,7 +246,7 @@ const MODELS: [Model; 6] = [
 ];
 const LARGER: [Model; 2] = [("awake", awake), ("rounds", rounds)];
 
-/// Runs models with `callers` that enqueue `each` records, and prints what was searched.
+/// Runs models with `callers` that enqueue `each` records, and prints the extent of the search.
 fn check(
     search: &str,
     models: &[Model],
@@ -263,7 +264,7 @@ fn check(
     }
 }
 
-/// The number in a variable, if it is set.
+/// Returns the number in an environment variable, if it is set.
 fn number(variable: &str) -> Option<usize> {
     env::var(variable).ok().map(|number| number.parse().expect("a number"))
 }
@@ -290,9 +291,9 @@ fn more_steps_in_sampled_orders() {
     }
 }
 
-/// Faults that each model must find, in the worker.
+/// Each model must detect these faults of a worker.
 #[test]
-fn a_model_fails_with_a_worker_that_is_wrong() {
+fn models_detect_a_faulty_worker() {
     let faults: [(&str, fn()); 4] = [
         ("reservation: it releases what it has not taken out", || {
             let shop = Shop::new(2, WhenFull::DropNewest);
@@ -335,7 +336,8 @@ fn a_model_fails_with_a_worker_that_is_wrong() {
     }
 }
 
-/// The search leaves out orders of steps that commute, and no outcome: shuttle's own search runs all of them.
+/// The search skips schedules that differ only in the order of commuting steps. It must find the same outcomes as
+/// shuttle's search, which runs all of them.
 #[test]
 fn the_search_sees_every_outcome_that_shuttles_search_sees() {
     let outcomes = |is_reduced: bool| {

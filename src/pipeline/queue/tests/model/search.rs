@@ -1,4 +1,4 @@
-//! Which schedules of a model run: all that differ, or for larger models those that shuttle's schedulers choose.
+//! Chooses the schedules of a model: all that differ or, for larger models, those that shuttle's schedulers choose.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,24 +10,24 @@ use shuttle::{Config, Runner};
 
 use super::sync::{Step, announced, start_run};
 
-/// What a search has seen.
+/// The extent of a search.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Report {
-    /// Runs that came to their end.
+    /// Number of complete runs.
     pub(super) schedules: usize,
-    /// Runs that were given up: any way to go on leads to a schedule that has run already.
+    /// Number of runs that were abandoned because every continuation leads to a schedule that has already run.
     pub(super) pruned: usize,
-    /// Whether all schedules have run.
+    /// True if all schedules have run.
     pub(super) is_complete: bool,
     pub(super) took: Duration,
 }
 
-/// Runs a model with every schedule, up to `most_schedules`. Panics if a run does, or if none of its threads can go on.
+/// Runs a model with every schedule, up to `max_schedules`. Panics if a run panics or deadlocks.
 ///
-/// Two schedules that differ only in the order of neighbouring steps that commute lead to the same states: of those, one runs
-/// (sleep sets, of Godefroid's partial-order methods).
-pub(super) fn exhaust(most_schedules: usize, model: impl Fn() + Send + Sync + 'static) -> Report {
-    run(Exhaustive { stack: Vec::new(), most_schedules }, model)
+/// Schedules that differ only in the order of adjacent commuting steps lead to the same states. Only one of them runs
+/// (sleep sets, from Godefroid's partial-order methods).
+pub(super) fn exhaust(max_schedules: usize, model: impl Fn() + Send + Sync + 'static) -> Report {
+    run(Exhaustive { stack: Vec::new(), max_schedules }, model)
 }
 
 /// Runs a model with the schedules that one of shuttle's schedulers chooses.
@@ -49,11 +49,11 @@ fn run(search: impl Search + 'static, model: impl Fn() + Send + Sync + 'static) 
     Report { took, ..report.borrow().clone() }
 }
 
-/// Chooses among the threads that can go on.
+/// Chooses among the runnable threads.
 trait Search {
-    /// Whether there is another run; `schedules` have ended.
+    /// Returns whether there is another run. `schedules` is the number of runs so far.
     fn next_run(&mut self, schedules: usize) -> Next;
-    /// The thread that takes the step at this `depth`, or `None` if the run need not go on.
+    /// Returns the thread that takes the step at this `depth`, or `None` if the run can be abandoned.
     fn choose(&mut self, depth: usize, tasks: &[&Task], current: Option<TaskId>) -> Option<TaskId>;
 }
 
@@ -63,13 +63,13 @@ enum Next {
     Bounded,
 }
 
-/// A search with the report of it. It sees runs in which no thread can go on.
+/// A search and its report. Detects runs in which no thread can continue.
 struct Observed<S> {
     search: S,
     depth: usize,
-    /// The steps of this run, to be printed if it fails.
+    /// The steps of this run, printed if it fails.
     trace: Vec<(usize, Step)>,
-    /// How the last run failed.
+    /// The failure of the last run.
     fault: Option<String>,
     report: Rc<RefCell<Report>>,
 }
@@ -122,25 +122,25 @@ impl<S> Drop for Observed<S> {
     }
 }
 
-/// Every schedule, depth first: the choices of the run under way.
+/// Every schedule, depth first: the choices of the current run.
 struct Exhaustive {
     stack: Vec<Choice>,
-    most_schedules: usize,
+    max_schedules: usize,
 }
 
-/// A state of the model, and which thread goes on there.
+/// A state of the model, and the thread that continues there.
 #[derive(Debug)]
 struct Choice {
     chosen: (TaskId, Step),
-    /// Those that can be chosen later.
+    /// Threads that can be chosen later.
     left: Vec<(TaskId, Step)>,
-    /// Those whose step leads only to schedules that have run already.
+    /// Threads whose step leads only to schedules that have already run.
     asleep: Vec<(TaskId, Step)>,
 }
 
 impl Search for Exhaustive {
     fn next_run(&mut self, schedules: usize) -> Next {
-        if schedules >= self.most_schedules {
+        if schedules >= self.max_schedules {
             return Next::Bounded;
         }
         let is_first = self.stack.is_empty();
@@ -170,7 +170,7 @@ impl Search for Exhaustive {
         });
         let mut left: Vec<_> = tasks.iter().map(|task| (task.id(), announced(task.id()).0)).collect();
         left.retain(|(task, _)| !asleep.iter().any(|(sleeper, _)| sleeper == task));
-        // the one that runs, if it can: schedules that are given up are rarer then
+        // Prefer the running thread, which makes abandoned schedules rarer.
         left.sort_by_key(|(task, _)| Some(*task) == current);
         let chosen = left.pop()?;
         self.stack.push(Choice { chosen, left, asleep });
@@ -178,7 +178,7 @@ impl Search for Exhaustive {
     }
 }
 
-/// What one of shuttle's schedulers chooses.
+/// The choices of one of shuttle's schedulers.
 struct Sampled<S>(S);
 
 impl<S: Scheduler> Search for Sampled<S> {

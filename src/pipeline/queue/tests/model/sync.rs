@@ -1,7 +1,8 @@
-//! What stands for the queue's locks, atomics and channels in a model: std's and crossbeam's, but a thread stops before every
-//! operation and announces it. So a scheduler knows what each thread is about to do, and which of them it may run.
+//! Replacements for the queue's locks, atomics and channels in a model.
 //!
-//! All threads of a model are shuttle's tasks on one thread. Every operation is one step, as if it were sequentially consistent.
+//! They wrap those of std and crossbeam, but a thread stops before every operation and announces it. So a scheduler
+//! knows the next step of each thread, and which threads can run. All threads of a model are shuttle's tasks on one
+//! thread. Every operation is one step, as if it were sequentially consistent.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -14,22 +15,22 @@ use shuttle::current;
 use shuttle::scheduler::TaskId;
 pub(crate) use shuttle::thread_local;
 
-/// The callers of a model meet in one shard.
+/// All callers of a model share one shard.
 pub(crate) const MAX_SHARDS: usize = 1;
 
-/// What a thread is about to do.
+/// The next operation of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing that another thread could notice.
+    /// An operation that no other thread can observe.
     Begin,
     Read(Object),
     Write(Object),
-    /// Takes one of the object's tokens: not before there is one.
+    /// Takes one of the object's tokens, and is blocked while the object has no token.
     Take(Object),
 }
 
 impl Step {
-    /// Whether the two lead to the same state in either order.
+    /// Returns whether the two steps lead to the same state in either order.
     pub(super) fn commutes_with(self, other: Self) -> bool {
         match (self.object(), other.object()) {
             (Some(own), Some(others)) if own == others => {
@@ -47,16 +48,16 @@ impl Step {
     }
 }
 
-/// Something that threads share, numbered as they were made.
+/// An object that threads share, numbered in the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Object(usize);
 
 /// One run of a model.
 #[derive(Debug, Default)]
 struct Run {
-    /// Of each object: a lock has one while it is free, a channel one for each message.
+    /// Tokens of each object: a free lock has one, a channel has one per message.
     tokens: Vec<usize>,
-    /// Of each task.
+    /// Next step of each task.
     announced: Vec<Step>,
 }
 
@@ -64,12 +65,12 @@ std::thread_local! {
     static RUN: RefCell<Run> = RefCell::default();
 }
 
-/// To be called before each run.
+/// Resets the state. Must be called before each run.
 pub(super) fn start_run() {
     RUN.take();
 }
 
-/// What this task is about to do, and whether it can.
+/// Returns the next step of a task, and whether the task can take it.
 pub(super) fn announced(task: TaskId) -> (Step, bool) {
     RUN.with_borrow(|run| {
         let step = run.announced.get(usize::from(task)).copied().unwrap_or(Step::Begin);
@@ -86,7 +87,7 @@ fn before(step: Step) {
         run.announced.resize(tasks, Step::Begin);
         run.announced[task] = step;
     });
-    // shuttle lets no time pass: it only switches
+    // In shuttle, a sleep only switches threads, and no time passes.
     shuttle::thread::sleep(Duration::ZERO);
     if let Step::Take(object) = step {
         RUN.with_borrow_mut(|run| run.tokens[object.0] -= 1);
@@ -147,7 +148,7 @@ atomic! {
     fn compare_exchange_weak(now: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
 }
 
-/// A lock whose release is part of the step before: until then no other thread can notice anything that it protects.
+/// A lock. Its release is part of the step before, because no other thread can observe the protected data until then.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(Object, sync::Mutex<T>);
 
@@ -190,7 +191,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// For one thread that waits, as at a parker. It never wakes by itself, and a timeout never ends its wait.
+/// A condition variable for one waiting thread, as in a parker. It has no spurious wake-ups, and timeouts never end.
 #[derive(Debug)]
 pub(crate) struct Condvar {
     object: Object,
@@ -248,7 +249,7 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender(object, sender), Receiver(object, receiver))
 }
 
-/// Of an exporter's worker, which no model has.
+/// Needed for the channel of an exporter's worker, which no model has.
 impl<T> From<crossbeam_channel::Sender<T>> for Sender<T> {
     fn from(sender: crossbeam_channel::Sender<T>) -> Self {
         Self(Object::new(0), sender)
@@ -283,7 +284,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// What a model's callers have ended, for the thread that waits for them.
+/// Counts events, for the thread that waits for them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends(Object);
 
@@ -292,7 +293,7 @@ impl Ends {
         Self(Object::new(0))
     }
 
-    /// To be called last by a thread.
+    /// Notes an event. Must be the last step of a thread.
     pub(super) fn note(self) {
         self.0.give();
     }
