@@ -71,8 +71,8 @@ impl Baggage {
         Some(&self.member(key)?.value)
     }
 
-    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`, or an empty text if
-    /// there are none.
+    /// Returns the properties of a key's member in the form of the header, such as `ttl=3;public`. The text is empty if
+    /// the member has no properties.
     pub fn metadata(&self, key: &str) -> &str {
         self.member(key).map_or("", Member::metadata)
     }

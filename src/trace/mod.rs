@@ -152,8 +152,9 @@ impl Tracer {
         }
     }
 
-    /// Starts a child of the current span that is not below a recorded one: mostly below an unsampled one. Out of line, and with
-    /// a specification of its own, so that the fast path needs none in memory.
+    /// Starts a child of the current span if that span is not recorded; in most cases it is unsampled.
+    ///
+    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in registers.
     #[inline(never)]
     fn start_other(&self, name: &str, kind: SpanKind) -> Span {
         match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
