@@ -2,6 +2,8 @@
 //!
 //! All of them have a worker that sends at a flush only: what it does by the clock would differ from run to run.
 
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::hint::black_box;
 #[cfg(target_os = "linux")]
 use std::path::Path;
@@ -155,6 +157,8 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
         #[cfg(target_os = "linux")]
         Work::Spooled { make, open_spans, .. } => {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
+            // A run that was killed left records there, which would be delivered and counted now.
+            let _ = fs::remove_dir_all(&spool);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;
             Ok(calls::sending(Arc::new(telemetry), burst))
