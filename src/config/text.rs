@@ -42,14 +42,21 @@ const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 pub(super) fn is_showable(text: &str) -> bool {
     // A reference such as `%{env:NAME}%` only names a secret.
     let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
-    let is_word = || text.chars().all(|c| c.is_alphanumeric() || signs.contains(c)) && !has_token(text);
+    let is_word =
+        || text.chars().all(|c| is_letter(c) || c.is_ascii_digit() || signs.contains(c)) && !has_token(text);
     text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
+}
+
+/// Returns whether a character is a letter. Everything that is neither ASCII nor a space counts: the table of all alphabets would
+/// add 2 KB to a small program.
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || (!c.is_ascii() && !c.is_whitespace())
 }
 
 /// Returns whether a text is a number with or without a unit, such as `5`, `16 MiB` or `1h 30m`.
 fn is_measure(text: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-    let is_unit = |word: &str| word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '%');
+    let is_unit = |word: &str| word.len() <= 5 && word.chars().all(|c| is_letter(c) || c == '%');
     let is_number = |word: &str| word.starts_with(is_digit) && is_unit(word.trim_start_matches(is_digit));
     text.len() <= MAX_MEASURE
         && match text.split_once(' ') {
