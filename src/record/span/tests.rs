@@ -198,6 +198,7 @@ fn numbers_that_otlp_cannot_hold_are_pinned() {
 }
 
 /// The attributes that bridges set on every span and log record.
+#[cfg(feature = "tracing")]
 const DESCRIPTION: [(&str, Value<'_>); 7] = [
     ("code.file.path", Value::Str("src/orders.rs")),
     ("code.module.name", Value::Str("shop::orders")),
@@ -208,6 +209,7 @@ const DESCRIPTION: [(&str, Value<'_>); 7] = [
     ("target", Value::Str("shop")),
 ];
 
+#[cfg(feature = "tracing")]
 #[test]
 fn encoded_attributes_are_those_that_are_set_one_by_one() {
     let encoded = SpanRecord::encode(&DESCRIPTION).expect("no two of these keys share a bit");
@@ -222,6 +224,7 @@ fn encoded_attributes_are_those_that_are_set_one_by_one() {
     assert_eq!(finished(&mut at_once), finished(&mut one_by_one));
 }
 
+#[cfg(feature = "tracing")]
 #[test]
 fn encoded_attributes_are_refused_where_each_has_to_be_looked_at() {
     let encoded = SpanRecord::encode(&DESCRIPTION).expect("no two of these keys share a bit");
