@@ -9,6 +9,7 @@ pub(crate) fn share_of(cases: u32) -> u32 {
 }
 
 /// The step of a search through all bits or bytes of a file. It is odd, so that the search reaches every bit of a byte.
+#[cfg(feature = "spool")]
 pub(crate) fn stride() -> usize {
     (ALL / tried()).max(1) as usize | 1
 }

@@ -127,6 +127,17 @@ test("a trace is opened by a click, a span by a key, and both have an address", 
   await done(again);
 });
 
+/** Returns the text of the clipboard once `wanted` accepts it. `waitForFunction` does not poll a function that returns a promise. */
+async function copied(page, wanted) {
+  const deadline = Date.now() + LONG;
+  for (;;) {
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    if (wanted(text)) return text;
+    assert.ok(Date.now() < deadline, `the clipboard still has: ${text}`);
+    await page.waitForTimeout(20);
+  }
+}
+
 test("a subtree is copied as text and as OTLP JSON", async () => {
   const page = await open("", { permissions: ["clipboard-read", "clipboard-write"] });
   await page.click(".row.bad");
@@ -134,12 +145,10 @@ test("a subtree is copied as text and as OTLP JSON", async () => {
   await page.keyboard.press("E");
   await page.waitForSelector("aside h2");
   await page.keyboard.press("y");
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()).includes("authorize card"));
-  const text = await page.evaluate(() => navigator.clipboard.readText());
+  const text = await copied(page, (text) => text.includes("authorize card"));
   assert.ok(text.includes("card declined") && !text.includes("load cart"), text);
   await page.keyboard.press("Y");
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith("{"));
-  const [spans, logs] = (await page.evaluate(() => navigator.clipboard.readText())).trim().split("\n").map((line) => JSON.parse(line));
+  const [spans, logs] = (await copied(page, (text) => text.startsWith("{"))).trim().split("\n").map((line) => JSON.parse(line));
   assert.equal(spans.resourceSpans[0].scopeSpans[0].spans[0].name, "authorize card");
   assert.equal(logs.resourceLogs[0].scopeLogs[0].logRecords[0].body.stringValue, "card declined");
   await done(page);
