@@ -26,9 +26,9 @@ impl Caller {
         Self::read(env::var_os(PARENT), env::var_os(STATE))
     }
 
-    /// Reads a `traceparent`, or the path of a file with a line `TRACEPARENT=...`.
+    /// Reads the context from `parent`: a `traceparent`, or the path of a file with a line `TRACEPARENT=...`.
     ///
-    /// If the file cannot be read, it is reported, and the environment is read instead.
+    /// If the file cannot be read, the error is reported, and the environment is read instead.
     pub(crate) fn of(parent: &str) -> Self {
         if SpanContext::from_traceparent(parent).is_ok() {
             return Self::read(Some(parent.into()), None);
@@ -99,7 +99,7 @@ pub(crate) fn shell_lines(context: &SpanContext) -> String {
     }
 }
 
-/// Returns options that create a file with mode 0600.
+/// Returns options for opening a file. A file that they create gets mode 0600 on Unix.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -107,7 +107,7 @@ pub(crate) fn private_file() -> OpenOptions {
     options
 }
 
-/// Writes a file. A new file gets mode 0600, an existing file keeps its mode.
+/// Writes a file. On Unix, a new file gets mode 0600, and an existing file keeps its mode.
 pub(crate) fn write_private(file: &Path, text: &str) -> io::Result<()> {
     private_file().write(true).create(true).truncate(true).open(file)?.write_all(text.as_bytes())
 }

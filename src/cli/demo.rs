@@ -49,7 +49,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<ExitCode, Failure> {
     let transport = if options.grpc { Transport::Grpc } else { Transport::Http };
     let page = options.page.start()?;
-    // The page is passed on, so that it shows the same records.
+    // The receiver gets the page, so that the page shows the same records as the terminal.
     let receiver = start_receiver(page.clone());
     let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
     // The first request with spans is answered with 503, to demonstrate the retry.
@@ -101,7 +101,7 @@ fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the first lines. They are printed before the shop runs, because that takes a second.
+/// Returns the first lines. They are printed before the shop runs, because its run takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
         style.line().put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).finish()

@@ -106,7 +106,7 @@ impl DemoProgram {
         }
     }
 
-    /// Returns the context of the message that announces the order, if it was paid.
+    /// Serves one customer. Returns the context of the message that announces the order, or `None` if it was not paid.
     fn checkout(&self, order: i64, is_card_expired: bool) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let mut span =
@@ -194,7 +194,7 @@ impl DemoProgram {
         }
     }
 
-    /// Pays with a good card at the second attempt.
+    /// Sends the payment request. With a valid card, the span shows a failed first attempt and a retry.
     fn pay(&self, span: &mut Span, is_card_expired: bool) -> Result<(), &'static str> {
         if !is_card_expired {
             pass(45);
@@ -237,7 +237,8 @@ impl DemoProgram {
         span.context().clone()
     }
 
-    /// Takes the message from the queue. This begins a new trace, which is linked to that of the order.
+    /// Takes the message from the queue, in a span that is linked to the message's span. The span begins a new trace,
+    /// unless the program has a caller.
     fn ship(&self, message: &SpanContext) {
         let caller = self.caller.as_ref();
         let mut order = span(&self.warehouse, "queue", "process order.paid", SpanKind::Consumer, caller);

@@ -17,14 +17,14 @@ const MAX_VALUE_DEPTH: usize = 3;
 
 /// Maximum number of attributes shown for a record, unless all are requested.
 const MAX_ATTRIBUTES: usize = 4;
-/// Maximum characters of each of these values.
+/// Maximum characters of the value of each such attribute.
 const MAX_TELLING_CHARS: usize = 64;
 /// Prefixes of attributes that are not shown by default: they are the same for all records of a process, or describe
 /// the source code.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
-/// The most informative attributes, in this order. They are shown first if a record has too many attributes.
+/// The most informative attributes. If a record has too many attributes, they are selected first, in this order.
 const TELLING: [&str; 15] = [
     "error.type",
     "exception.type",
@@ -82,8 +82,8 @@ impl SpanView<'_> {
         self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano)
     }
 
-    /// Returns the message of a span with an error, which may be empty. `None` for spans drawn before, whose message
-    /// was shown.
+    /// Returns the message of a span with an error, which may be empty. Returns `None` for a span that was drawn
+    /// before, because its message is already shown.
     pub(crate) fn error(&self) -> Option<&str> {
         let status = self.span.status.as_ref()?;
         (status.code == STATUS_ERROR && !self.is_past).then_some(status.message.as_str())
@@ -161,7 +161,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the body: text unchanged, other values in the form of attributes; empty without a body.
+    /// Returns the body: text unchanged, any other value as [`whole_value`] formats it; empty if there is no body.
     pub(crate) fn body(&self) -> String {
         match self.log.body.as_ref().and_then(|body| body.value.as_ref()) {
             None => String::new(),
@@ -192,6 +192,8 @@ fn is_usual(text: &str, name: &str) -> bool {
 }
 
 /// Formats a duration with three digits and a unit: `1.24 s`, `31.2 ms`, `850 µs`.
+///
+/// From one minute on, it has two units: `2 min 05 s`, `1 h 07 min`.
 pub(crate) fn duration(nanos: u64, style: &Style) -> String {
     let minutes = nanos / 60_000_000_000;
     if minutes >= 60 {
@@ -232,7 +234,7 @@ fn three_digits(number: f64, whole: bool) -> String {
     format!("{number:.digits$}")
 }
 
-/// Formats the time of day in UTC, in milliseconds.
+/// Formats the time of day in UTC, with milliseconds.
 pub(crate) fn time_of_day(unix_nanos: u64) -> String {
     let millis = unix_nanos / 1_000_000;
     let seconds = millis / 1000;
@@ -299,6 +301,7 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     let mut shown: Vec<usize> = (0..attributes.len()).filter(|&at| !is_folded(&attributes[at].key)).collect();
     shown.sort_by_key(|&at| rank(&attributes[at].key));
     shown.truncate(MAX_ATTRIBUTES);
+    // The selected attributes are shown in the order of the record.
     shown.sort_unstable();
     let text = |at: &usize| {
         let value = match &attributes[*at] {
@@ -314,7 +317,7 @@ pub(crate) fn telling(attributes: &[KeyValue], full: bool) -> Vec<String> {
     texts
 }
 
-/// Joins the words of a list to a command line.
+/// Joins the words of a list into a command line.
 fn command_line(value: Option<&AnyValue>) -> String {
     let Some(Value::ArrayValue(words)) = value.and_then(|value| value.value.as_ref()) else {
         return whole_value(value);
@@ -341,7 +344,9 @@ pub(crate) fn value(value: Option<&AnyValue>) -> String {
     beginning(whole_value(value), MAX_VALUE_CHARS)
 }
 
-/// Returns the whole value of an attribute, in the form of [`value`].
+/// Returns an attribute's value in the form of [`value`], but without its limit on characters.
+///
+/// Lists and maps are limited to [`MAX_VALUE_CHARS`] items and [`MAX_VALUE_DEPTH`] levels.
 pub(crate) fn whole_value(value: Option<&AnyValue>) -> String {
     nested_value(value, 0)
 }

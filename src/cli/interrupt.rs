@@ -33,7 +33,8 @@ mod platform {
     /// handler.
     static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-    /// Calls `on_first` on another thread at the first SIGINT or SIGTERM. The second one ends the process at once.
+    /// Calls `on_first` on another thread at the first SIGINT or SIGTERM. If the same signal arrives a second time, it
+    /// ends the process at once.
     pub(crate) fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (mut asleep, wake) = UnixStream::pair()?;
         // Never closed, because a signal may arrive at any time.
@@ -59,6 +60,7 @@ mod platform {
     pub(super) extern "C" fn handle(number: c_int) {
         // SAFETY: both functions are async-signal-safe (POSIX), the descriptor is open, and the buffer holds one byte.
         keep_errno(|| unsafe {
+            // The next signal of this number ends the process.
             libc::signal(number, libc::SIG_DFL);
             libc::write(WAKE.load(Ordering::SeqCst), [0_u8].as_ptr().cast(), 1);
         });
@@ -112,7 +114,7 @@ mod platform {
         unsafe { SetConsoleCtrlHandler(ignore, i32::from(is_ignored)) };
     }
 
-    /// Handles a console event. Zero passes the event on to the default handler, which ends the process.
+    /// Handles a console event. If it returns zero, Windows calls the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
         // Ctrl-C is 0. Larger numbers mean that the console is closed, the user logs off, or the system shuts down.
         if event > CTRL_BREAK_EVENT {

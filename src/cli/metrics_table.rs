@@ -17,8 +17,8 @@ const MAX_SERVICE_WIDTH: usize = 14;
 const UNIT_GAP: usize = 1;
 /// Maximum width of a sparkline: a bar for each of the 16 buckets that most histograms have.
 const BARS: usize = 16;
-/// Index of the sparkline's column in a row of one line. In a row of two lines, the column of the kind before it is
-/// missing.
+/// Index of the sparkline's column in a row of one line. In a row of two lines, the index is one less, because the kind
+/// is in the second line.
 const BARS_AT: usize = 3;
 /// Minimum width of a sparkline. It is shortened to this width before any text is cut.
 const MIN_BARS: usize = 8;
@@ -29,7 +29,8 @@ const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
 /// Maximum number of listed series; the rest is counted.
 const MAX_LISTED: usize = 40;
 
-/// Draws a table of all series of `metrics`. The services have the order of the palette. Without series, draws nothing.
+/// Draws a table of all series of `metrics`, with the services in the order in which the palette assigned their colors.
+/// Without series, draws nothing.
 pub(crate) fn draw(metrics: &[ReceivedMetric], palette: &mut Palette, style: &Style) -> Vec<String> {
     let mut store = SeriesStore::new(usize::MAX, usize::MAX);
     metrics.iter().for_each(|metric| _ = store.add(metric));
@@ -52,7 +53,7 @@ pub(crate) fn draw_series(
     if all.is_empty() {
         return Vec::new();
     }
-    // By their first point, so that services get their colors in the order of appearance.
+    // The id is the logical time of the first point, so services get their colors in the order of their appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
@@ -135,7 +136,7 @@ struct Row<'s> {
     spread: String,
     /// Values of the sparkline.
     values: Vec<f64>,
-    /// Number of bars if every push had contained the series.
+    /// Number of bars that the sparkline would have if every push of the service had contained the series.
     pushes: usize,
 }
 

@@ -206,7 +206,7 @@ fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
 enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
-    /// The command line is invalid. The message gets a hint at the command's help.
+    /// The command line is invalid. A hint to run the command with `--help` is appended to the message.
     Usage(String),
     /// Any other reason.
     Message(String),

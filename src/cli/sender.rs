@@ -157,7 +157,7 @@ impl Sender {
     /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
-    /// Returns an error if no telemetry can be started.
+    /// Returns an error if the telemetry cannot be started even without exporters.
     pub(crate) fn start(
         destination: &Destination,
         variables: Vec<(String, OsString)>,
@@ -229,7 +229,7 @@ pub(crate) fn is_on(variable: &str) -> bool {
     of_environment(variable).is_some_and(|value| value == "true" || value == "1")
 }
 
-/// Returns the value of an otel-cli variable for an option, or `None` if it is invalid.
+/// Returns the value of an otel-cli variable for an option, or `None` if it is unset or invalid.
 ///
 /// An invalid variable is ignored, because it is not part of the command line.
 pub(crate) fn choice<T: ValueEnum>(variable: &str) -> Option<T> {

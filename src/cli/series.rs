@@ -77,7 +77,7 @@ impl SeriesStore {
         is_changed
     }
 
-    /// Evicts series down to seven eighths of the limit. The surplus makes the sort by age rare.
+    /// Evicts series down to seven eighths of the limit. The free eighth makes the sort by age rare.
     fn evict(&mut self) {
         if self.bytes <= self.max_bytes {
             return;
@@ -274,7 +274,8 @@ impl PointValue {
     }
 }
 
-/// Converts the buckets of an exponential histogram to those of an explicit one: the bounds, and one count more.
+/// Converts the buckets of an exponential histogram to those of an explicit one. Returns the bounds and the counts, of
+/// which there is one more than bounds.
 fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<u64>) {
     let edges = |buckets: Option<&Buckets>| -> (Vec<f64>, Vec<u64>) {
         let Some(buckets) = buckets.filter(|buckets| !buckets.bucket_counts.is_empty()) else {

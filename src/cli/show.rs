@@ -59,7 +59,7 @@ pub(crate) struct Options {
     view: view::Options,
 }
 
-/// Offset of the end of a line, and its records. `Err`: the line number and why the line cannot be shown.
+/// Offset of the end of a line, and its records. `Err` has the line number and the reason why the line cannot be shown.
 type Line = (u64, Result<Records, String>);
 
 /// Shows the records of a file, or those of standard input as they arrive.
@@ -105,8 +105,8 @@ struct Reading<'a> {
     progress: Progress<'a>,
     /// Size of the file in bytes; 0 if it is unknown.
     size: u64,
-    /// Whether standard output is a file. Only then the bar and the output do not share the terminal: a program that
-    /// reads the output, such as a pager, may use the terminal.
+    /// Whether standard output is a regular file. Only then can the bar stay while output is written: otherwise the
+    /// output, or a pager that reads it, may use the terminal of the bar.
     is_file: bool,
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use standpipe::config::Setting;
 
 const MASK: &str = "***";
-/// Headers have no longer names, and tokens no shorter ones.
+/// Maximum length of a header name that is shown. A longer word may be a token.
 const MAX_NAME: usize = 40;
 /// Minimum length of a word that may be a token.
 const MIN_TOKEN: usize = 24;
@@ -70,7 +70,7 @@ impl Syntax {
 fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String {
     let code = line.split(" #").next().unwrap_or_default().trim_end();
     let (has_no_value, entry) = match syntax {
-        // `[tracer.otel]`; below `headers`, a name may be a value.
+        // `[tracer.otel]`. Among headers, text in brackets may be a value.
         Syntax::Toml => (!is_among_headers && is_header_of_table(code), toml_entry(code)),
         // `exporters:`, with its entries below it
         Syntax::Yaml => (code.ends_with(':') && is_key(code), yaml_entry(code)),
@@ -86,13 +86,13 @@ fn without_secrets(line: &str, syntax: Syntax, is_among_headers: bool) -> String
     match entry {
         Some((key, value)) if shows(key, value) => code.to_owned(),
         Some((key, value)) if is_name(key) && is_begun(value) => format!("{key} {MASK}"),
-        // The line continues a list or a text, or is not an entry.
         _ if line.trim().is_empty() => String::new(),
+        // The line continues a list or a string, or is not an entry.
         _ => format!("{}{MASK}", &line[..line.len() - line.trim_start().len()]),
     }
 }
 
-/// Whether a text that takes several lines has begun above this line and not ended.
+/// Returns whether a multi-line string begins above this line and does not end above it.
 fn is_inside_a_text(text: &str, line: usize) -> bool {
     let above: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let mut rest = &text[..above];
@@ -106,14 +106,15 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
     false
 }
 
-/// Returns whether this is `[table]` or `[[table]]`, of names that may be shown, and not in the table of headers.
+/// Returns whether the line is `[table]` or `[[table]]`, where the names may be shown and the table is not below
+/// `headers`.
 fn is_header_of_table(line: &str) -> bool {
     let name = line.trim().trim_start_matches('[').trim_end_matches(']');
     // A quoted name may be the only element of an array that began above.
     line.trim().starts_with('[') && is_key(name) && !name.contains(['"', '\'']) && !name.contains(".headers.")
 }
 
-/// Returns the two halves of a line around the separator of its value, which belongs to the first.
+/// Splits a line of TOML after the first `=`, the separator between its key and its value.
 fn toml_entry(line: &str) -> Option<(&str, &str)> {
     line.find('=').map(|at| line.split_at(at + 1))
 }
@@ -157,7 +158,8 @@ fn unquoted(key: &str) -> &str {
     inside('"').or_else(|| inside('\'')).unwrap_or(key)
 }
 
-/// Returns whether a value follows, and not the padding (`=`) of a base64 token.
+/// Returns whether the text after a separator is a value. Otherwise the separator may be the padding (`=`) of a base64
+/// token.
 fn is_begun(value: &str) -> bool {
     let value = value.trim_start();
     !value.is_empty() && !value.starts_with('=')

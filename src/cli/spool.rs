@@ -22,7 +22,7 @@ use super::{Failure, cannot_start, describe, interrupt, print, report_error, sen
 const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
 /// Time for the request in flight, and for the worker to remove delivered requests, when the command ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Minimum of this time, used if `--timeout` has passed.
+/// Minimum of this time, even if `--timeout` has passed.
 const MIN_END_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time for an endpoint to answer the probe that precedes the first record.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -286,7 +286,7 @@ struct Draining<'a> {
     reported: HashSet<String>,
     /// Message to print after the first request that could not be delivered.
     retry_message: Option<&'static str>,
-    /// False if records may be missing that no count includes.
+    /// False if records may be lost that the ledger does not count.
     is_accounted: bool,
 }
 

@@ -196,7 +196,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
     start
 }
 
-/// The width of a column that holds all of `texts`.
+/// Returns the width of the widest of `texts`.
 pub(crate) fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, style: &Style) -> usize {
     texts.into_iter().map(|text| style.width_of(text.as_ref())).max().unwrap_or(0)
 }

@@ -75,7 +75,7 @@ pub(crate) fn columns() -> Option<usize> {
 /// A progress line on standard error. It is drawn only on a terminal.
 pub(crate) struct Progress<'a> {
     style: &'a Style,
-    /// Earliest time of the next drawing; `None` if nothing is drawn any more.
+    /// Earliest time of the next drawing; `None` if nothing is drawn, or not any more.
     next: Option<Instant>,
     is_drawn: bool,
 }
@@ -156,7 +156,8 @@ mod platform {
 
     /// Switches escape sequences on. Returns whether the terminal interprets them.
     ///
-    /// A Windows console needs to be asked. A terminal that is not a console belongs to MSYS or Cygwin and always does.
+    /// A Windows console interprets them only in the mode that is set here. A terminal that is not a console belongs to
+    /// MSYS or Cygwin and always interprets them.
     pub(crate) fn take_escapes() -> bool {
         let console = stdout().as_raw_handle();
         let mut mode = 0;

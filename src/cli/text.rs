@@ -88,8 +88,8 @@ pub(crate) fn cut<'a>(text: &'a str, room: usize, ellipsis: &str) -> Cow<'a, str
     Cow::Borrowed(text)
 }
 
-/// Returns the end of the longest beginning of `text` that fits into `room` cells when escaped. It has at least one
-/// character.
+/// Returns the byte length of the longest prefix of `text` that fits into `room` cells when escaped. The prefix has at
+/// least one character, even if that does not fit.
 pub(crate) fn end_within(text: &str, room: usize, charset: Charset) -> usize {
     let mut taken = 0;
     let mut ends = text.char_indices().map(|(start, c)| (start, start + c.len_utf8()));
