@@ -71,6 +71,7 @@ impl Options {
     }
 }
 
+/// Source of the configuration to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     File(PathBuf),

@@ -71,7 +71,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
     lines
 }
 
-/// Numbers of the last line.
+/// Totals that the last line shows.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     exporters: usize,
@@ -85,7 +85,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// `probed` are the endpoints of each exporter.
+    /// Computes the totals. `probed` has the endpoint reports of each exporter.
     pub(super) fn new(examined: &Examined, probed: &[Vec<EndpointReport>]) -> Self {
         let has_failed = |endpoint: &&EndpointReport| !endpoint.is_good();
         let is_taken = |stage: &Stage| {
@@ -106,7 +106,7 @@ impl Totals {
         self.errors > 0
     }
 
-    /// Draws one line about the subject of this name.
+    /// Draws the last line. `name` is the name of the checked file or environment.
     pub(super) fn draw(&self, name: &str, style: &Style) -> String {
         let usable = self.exporters - self.unanswered;
         let mut text = match usable {

@@ -1,4 +1,4 @@
-//! Draws the settings in a section for each exporter, then each problem with its line of the file.
+//! Draws the settings in a section for each exporter, then each problem with the line of the file that causes it.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ const NARROW: usize = 72;
 
 /// The library's advice for a file with too many syntax errors to be a configuration.
 const NO_TOML: &str = "is this a TOML file?";
-/// Syntax errors shown for such a file.
+/// Maximum number of syntax errors shown for such a file.
 const MAX_OF_GARBAGE: usize = 3;
 
 /// Advice for an environment without exporters.
@@ -55,14 +55,15 @@ pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec
 /// Settings of one exporter, or settings that several exporters share.
 #[derive(Debug)]
 struct Section {
-    /// Kind of the section, and the name of the exporter.
+    /// Kind of the section, and the name of the exporter; the name is empty for shared settings.
     title: (String, String),
     /// Signals and their endpoints.
     destinations: Vec<(String, String)>,
     settings: Vec<Setting>,
 }
 
-/// Returns the sections of each route: first the shared settings, then those of each exporter.
+/// Returns the sections of each provider, which the output calls a route: first its shared settings, then the settings
+/// of each of its exporters.
 fn sections(examined: &Examined) -> Vec<Section> {
     let (internal, application) = (ProviderName::Internal, ProviderName::Application);
     let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
@@ -74,6 +75,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
     };
     let all = "all exporters";
     let groups = match has_routes {
+        // No exporter names its provider, so one group has all settings and exporters.
         false => vec![(all, "", vec![None, Some(internal), Some(application)], exporters_of(internal))],
         true => vec![
             (all, "", vec![None], Vec::new()),
