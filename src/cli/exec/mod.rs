@@ -124,13 +124,14 @@ impl Options {
     }
 }
 
-/// Runs the command and exits as it did. Returns only if an error prevents the start of the command.
+/// Runs the command and exits as it did. Returns only if an error occurs before the command is started.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let is_verbose = options.destination.is_verbose();
     let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let from = options.parent.caller(is_verbose);
-    // With --log-output, a line waits if the queue is full: long enough for a collector that is up. If the collector is
-    // down, only the first line waits for the whole time.
+    // With --log-output, a line waits for up to a quarter of the timeout if the queue is full. This is long enough if
+    // the collector is up. If it is down, only the first line waits for the whole time: after one timeout, no caller
+    // waits until something is delivered.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
@@ -139,8 +140,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = sender::below(span, from.context.as_ref()).start();
-    // A span that is sampled but not recorded has no exporter. Then the command inherits the caller's context
-    // unchanged.
+    // If a sampled span is not recorded, there is no exporter for spans. The span is not sent then, so the command
+    // inherits the caller's context unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());
@@ -267,7 +268,7 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
         }
         io::ErrorKind::NotFound => (NOT_FOUND, "command_not_found", "command not found"),
         _ => {
-            // Without the number at the end, as in "(os error 13)".
+            // Omits the number at the end of the description, such as "(os error 13)".
             let reason = description.split(" (os error").next().unwrap_or_default();
             (NOT_EXECUTABLE, "command_not_executable", reason)
         }

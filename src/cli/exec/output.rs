@@ -21,7 +21,7 @@ use super::process::{Pipe, Stream, await_readable, is_readable, stream};
 const MAX_LINE_BYTES: usize = 16 << 10;
 /// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
-/// Maximum number of reads that empty both pipes. A pipe holds 1 MiB at most.
+/// Maximum number of reads that are needed to empty both pipes. A pipe holds 1 MiB at most.
 const MAX_READS_LEFT: usize = 2 * ((1 << 20) / READ_BYTES + 1);
 /// Minimum time that [`Copies::finish`] gives a copying thread to be scheduled.
 const SCHEDULING_TIME: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Threads that copy the output of a command, one for each stream.
 pub(super) struct Copies {
-    /// Channels that pass the pipes to the threads, first for standard output.
+    /// Channels that pass the pipes to the threads: first standard output, then standard error.
     streams: [mpsc::Sender<Stream>; 2],
     /// Weak handles to the pipes that were passed.
     pipes: Vec<Pipe>,
@@ -52,10 +52,10 @@ struct Progress {
 impl Copies {
     /// Starts the threads and makes the command write to pipes.
     ///
-    /// The threads start before the command: if they cannot, the command is run without copies.
+    /// The threads start before the command. If this fails, the caller can still run the command without copies.
     ///
     /// # Errors
-    /// Returns an error if no thread can be started.
+    /// Returns an error if one of the threads cannot be started.
     pub(super) fn start(command: &mut Command, logger: &Logger, context: &SpanContext) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
         let (runs, running) = mpsc::channel();
@@ -80,7 +80,7 @@ impl Copies {
         Ok(Self { streams, pipes: Vec::new(), running, progress })
     }
 
-    /// Starts to copy the output of the command, until its end.
+    /// Passes the pipes of the command to the threads, which copy them until the end of the output.
     pub(super) fn copy(&mut self, child: &mut Child) {
         let given = [child.stdout.take().map(stream), child.stderr.take().map(stream)];
         for (to, given) in self.streams.iter().zip(given) {
@@ -147,7 +147,7 @@ impl<W: Write> Write for Console<W> {
 /// Copies a stream until its end.
 ///
 /// If the bytes cannot be written, reading ends: the pipe closes, and the command gets the error that a direct write
-/// would cause.
+/// would cause. `_runs` is dropped at the end, which tells [`Copies::finish`] that this thread has ended.
 fn pass_on<R: Read>(
     mut from: R,
     await_readable: impl Fn(&mut R),

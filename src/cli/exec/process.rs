@@ -1,4 +1,4 @@
-//! Runs a child process: forwards signals, reads its output, and returns its exit status and resource usage.
+//! Runs a child process: forwards signals, polls its output pipes, and returns its exit status and resource usage.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -18,7 +18,8 @@ pub(super) struct Usage {
 
 /// Starts the command, calls `started`, and waits for the end of the command.
 ///
-/// Signals are forwarded to the child while it runs. Afterwards they end this process, as by default.
+/// Signals are forwarded to the child while it runs. Afterwards, SIGTERM, SIGINT, SIGHUP and SIGQUIT end this process,
+/// as by default, and the other forwarded signals have no effect.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<Ended> {
     platform::take_signals(command);
     let ended = command.spawn().and_then(|mut child| {
@@ -76,7 +77,7 @@ mod platform {
     /// 32.
     pub(super) static SENT: AtomicU32 = AtomicU32::new(0);
     /// Signals that the terminal or the kernel sent and that were not forwarded yet. The terminal may have sent them to
-    /// the child as well, which is decided once the child exists.
+    /// the child as well. [`reaches`] determines this once the child exists.
     pub(super) static FROM_SYSTEM: AtomicU32 = AtomicU32::new(0);
 
     /// Whether this process was started with SIGPIPE ignored. Rust's runtime ignores the signal before `main` begins,
@@ -127,7 +128,8 @@ mod platform {
         unsafe { command.pre_exec(begin) };
     }
 
-    /// Restores the default handling: signals end this process. Raises those that arrived after the end of the child.
+    /// Restores the default handling of the signals in [`ENDING`], which end this process. Raises those that arrived
+    /// after the end of the child.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
         raise(&ENDING, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
@@ -290,7 +292,7 @@ mod platform {
 
     /// Waits until a read would not block. Reads nothing.
     pub(crate) fn await_readable(stream: &mut Stream) {
-        // The read that follows reports an error.
+        // If `poll` fails, the read that follows reports the error.
         let _ = retry(|| poll(stream, -1));
     }
 
@@ -357,7 +359,7 @@ mod platform {
         (BufReader::new(Box::new(end)), Pipe)
     }
 
-    /// Waits until there are bytes. The read that follows reports an error.
+    /// Waits until there are bytes. If this fails, the read that follows reports the error.
     pub(crate) fn await_readable(stream: &mut Stream) {
         let _ = stream.fill_buf();
     }
