@@ -118,7 +118,7 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
             "nanos": trace.nanos(),
             "name": brief(&trace.head().span.name),
             "has_root": trace.root.is_some(),
-            // Pairs of a service's number and its number of spans.
+            // For each service, its number (an identifier) and the count of its spans.
             "services": trace.services,
             "spans": trace.spans.len(),
             "logs": log_counts.get(&trace.key).unwrap_or(&0),
@@ -224,7 +224,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
     json!({ "nodes": nodes.collect::<Json>(), "edges": edges.collect::<Json>() })
 }
 
-/// Runs the program of `standpipe demo`, which sends to this receiver. Only one can run at a time.
+/// Runs the program of `standpipe demo`, which sends to the page's receiver. Only one can run at a time.
 fn run_demo(page: &Arc<Page>) -> Result<Response, Response> {
     // `swap` lets only one of several concurrent requests through.
     if page.is_demo_running.swap(true, Ordering::SeqCst) {

@@ -36,7 +36,7 @@ pub(super) fn span(received: &ReceivedSpan, logs: &[Arc<KeptLog>]) -> Json {
         "kind": view.kind(),
         "status": view.status(),
         "message": span.status.as_ref().map_or("", |status| &status.message),
-        // In nanoseconds since 1970, as text: a number of JavaScript has 53 bits.
+        // In nanoseconds since 1970, as text: JavaScript numbers represent integers exactly only up to 53 bits.
         "start": span.start_time_unix_nano.to_string(),
         "nanos": view.nanos(),
         "state": span.trace_state,
@@ -119,7 +119,8 @@ const TEXT_WIDTH: usize = 110;
 #[derive(Default, Serialize)]
 pub(super) struct Columns {
     id: String,
-    /// Start of the trace in nanoseconds since 1970, as text: a number of JavaScript has 53 bits.
+    /// Start of the trace in nanoseconds since 1970, as text: JavaScript numbers represent integers exactly only up to
+    /// 53 bits.
     base: String,
     nanos: u64,
     changed: u64,
@@ -165,6 +166,7 @@ pub(super) fn columns(trace: &Trace, page: &Page) -> Columns {
         columns.name.push(name);
         // The lock is taken for each span, so that a large trace does not delay senders.
         columns.service.push(page.lock().service_number(&brief(received.service_name())));
+        // An id of a wrong length, from a faulty sender, is cut or padded with zeros.
         let id: String = describe::id(&span.span_id).chars().chain("0".repeat(16).chars()).take(16).collect();
         columns.ids.push_str(&id);
         columns.parent.push(match (received.parent_id(), indices.get(&span.parent_span_id[..])) {

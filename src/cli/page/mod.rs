@@ -1,4 +1,4 @@
-//! The web page of `receive --page`, which shows received telemetry in a browser on this machine.
+//! The web page of `receive --page` and `demo --page`, which shows received telemetry in a browser on this machine.
 //!
 //! | file | content |
 //! |---|---|

@@ -235,8 +235,8 @@ impl Test {
     }
 }
 
-/// Splits a search into words at white space. Quotes enclose white space; a backslash before a quote makes it part of
-/// the word.
+/// Splits a search into words at white space. Quotes enclose white space; between quotes, a backslash before a quote
+/// makes the quote part of the word.
 fn words(text: &str) -> Vec<Word> {
     let mut words = vec![Word::default()];
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -271,6 +271,7 @@ fn any_value_has(attributes: &[KeyValue], text: &str) -> bool {
     attributes.iter().any(|attribute| has(&shown(attribute), text))
 }
 
+/// Returns the value of an attribute, without the quotes that [`describe::whole_value`] puts around some texts.
 fn shown(attribute: &KeyValue) -> String {
     let text = describe::whole_value(attribute.value.as_ref());
     match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {

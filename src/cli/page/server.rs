@@ -183,7 +183,7 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
 }
 
 /// Sends the version of the store whenever it changes. The page then requests the new data. For HEAD, sends only the
-/// header.
+/// head of the answer.
 fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> {
     let fields = HEADERS.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     let head = format!(
@@ -204,7 +204,7 @@ fn stream(mut socket: &TcpStream, page: &Page, is_head: bool) -> io::Result<()> 
         if version != seen {
             socket.write_all(format!("data: {}\n\n", version.unwrap_or(0)).as_bytes())?;
             seen = version;
-            // Later changes are merged into one event.
+            // Changes during this pause are merged into one event.
             thread::sleep(NEWS_INTERVAL);
         }
     }
@@ -305,6 +305,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     }
     let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     match literal.parse::<IpAddr>() {
+        // If the page listens on other than a loopback address, any address may be one of this machine.
         Ok(address) => address.is_loopback() || !listening.ip().is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }

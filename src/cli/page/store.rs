@@ -1,7 +1,8 @@
 //! Records of the page: the newest traces, log records, series and refused requests, within a memory limit.
 //!
 //! Traces get five eighths of the limit, log records two, and series one. If the traces exceed their share, the service
-//! with the largest traces loses its oldest trace, so that a noisy service does not evict the traces of others.
+//! whose traces take the most memory loses its oldest trace, so that a noisy service does not evict the traces of
+//! others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -74,7 +75,8 @@ pub(super) struct Trace {
     pub(super) errors: u32,
     /// Index of the earliest span without a parent.
     pub(super) root: Option<usize>,
-    /// Number of each service and of its spans, in the order of arrival.
+    /// For each service, in the order of arrival: its number (an index into [`Store::services`]) and the count of its
+    /// spans.
     pub(super) services: Vec<(u32, u32)>,
     /// Number of spans that were not kept, because the trace alone has reached half of the store's limit.
     pub(super) left_out: u64,
@@ -88,7 +90,7 @@ struct OfService {
 }
 
 pub(super) struct KeptLog {
-    /// Number of log records that arrived before.
+    /// Number of log records that arrived before this one. It identifies the record.
     pub(super) number: u64,
     pub(super) service: u32,
     pub(super) log: ReceivedLog,
