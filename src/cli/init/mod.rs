@@ -157,7 +157,7 @@ fn in_shell(file: &str, here: &str) -> String {
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }
 
-/// Program whose configuration layout the file follows.
+/// Layout of the file: that of a program's configuration, or a list of environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Flavor {
     #[default]

@@ -40,9 +40,11 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-/// Maximum time at the end for the saved file, and for an output that accepts nothing.
+/// At the end of the command: maximum time to complete the saved file, and time after which an output that accepts
+/// nothing is given up.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum time at the end for printing to a terminal, because a user waits. A file or pipe gets everything.
+/// At the end of the command: maximum time to print to a terminal, because a user waits. A file or pipe gets all
+/// output.
 const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 
 /// Options for the page.
@@ -144,7 +146,7 @@ impl Options {
 /// Shows received records until the process is interrupted or its output is closed.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // First of all: once the greeting is printed, another program may send a signal.
+    // Before anything else, because another program may send a signal as soon as it has read the greeting.
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let save = options.save.as_deref().map(save::start).transpose()?;
@@ -157,7 +159,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let queue = Arc::new(Queue::default());
     let queues = Some(&queue).into_iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
     let receiver = {
-        // Holds refusals back until the endpoints are known, because the advice contains them.
+        // The lock holds refusals back until the endpoints are known, because the advice contains the endpoints.
         let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
         refusals_before_start.http = receiver.endpoint();
@@ -320,7 +322,7 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
     Some(line.put(Ink::WARNING.bold(), "open to the network").put(Ink::PLAIN, &who).finish())
 }
 
-/// Returns the last line.
+/// Returns the summary that is printed at the end.
 fn summary(receiver: &Receiver, batches: u64, refused: u64) -> String {
     let spans = describe::count(receiver.span_count(), "span");
     let logs = describe::count(receiver.log_count(), "log record");

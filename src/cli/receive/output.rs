@@ -31,7 +31,7 @@ impl<W: Write> Output<W> {
         Self { out, written, can_erase: terminal.can_erase(), columns, foot: String::new() }
     }
 
-    /// Draws the foot if its text has changed, and leaves the cursor behind it. An empty text erases it.
+    /// Draws the foot if its text has changed, and leaves the cursor after the foot. An empty text erases the foot.
     pub(super) fn draw_foot(&mut self, text: &str, style: &Style) -> io::Result<()> {
         if !self.can_erase || self.foot == text {
             return Ok(());

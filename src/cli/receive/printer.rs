@@ -26,7 +26,7 @@ pub(super) struct Printer<'a> {
     output: Output<Stdout>,
     refusals: &'a Mutex<Refusals>,
     foot_drawn: Instant,
-    /// Whether the foot has changed since it was drawn, but less than [`FOOT_INTERVAL`] ago.
+    /// Whether a drawing of the foot was postponed, because the last one was less than [`FOOT_INTERVAL`] ago.
     is_foot_due: bool,
     width_read: Instant,
     last_refusal: String,
@@ -149,7 +149,7 @@ fn gap(missed: Missed, style: &Style) -> String {
     line.finish()
 }
 
-/// `2 batches with 30 records`.
+/// Formats the counts: `2 batches with 30 records`.
 pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
     format!("{} with {}", describe::count(batches, "batch"), describe::count(records, "record"))
 }

@@ -9,7 +9,8 @@ use standpipe::receiver::Batch;
 
 /// Maximum number of queued entries.
 const MAX_ENTRIES: usize = 256;
-/// Maximum memory of queued batches. It is part of the memory for all requests, most of which new requests need.
+/// Maximum memory of queued batches. They count toward the 256 MiB for all requests, most of which must stay available
+/// for new requests.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Queue {
         self.lock().bytes -= batch.memory_bytes();
     }
 
-    /// Returns what did not fit since the last call, if anything.
+    /// Returns the counts of the batches that did not fit since the last call, or `None` if all of them fit.
     pub(super) fn take_missed(&self) -> Option<Missed> {
         Some(mem::take(&mut self.lock().missed)).filter(|missed| missed.batches > 0)
     }
