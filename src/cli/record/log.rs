@@ -203,7 +203,7 @@ pub(crate) fn severity(word: &str) -> Result<Severity, String> {
     known.ok_or_else(|| format!("write {}", LEVELS.join(", ")))
 }
 
-/// Reads a level from JSON: a name, or a number of bunyan and pino, from 10 for trace to 60 for fatal.
+/// Reads a level from JSON: a name, or a number as the loggers bunyan and pino write it, from 10 (trace) to 60 (fatal).
 fn severity_of(level: &Json) -> Result<Severity, String> {
     let place = level.as_u64().and_then(|number| (1..=6).find(|place| u64::from(place * 10) == number));
     // OpenTelemetry has four severities for each name: trace is 1 to 4, debug is 5 to 8.

@@ -32,8 +32,8 @@ const MAX_QUEUED_LINES: usize = 16;
 /// Maximum bytes of a line. Collectors do not accept such large records.
 const MAX_LINE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Delivers the records that `emit` creates. `emit` returns whether all input was valid. If the queue is full, it
-/// waits.
+/// Delivers the records that `emit` creates. `emit` returns whether all input was valid. If the queue is full, `emit`
+/// waits for up to the timeout.
 fn deliver(
     destination: &Destination,
     presets: &[(&str, &str)],
@@ -48,7 +48,7 @@ fn deliver(
 
 /// Calls `take` with each non-empty line of standard input, until its end, Ctrl-C or SIGTERM.
 ///
-/// Reports invalid lines with their numbers, and read errors. Returns whether there were none.
+/// Reports invalid lines with their numbers, and read errors. Returns true if there were no invalid lines or errors.
 fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, Failure> {
     // A read cannot be interrupted, so another thread reads, and this one waits for a line or an interrupt.
     let (reader, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);

@@ -294,7 +294,7 @@ fn begin(details: &Details, name: &str, file: &Path) -> Result<ExitCode, Failure
 /// Sends the span in a file, completed by the options, and removes the file once the span was delivered.
 fn end(details: Details, file: &Path) -> Result<ExitCode, Failure> {
     let draft = Draft::new(&details)?;
-    // Taken before it is sent, so that no other process sends the span as well.
+    // The file is taken before the span is sent, so that no other process sends the span as well.
     let taken = span_file::take(file).map_err(Failure::Message)?;
     let sent = send(details.destination, draft, &taken);
     match &sent {
@@ -331,7 +331,7 @@ fn emit(tracer: &Tracer, line: SpanLine, draft: &Draft) -> Result<(), String> {
     let (begin, end) = (own_or(&line.start, &common.start), own_or(&line.end, &common.end));
     let ends_now = end.is_null();
     let (begin, end) = (moment(begin)?, moment(end)?);
-    // A span that ends now may have a start in the future, for example if the clock was set back.
+    // If the end is not given, a start in the future is accepted: the clock may have been set back.
     if end < begin && !ends_now {
         return Err("the end is before the start; give a later end or an earlier start".to_owned());
     }
@@ -368,8 +368,8 @@ fn emit(tracer: &Tracer, line: SpanLine, draft: &Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses `NAME` or `NAME@TIME`. If no time follows the `@`, it belongs to the name. An event without a time gets one
-/// later.
+/// Parses `NAME` or `NAME@TIME`. If the text after the last `@` is not a time, the whole word is the name. An event
+/// without a time gets one later.
 fn event(word: &str, now: SystemTime) -> EventLine {
     let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
     let (name, time) = timed.map_or((word, Json::Null), |(name, time)| (name, nanos(time)));
