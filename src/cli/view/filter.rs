@@ -66,7 +66,8 @@ impl Filter {
             && self.min.is_none_or(|min| u128::from(view.nanos()) >= min.as_nanos())
     }
 
-    /// Returns whether a log record is shown that is not part of a drawn trace.
+    /// Returns whether to show a log record that is not part of a drawn trace. A filter by duration excludes it,
+    /// because a log record has no duration.
     pub(crate) fn shows_log(&self, view: &LogView<'_>) -> bool {
         self.has_level(view)
             && self.min.is_none()
@@ -89,7 +90,8 @@ impl Filter {
             && self.is_named(&[received.name()])
     }
 
-    /// Returns whether a trace is shown, which is the case if any of its spans or log records matches.
+    /// Returns whether a trace is shown: the service and the name of any of its spans or log records match, and the
+    /// trace has an error and the minimum duration, if these are required.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
         let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
         let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);

@@ -1,8 +1,9 @@
 //! Collects the records of each trace until the trace is complete or has waited long enough.
 //!
 //! Programs send the spans of a trace in several requests and in any order. A trace is due after a time without
-//! records, which is shorter if its root has arrived and no parent is missing. `due` is a priority queue of open traces
-//! by that time. The spans of drawn traces are remembered: they are the ancestors of spans that arrive late.
+//! records. This time is shorter if the root has arrived with an end time and no parent is missing. `due` is a priority
+//! queue of open traces by the time at which they are due. The spans of drawn traces are remembered: they are the
+//! ancestors of spans that arrive late.
 //!
 //! Pure: records and times in, blocks to draw out.
 
@@ -69,7 +70,7 @@ pub(crate) struct Block {
 /// Completeness of a trace when it is drawn.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// The trace has a root, and no parent is missing.
+    /// The root has ended and no parent is missing, or only log records arrived.
     Complete,
     Partial {
         root: Root,
