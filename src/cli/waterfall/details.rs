@@ -53,7 +53,7 @@ impl<'a> Drawing<'_, 'a> {
             first.push((Ink::PLAIN, format!("{spans} in all, the longest {longest}")));
         } else if !view.is_past {
             let attributes = telling(&span.attributes, self.options.full);
-            // A line that contains only the number of attributes is left out.
+            // A line that contains only the number of omitted attributes is left out.
             if !kind.is_empty() || !is_count(&attributes) {
                 first.extend(attributes);
             }
@@ -97,7 +97,7 @@ impl<'a> Drawing<'_, 'a> {
                     Some(end).filter(|end| self.options.full && *end < text.len())
                 };
                 while let Some(end) = end_of_line(rest, line.room()) {
-                    // In full, a long text continues in the next line.
+                    // With `--full`, a long text continues in the next line.
                     line.put(*ink, &rest[..end]);
                     rest = &rest[end..];
                     lines.push(std::mem::replace(&mut line, begin(NEXT_LINE)).finish());
@@ -112,6 +112,7 @@ impl<'a> Drawing<'_, 'a> {
 
     /// Returns a line each for the span's error, events, log records and links, and for omitted and missing spans.
     fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
+        // Of a span that was drawn before, only the new log records are shown.
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
         let span = if view.is_past { &bare } else { view.span };
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
@@ -220,7 +221,7 @@ fn telling(attributes: &[KeyValue], full: bool) -> Vec<Piece> {
     describe::telling(attributes, full).into_iter().map(|text| (Ink::FAINT, text)).collect()
 }
 
-/// Returns whether the pieces contain only the number of attributes.
+/// Returns whether the pieces contain at most the number of omitted attributes.
 fn is_count(attributes: &[Piece]) -> bool {
     attributes.iter().all(|(_, text)| text.starts_with('+'))
 }

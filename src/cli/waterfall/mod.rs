@@ -18,7 +18,7 @@ use super::text;
 
 /// Number of cells between two columns.
 const GAP: usize = 2;
-/// Minimum width of the durations. Only hours are wider.
+/// Minimum width of the durations. Only durations of a minute or more are wider.
 const DURATION: usize = 8;
 const MAX_SERVICE_WIDTH: usize = 14;
 /// Maximum width of a trace id. A valid id has 32 digits, a malformed one may be longer.
@@ -93,7 +93,7 @@ type SpanKey<'a> = (&'a [u8], &'a [u8]);
 struct Trace<'a> {
     spans: Vec<SpanView<'a>>,
     nodes: Vec<Node>,
-    /// Number of spans without a parent that are not shown.
+    /// Number of spans that are not shown and have no visible ancestor.
     hidden_roots: usize,
     start: u64,
     nanos: u64,
@@ -117,7 +117,7 @@ impl<'a> Trace<'a> {
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }
 
-    /// Reduces the rows of a large trace. `logged` has the spans with log records, and whether one of the records is an
+    /// Reduces the rows of a large trace. `logged` maps each span with log records to whether one of the records is an
     /// error.
     fn fold(&mut self, logged: &HashMap<SpanKey<'a>, bool>) {
         let spans = &self.spans;

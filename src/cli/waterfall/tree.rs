@@ -63,7 +63,7 @@ pub(super) fn retain(nodes: Vec<Node>, keep: &[bool]) -> Vec<Node> {
 fn connect(nodes: &mut [Node]) {
     nodes.iter_mut().for_each(|node| node.has_children = false);
     let mut is_last = vec![false; nodes.len()];
-    // From the end: the first child that is met is the last one of its parent.
+    // In reverse order, the first visited child of a parent is its last child.
     for place in (0..nodes.len()).rev() {
         if let Some(parent) = nodes[place].parent {
             is_last[place] = !mem::replace(&mut nodes[parent].has_children, true);
