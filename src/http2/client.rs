@@ -1,4 +1,5 @@
-//! The client's side of a connection, pure: bytes in, bytes and the end of a call out.
+//! The client's side of a connection, without I/O: it takes received bytes, and returns bytes to send and the end of a
+//! call.
 //!
 //! There is one call at a time, because one worker sends. The owner of the socket calls
 //! [`send`](ClientConnection::send), writes [`output`](ClientConnection::output), reads from the socket and calls
@@ -23,7 +24,8 @@ const HEADER_LIST_BYTES: usize = 32 << 10;
 const MAX_NOISE: u32 = 10_000;
 /// Output size at which framing stops until the output is written.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// Send window that suffices for a new call. Servers return credit once half or three quarters of the window are used.
+/// Minimum send window for another call on a kept connection. Servers return credit once half or three quarters of the
+/// window are used, so a smaller window means that the server returns none.
 const MIN_ROOM: usize = INITIAL_WINDOW as usize / 8;
 /// Bytes of a GOAWAY's debug data that are kept.
 const GO_AWAY_BYTES: usize = 200;
@@ -75,7 +77,8 @@ impl ClientConnection {
         self.connection.peer.has_greeted
     }
 
-    /// Returns the bytes after the last complete frame, or those that broke a rule.
+    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the length
+    /// of a frame, they begin with the faulty bytes.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()
@@ -216,6 +219,7 @@ impl ClientConnection {
                 self.widen(stream, increment)
             }
             Event::Frame(_) => Ok(()),
+            // Every SETTINGS causes this event, so it is also where a server that enables push is detected.
             Event::WindowsShift(_) if self.connection.peer.wants_push => {
                 Err(Fault::protocol("a server that enables push"))
             }
@@ -317,7 +321,7 @@ fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
     // The fourth byte of a frame is its type, and the first frame is SETTINGS. A byte above the last known type is
-    // text, or an unknown protocol.
+    // text, or an unknown protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
     if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
         return Err(Fault::protocol("the peer speaks neither HTTP/2 nor HTTP/1: check the port"));
     }

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Number of frames without effect on a call since the owner last reset it to 0.
+    /// Number of frames without effect on a call, of RST_STREAM and of GOAWAY, since the owner last reset it to 0.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
@@ -39,7 +39,8 @@ pub(crate) enum Event<'a> {
     Frame(Frame<'a>),
     /// A complete, decoded header block.
     Headers { stream: u32, list: List, ends_stream: bool },
-    /// A change of SETTINGS_INITIAL_WINDOW_SIZE: the send windows of all streams shift by this much.
+    /// The effect of SETTINGS: the send windows of all streams shift by the change of SETTINGS_INITIAL_WINDOW_SIZE,
+    /// which may be 0.
     WindowsShift(i64),
 }
 
@@ -72,7 +73,8 @@ impl Connection {
         self.inbox = inbox;
     }
 
-    /// Returns the bytes after the last complete frame, or those that broke a rule.
+    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the length
+    /// of a frame, they begin with the faulty bytes.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.inbox.waiting()
@@ -86,8 +88,8 @@ impl Connection {
                 if content.is_empty() && !ends_stream {
                     self.count_noise()?;
                 }
-                // DATA of a closed stream counts, too (section 5.1); otherwise the two sides' windows would drift
-                // apart.
+                // DATA of a closed stream also uses the connection's window (section 5.1). If it were not counted, the
+                // two sides' windows would drift apart.
                 if let Some(increment) = self.receive_window.receive(flow)? {
                     frame::write_window_update(0, increment, &mut self.out);
                 }
@@ -121,6 +123,8 @@ impl Connection {
                 Ok(Some(Event::Frame(frame)))
             }
             Frame::Reset { .. } | Frame::GoAway { .. } => {
+                // Counted although a reset affects a call: opening and resetting streams in a loop is an attack, too
+                // (CVE-2023-44487).
                 self.count_noise()?;
                 Ok(Some(Event::Frame(frame)))
             }
@@ -195,16 +199,16 @@ impl Connection {
         block
     }
 
-    /// Takes up to `wanted` bytes out of the send windows of a stream and the connection. Returns their number.
+    /// Takes up to `wanted` bytes out of the send windows of a stream and the connection. Returns the number taken.
     pub(crate) fn spend(&mut self, stream: &mut Window, wanted: usize) -> usize {
         let bytes = wanted.min(stream.available()).min(self.window.available());
-        // Neither call fails, because `bytes` is at most what both windows have.
+        // Neither call fails, because both windows have at least `bytes` available.
         let _ = self.window.spend(bytes).and(stream.spend(bytes));
         bytes
     }
 }
 
-/// Received bytes that are not complete frames yet.
+/// Received bytes, from which complete frames are taken.
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
@@ -274,7 +278,8 @@ impl HeaderBlock {
     }
 }
 
-/// The peer's settings, at first the defaults of section 6.5.2.
+/// The peer's settings, at first the defaults of section 6.5.2. The exception is `wants_push`, which is true only if the
+/// peer has sent SETTINGS_ENABLE_PUSH = 1: a server must not.
 #[derive(Debug)]
 pub(crate) struct PeerSettings {
     /// True once the first SETTINGS have arrived. Calls do not wait for them.

@@ -27,7 +27,7 @@ impl Window {
         Ok(())
     }
 
-    /// Adds `bytes` to the window. The number is negative if new settings shrink it.
+    /// Adds `bytes` to the window. `bytes` is negative if new settings shrink the window.
     pub(crate) fn shift(&mut self, bytes: i64) -> Result<(), Fault> {
         self.0 += bytes;
         match self.0 > i64::from(MAX_STREAM) {

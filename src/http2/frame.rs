@@ -1,5 +1,5 @@
-//! Frames: a head of nine bytes, then a payload (RFC 9113, sections 4.1 and 6). The reader checks all rules that need
-//! only the frame.
+//! Frames: a head of nine bytes, then a payload (RFC 9113, sections 4.1 and 6). [`Frame::read`] checks the rules that
+//! depend on the frame alone, except that a window increment must not be 0.
 
 #[cfg(test)]
 mod tests;
@@ -139,7 +139,7 @@ impl Head {
     }
 }
 
-/// A frame that is well-formed by itself. Whether it may come now is up to the connection.
+/// A well-formed frame. The connection checks whether the frame is allowed at this point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     /// `flow` is the length that counts against the windows, padding included (section 6.1).

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | 3.4 connection preface | `client`, `receiver::grpc::session` |
 //! | 4.3, 6.10 header blocks, CONTINUATION | `connection::HeaderBlock` |
-//! | 5.1.1 stream ids | `client::check_known`, `receiver::grpc::incoming` |
+//! | 5.1.1 stream ids | `ClientConnection::check_known`, `receiver::grpc::incoming` |
 //! | 5.2, 6.9 flow control | `flow_control` |
 //! | 6 frame formats | `frame` |
 //! | 6.5 SETTINGS | `frame::Settings`, `connection::PeerSettings` |

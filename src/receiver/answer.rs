@@ -45,12 +45,12 @@ use crate::record::wire::encode_field;
 pub struct Answer {
     pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,
-    /// gRPC code, if it is not the one of the status.
+    /// gRPC code; `None` for the code that corresponds to `status`.
     code: Option<u32>,
     pub(super) headers: Vec<(String, String)>,
     /// Error message for people.
     pub(super) message: Option<String>,
-    /// Delay that the client is asked for.
+    /// Time that the client is asked to wait before it retries.
     pub(super) retry: Option<Duration>,
     pub(super) header_padding: u64,
     pub(super) body: Body,
@@ -94,7 +94,7 @@ pub(super) enum Body {
     Status,
     /// This many zeros, generated while they are sent.
     Zeros(u64),
-    /// This many bytes once the client has decompressed them.
+    /// A gzip stream that decompresses to at least this many bytes.
     GzipBomb(u64),
 }
 

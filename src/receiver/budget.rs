@@ -45,7 +45,8 @@ impl Share {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// A final refusal if the request alone exceeds the budget, or a retryable one if other requests use what it needs.
+    /// A final refusal if the request alone exceeds the budget, or a retryable one if other requests use the amount that
+    /// it needs.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.budget.limit;
         if self.bytes.saturating_add(bytes) > limit {

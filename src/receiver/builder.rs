@@ -72,10 +72,11 @@ impl Builder {
 
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
     ///
-    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. The unanswered calls of one connection may have twice as much
-    /// together; a further call is answered with `UNAVAILABLE`.
+    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. Together, the unanswered calls of one connection may be twice as
+    /// long; a call beyond that is answered with `UNAVAILABLE`.
     ///
-    /// A shorter body of very many empty messages is refused, too, if it would take sixteen times the limit in memory.
+    /// A shorter body of very many empty messages is also refused if it would take more than sixteen times the limit in
+    /// memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self
@@ -84,10 +85,10 @@ impl Builder {
     /// Sets the memory limit of all requests together, while they are read, decompressed, decoded and answered, and as
     /// long as a clone of their [`Batch`] exists. The default is 512 MiB.
     ///
-    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. A
-    /// request that needs memory that others use is answered with 503 or `UNAVAILABLE`, which are retryable. The memory
-    /// is estimated before a request is decoded: an empty span of two bytes takes about 600. Records that are kept
-    /// afterwards do not count: see [`Builder::keep_bytes`].
+    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. If other
+    /// requests use the memory that a request needs, it is answered with 503 or `UNAVAILABLE`, which are retryable. The
+    /// memory is estimated before a request is decoded: an empty span of two bytes takes about 600 bytes. Records that are
+    /// kept afterwards do not count: see [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_memory_bytes = bytes;
         self
@@ -105,9 +106,9 @@ impl Builder {
     /// Sets the maximum number of open connections of both protocols together. The default is 256.
     ///
     /// A further connection replaces the one that has been idle for longest, which is closed. If all connections wait
-    /// for an answer, the new one is closed at once. Each connection has a thread, over gRPC one more that answers. Up
-    /// to 256 more threads serve calls that are answered at the same time on one connection, for all connections
-    /// together.
+    /// for an answer, the new one is closed at once. Each connection has a thread, over gRPC one more that answers. If
+    /// several calls of one connection are answered at the same time, further threads answer them: up to 256 for all
+    /// connections together.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self
@@ -148,7 +149,8 @@ impl Builder {
     }
 
     /// Accepts only requests for this machine: their `Host`, over gRPC their `:authority`, must be `localhost` or a
-    /// name below it, a loopback address, or the address of the listener. Others are answered with 403.
+    /// name below it, a loopback address, the address of the listener, or a name by which containers reach their host
+    /// (`host.docker.internal`, `host.containers.internal`). Others are answered with 403.
     ///
     /// A web page can then not send telemetry under its own host name (DNS rebinding). The check applies to loopback
     /// listeners only: a receiver on another address is called by names that it cannot know.

@@ -16,7 +16,7 @@ use crate::record::{Signal, message};
 const UNFOLDING: usize = 16;
 /// Copies of a message during decoding: the decoder's output, and the records that it becomes.
 const WHILE_DECODING: usize = 2;
-/// Bytes that are decompressed before memory for more is reserved.
+/// Bytes of one step of decompression. Memory is reserved before each step.
 const STEP: usize = 64 * 1024;
 
 /// Compression of a message.

@@ -81,8 +81,8 @@ impl TestTelemetry {
         Self { telemetry, receiver }
     }
 
-    /// Flushes the telemetry, then returns the receiver. It has all spans that ended and all log records before the
-    /// call, and the current metrics.
+    /// Flushes the telemetry, then returns the receiver. The receiver has all spans that ended and all log records that
+    /// were emitted before the call, and the current metrics.
     ///
     /// # Panics
     /// When the flush takes longer than 10 s. The message contains the ledger.

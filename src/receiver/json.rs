@@ -192,7 +192,8 @@ impl<'de> Visitor<'de> for Value<'_> {
         })
     }
 
-    /// `null` means that a field is absent. In a list, it is a default element.
+    /// Treats a field that is `null` as absent. In a list of messages, `null` is an empty message; in other lists, it
+    /// is an error.
     fn visit_unit<E: Error>(mut self) -> Result<(), E> {
         match (self.context, self.field.kind) {
             (ValueContext::Field | ValueContext::List, _) => Ok(()),
@@ -251,7 +252,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// Returns the number of an enumeration's name.
+/// Returns the number of an enum value, given its name.
 fn enum_number(field: &Field, text: &str) -> Option<i128> {
     let (prefix, names): (&str, &[&str]) = match field.name {
         "kind" => ("SPAN_KIND_", &["UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"]),

@@ -58,7 +58,7 @@ impl Listener {
         // the acceptor then ends when the next client connects.
         match TcpStream::connect_timeout(&reachable(self.address), WAKE_TIMEOUT) {
             Ok(_) => true,
-            // The listener is already closed, or the queue of waiting clients is full.
+            // The listener is already closed, or the queue of waiting clients is full, and one of them wakes the acceptor.
             Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
         }
     }

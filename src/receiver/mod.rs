@@ -1,9 +1,9 @@
 //! An embeddable OTLP receiver: a real server on a real socket, for tests and for viewing telemetry.
 //!
 //! It accepts traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without
-//! TLS), compressed or not. It keeps accepted records, counts exactly, and can be scripted to fail in the ways in which
-//! networks and collectors fail. It uses one thread per request at a time, up to a limit, and no async runtime.
-//! Dropping it stops it with all its threads.
+//! TLS), compressed or not. It keeps accepted records, counts all requests and records exactly, and can be scripted to
+//! fail in the ways in which networks and collectors fail. It uses one thread per connection, further ones for gRPC calls
+//! up to a limit, and no async runtime. Dropping it stops it with all its threads.
 //!
 //! A test starts a [`TestTelemetry`], which sends to its own receiver:
 //!
@@ -40,7 +40,7 @@
 //!                 └── answer ◄──────┴─► store               counts and kept records
 //! ```
 
-// Lock order: `Listener::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
+// Lock order: `listener::Threads::clients`, then a connection's lock (`grpc::SharedConnection`, `grpc::Handler`), then
 // `state::Shared`. No callback of the user runs while one of these locks is held.
 
 mod answer;
@@ -247,8 +247,8 @@ impl Receiver {
         self.shared.read(|state| state.connection_count)
     }
 
-    /// Returns the number of requests that are held: by [`Receiver::pause`], or [never read](Answer::never_read), which
-    /// lasts until the receiver stops.
+    /// Returns the number of requests that are held: by [`Receiver::pause`] until [`Receiver::resume`], or by
+    /// [`Answer::never_read`] until the receiver stops.
     pub fn held_count(&self) -> u64 {
         self.shared.read(|state| state.held)
     }
@@ -303,8 +303,8 @@ impl Receiver {
     /// Queues answers for the next requests, behind those already queued.
     ///
     /// Only a valid request consumes an answer; requests with a wrong path or a malformed body are refused as usual.
-    /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which apply at
-    /// the first byte of a request.
+    /// The exceptions are [`Answer::never_read`], [`Answer::reset`] and [`Answer::reset_after_request`], which are
+    /// consumed at the first byte of a request (over gRPC, at its header block), before it is known to be valid.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(None, answers);
     }
@@ -316,9 +316,9 @@ impl Receiver {
 
     /// Queues answers for the next requests of one signal. They have precedence over answers without a signal.
     ///
-    /// The signal is known only after the request was read, too late for answers that apply at its first byte. Here,
-    /// [`Answer::never_read`] hangs, and [`Answer::reset`] and [`Answer::reset_after_request`] close the connection
-    /// regularly.
+    /// The signal is known only after the request was read, too late for answers that must be chosen at its first byte.
+    /// Queued here, [`Answer::never_read`] acts like [`Answer::hang`], and [`Answer::reset`] and
+    /// [`Answer::reset_after_request`] close the connection regularly.
     pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(Some(signal), answers);
     }

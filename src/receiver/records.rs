@@ -129,8 +129,8 @@ macro_rules! received {
                 structs + message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope)
             }
 
-            /// Returns the approximate memory of the record. Its resource and scope count unless `last` shares them,
-            /// because successive records usually do.
+            /// Returns the approximate memory of the record. Its resource and scope are included unless `last` shares
+            /// them, as successive records usually do.
             #[doc(hidden)]
             pub fn memory_bytes_after(&self, last: Option<&Self>) -> usize {
                 let is_shared = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &self.scope));
@@ -177,15 +177,16 @@ macro_rules! received {
 }
 
 received! {
-    /// An accepted span with its resource and scope. Clones are cheap.
+    /// A received span with its resource and scope. Clones are cheap.
     ///
     /// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
     ReceivedSpan { span: Span } = TracesRequest.resource_spans.scope_spans.spans;
-    /// An accepted log record with its resource and scope. Clones are cheap.
+    /// A received log record with its resource and scope. Clones are cheap.
     ///
     /// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
     ReceivedLog { log: LogRecord } = LogsRequest.resource_logs.scope_logs.log_records;
-    /// An accepted metric with its resource and scope, and all or the first of its data points. Clones are cheap.
+    /// A received metric with its resource and scope. After a partial success, the last accepted metric of a request has
+    /// only its accepted data points. Clones are cheap.
     ///
     /// Get them from [`Receiver::metrics`](super::Receiver::metrics) or in a [`Batch`](super::Batch).
     ReceivedMetric { metric: Metric } = MetricsRequest.resource_metrics.scope_metrics.metrics;

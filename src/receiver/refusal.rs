@@ -1,4 +1,5 @@
-//! Refusals: a message for the client, and a kind for the program that runs the receiver; and the hosts that requests may be for.
+//! Refusals, with a message for the client and a kind for the program that runs the receiver, and the check of the host
+//! that a request names.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use super::answer::Answer;
 use super::store::{Protocol, ReceivedRequest};
 use crate::record::Signal;
 
-/// Delay that a client is asked for when memory is short.
+/// Time that a client is asked to wait when memory is short.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Names by which containers reach their host. Names below `internal` cannot be registered.
@@ -19,7 +20,7 @@ const MAX_SHOWN_CHARS: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// The path is not one of OTLP.
+    /// The path is not an OTLP path.
     Path,
     /// The method is not POST.
     Method,

@@ -1,5 +1,5 @@
-//! Processing of a request after it was read, for both protocols: wait for the gate, choose the answer, call the user,
-//! count.
+//! Processing of a request after it was read, for both protocols: waits while the receiver is paused, chooses the answer,
+//! runs the user's callback, and counts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

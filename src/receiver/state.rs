@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Returns whether all answers are written and the remaining threads are in callbacks. On Windows, a thread that
-    /// waits for a client is not woken when its socket is shut down.
+    /// waits for a client is not woken when its socket is shut down, so such threads may remain, too.
     fn is_settled(&self) -> bool {
         let is_settled = |open: &Open| cfg!(windows) || open.has(Stage::InCallback);
         self.open.values().all(|open| is_settled(open) && !open.has(Stage::Answering))
@@ -235,9 +235,9 @@ impl Shared {
         !state.stopped
     }
 
-    /// Admits a connection and returns its number, or `None` if the receiver was stopped, or if there are too many
-    /// connections that all wait for an answer. If there are too many, the new connection replaces the one that has
-    /// been idle for longest.
+    /// Admits a connection and returns its number. At the limit, the new connection replaces the one that has been idle
+    /// for longest. Returns `None` if the receiver was stopped, if all connections wait for an answer, or if none can be
+    /// replaced within [`ADMISSION_TIMEOUT`].
     pub(super) fn admit(&self, socket: &Arc<TcpStream>) -> Option<u64> {
         let started = Instant::now();
         let mut state = self.state.lock();

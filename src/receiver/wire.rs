@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 /// Time that a refused client may continue to send before its socket is closed.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum reads after the deadline, each with a timeout of one millisecond. They suffice to empty a socket's buffer,
-/// so that a client does not suffer from a thread that could not run. On Windows, a read waits at least half a second.
+/// Maximum reads after the deadline, each with a timeout of one millisecond. They suffice to empty a socket's buffer, so
+/// bytes that arrived in time are accepted even if the system did not run this thread in time. On Windows, where a read
+/// waits at least half a second, only one is allowed.
 const LATE_READS: u32 = if cfg!(windows) { 1 } else { 128 };
 
 /// First byte of a TLS handshake.
@@ -59,7 +60,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Sets the socket's timeout to the time left, or to the minimum.
+    /// Sets the socket's timeout to the time left, but at least one millisecond.
     fn arm(&self) -> io::Result<()> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         self.socket.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))
@@ -95,8 +96,8 @@ impl Read for Wire<'_> {
     }
 }
 
-/// Repeats a call that a signal interrupted. For a socket with a timeout, stopping and continuing the process (SIGSTOP,
-/// SIGCONT) suffices.
+/// Repeats a call that a signal interrupted. If the socket has a timeout, even stopping and continuing the process
+/// (SIGSTOP, SIGCONT) interrupts a call.
 fn despite_signals<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match work() {

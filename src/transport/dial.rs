@@ -104,7 +104,8 @@ impl Dialer {
     /// Connects to the first address that accepts. The interrupter can break the connection.
     ///
     /// # Errors
-    /// The failure of an address; `TimedOut` at the deadline, and if the attempt was interrupted.
+    /// The failure of an address; `TimedOut` at the deadline; `ConnectionAborted` or `TimedOut` if the attempt was
+    /// interrupted.
     pub(super) fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<Arc<TcpStream>> {
         if self.interrupter.is_broken() {
             return Err(ErrorKind::ConnectionAborted.into());
@@ -125,7 +126,7 @@ impl Dialer {
         let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
         self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
         let stream = Arc::new(stream);
-        // After the connect, because an interruption in between must not be missed: `watch` checks for one.
+        // An interruption during the connect had no socket to shut down, so `watch` fails if there was one.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
@@ -302,7 +303,7 @@ impl Interrupter {
         state.end_attempt();
     }
 
-    /// Ends this attempt, or the one that is about to begin.
+    /// Ends this attempt and later ones, until [`forget_cut`](Self::forget_cut).
     pub(super) fn cut(&self) {
         let mut state = lock(&self.state);
         state.is_cut = true;
@@ -316,7 +317,7 @@ impl Interrupter {
         Box::new(move || interrupter.interrupt_for_good())
     }
 
-    /// Returns a function that [ends one attempt](Self::cut).
+    /// Returns a function that [ends attempts until `forget_cut`](Self::cut).
     pub(super) fn cutting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
         Box::new(move || interrupter.cut())

@@ -12,8 +12,8 @@ use super::dial::connect;
 use super::dial::{is_hang_up, time_left};
 use super::tls::Session;
 
-/// Time left below which the socket timeout is all of it. Above, the timeout is half of the time left, so that it stays
-/// valid for more calls.
+/// If more time than this is left, the socket timeout is half of the time left, so that it stays valid for more calls.
+/// Otherwise it is all of the time left.
 const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
 
 /// A connection: TCP, or TLS over another connection.
@@ -110,7 +110,7 @@ impl Write for Stream {
 pub(crate) struct DeadlineStream {
     stream: Arc<TcpStream>,
     deadline: Instant,
-    /// False in `read_waiting`: a read that would wait fails with `WouldBlock`.
+    /// False during `read_waiting`, in which a read that would wait fails with `WouldBlock`.
     waits: bool,
     /// Current read timeout of the socket.
     read_limit: Option<Duration>,
@@ -203,8 +203,8 @@ fn is_pause(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns a new timeout for the socket, if the current one will not do. A wait that ends too early is repeated, so
-/// only a timeout that is too long is wrong. Keeping a timeout for many calls saves system calls.
+/// Returns a new timeout for the socket, if there is none yet or the current one ends after the deadline. A shorter one is
+/// kept, because a wait that ends too early is repeated. Keeping a timeout for many calls saves system calls.
 fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
     let left = time_left(deadline)?;
     Ok(match current {

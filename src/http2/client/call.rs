@@ -77,7 +77,7 @@ pub(super) struct Call {
     answer: Option<Response>,
     /// Received bytes of the body, including skipped ones.
     body_bytes: usize,
-    /// True if the server has closed the stream, so that no reset is needed.
+    /// True if the server has reset the stream or ignores it, so that it needs no RST_STREAM from us.
     is_over_there: bool,
     broken_off: Option<Code>,
 }
@@ -143,7 +143,7 @@ impl Call {
             self.break_off(Code::PROTOCOL, "DATA before HEADERS");
             return Ok(None);
         };
-        // The rest is counted and discarded, so that a long but valid response still ends regularly.
+        // Bytes beyond `MAX_KEPT_BYTES` are counted and discarded, so that a long but valid response ends regularly.
         let room = MAX_KEPT_BYTES - answer.body.len();
         answer.body.extend_from_slice(&content[..content.len().min(room)]);
         self.body_bytes += content.len();

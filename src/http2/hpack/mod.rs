@@ -70,7 +70,8 @@ fn string(text: &[u8], block: &mut Vec<u8>) {
     block.extend_from_slice(text);
 }
 
-/// Maximum continuation bytes of an integer, enough for 32 bits. More could only encode zeros or larger numbers.
+/// Maximum continuation bytes of an integer, enough for 32 bits. Further bytes could only add leading zeros, or exceed
+/// 32 bits.
 const MAX_CONTINUATION_BYTES: usize = 5;
 
 /// Takes an integer (section 5.1) from the front of `block`, whose first byte holds `prefix` bits of it.

@@ -24,8 +24,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Checks the fields of a request (RFC 9113, sections 8.2 and 8.3). The error names the malformed field, whose stream must
-    /// be reset.
+    /// Checks the fields of a request (RFC 9113, sections 8.2 and 8.3). After an error, which describes the defect, the
+    /// caller must reset the stream.
     pub(super) fn of(fields: Vec<Field>) -> Result<Self, &'static str> {
         let [mut method, mut path, mut scheme, mut authority] = [const { None }; 4];
         let mut headers = Vec::with_capacity(fields.len());
@@ -149,7 +149,8 @@ impl Plan {
     }
 }
 
-/// Returns the length of a body whose first bytes are these, or `limit` while its prefix is incomplete.
+/// Returns the length of the body, prefix included, that the prefix at the beginning of `body` announces. While the prefix
+/// is incomplete, returns the maximum length.
 pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     let announced = body.first_chunk::<PREFIX>().map(|[_, length @ ..]| u32::from_be_bytes(*length) as usize);
     announced.unwrap_or(limit).saturating_add(PREFIX)

@@ -51,7 +51,7 @@ impl Delivery<'_> {
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
-            // Set together with the answer: the client may begin another call as soon as it has the answer, and that
+            // Set before the answer is sent: the client may begin another call as soon as it has the answer, and that
             // call would be counted but never answered.
             self.connection.send(|session| {
                 session.is_leaving = true;
@@ -137,7 +137,7 @@ impl Delivery<'_> {
     fn send_cut_short(&self) -> Result<(), Gone> {
         let reply = Reply::of(self.answer);
         let Some(body) = &reply.body else {
-            // Not even the prefix of a message, which a success must have.
+            // There is no message to cut short, so the headers are sent without the end of the stream.
             return self.connection.send(|session| session.send_headers(self.stream, &reply.head, false));
         };
         self.send_head(&reply)?;

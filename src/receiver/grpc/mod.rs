@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One thread per connection reads. Each open call is answered on its own thread, so a call that waits does not delay
-//! another. The first answering thread of a connection is always available; all further ones come from a limit that all
-//! connections share. A thread without a call ends.
+//! another. The first answering thread of a connection is always available; each further one needs one of a limited number
+//! of permits, which all connections share. A thread without a call ends.
 
 mod call;
 mod delivery;
@@ -68,8 +68,8 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     });
 }
 
-/// Stops the answering threads when the reading thread ends, even if a callback panicked. Otherwise they would wait for
-/// calls forever, and the scope for them.
+/// Tells the answering threads that the reading thread has ended, even if it panicked. Otherwise they would wait for
+/// flow-control credit that cannot arrive any more, and the scope for them.
 struct Reading<'a>(&'a SharedConnection<'a>);
 
 impl Drop for Reading<'_> {
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
 
     fn read_bytes(&mut self) -> io::Result<usize> {
         self.wire.wait_for_byte()?;
-        // Before the first read: the next answer may have to reset the connection, which needs unread data.
+        // Checked before each read: the next answer may have to reset the connection, which needs unread data.
         if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
             self.wire.hold_back_last_byte();
             self.holds_back = true;
@@ -150,6 +150,7 @@ impl<'a> Reader<'a> {
                 Event::Begun(_) => {}
                 Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
                     Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
+                        // Counted, but not answered: the byte that is held back makes the close a reset.
                         self.handler.judge(outcome, Some(answer));
                         return Err(ConnectionOver);
                     }
@@ -209,7 +210,7 @@ impl<'a> Reader<'a> {
         let place = self.handler.connection.shared.addresses.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
         let answer = Answer::status(505).header("content-type", "text/plain").body(text);
-        // A client that speaks another protocol does not read the answer either.
+        // An error does not matter: a client that does not speak HTTP/1 does not understand the answer anyway.
         let _ = http::send(&mut self.socket, &answer, Form::PROTOBUF, false, |_| true);
     }
 }

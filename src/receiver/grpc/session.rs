@@ -90,7 +90,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// Names in lower case, pseudo-headers first.
+/// Header fields to send: names in lower case and their values, pseudo-headers first.
 pub(super) type Fields = Vec<(String, String)>;
 
 /// Why a connection ends.

@@ -9,7 +9,7 @@ use crate::receiver::refusal::Refusal;
 /// Maximum length of a chunk's size line, which may carry extensions.
 const CHUNK_LINE_LIMIT: usize = 1024;
 
-/// Bytes that are read before memory for more is reserved.
+/// Bytes of one step of reading. Memory is reserved before each step.
 const STEP: u64 = 64 * 1024;
 
 /// How the end of a body is determined (RFC 9112, section 6.3).

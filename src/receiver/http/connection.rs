@@ -64,7 +64,8 @@ impl<'a> Connection<'a> {
         Self { shared, socket, number, reader, form: Form::PROTOBUF }
     }
 
-    /// Reads and answers one request for a page. While `on_request` runs, no other connection can replace this one.
+    /// Reads and answers one request for a page. While `on_request` answers a valid request, no other connection can
+    /// replace this one.
     fn exchange_page(&mut self, on_request: &OnPageRequest) -> Exchanged {
         self.wait_for_request()?;
         let (refusal, request) = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
@@ -99,7 +100,8 @@ impl<'a> Connection<'a> {
         self.answer_request(decided)
     }
 
-    /// Waits for a request and leaves it in the socket: an answer that precedes reading may need it there.
+    /// Waits for a request and leaves it in the socket, because some answers reset the connection by closing it with
+    /// unread data.
     fn wait_for_request(&mut self) -> Exchanged {
         // Checked here, because a client that sends continuously would keep this thread busy.
         if self.shared.read(|state| state.stopped) {
@@ -130,7 +132,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Reads a request and answers it. `decided` is an answer that was chosen before.
+    /// Reads a request and answers it. `decided` is an answer that was chosen before the request was read.
     fn answer_request(&mut self, decided: Option<Answer>) -> Exchanged {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => head,

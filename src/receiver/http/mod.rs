@@ -139,8 +139,8 @@ impl Head {
         target.split_once('?').map_or(target, |(path, _)| path)
     }
 
-    /// Checks that HTTP/1.1 names its host once (RFC 9112, section 3.2). Not a part of reading the head: the answer is written in
-    /// the client's format, which the head declares.
+    /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). This is done after the head is read,
+    /// because a refusal is written in the client's format, which another header declares.
     fn check_host(&self) -> Result<(), Refusal> {
         match self.single("host")? {
             None if self.version == Version::Http11 => Err(Refusal::new(400, "missing Host header")),

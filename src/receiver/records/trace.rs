@@ -312,7 +312,7 @@ impl fmt::Display for Trace {
         write!(f, "trace {}: {}, {}", self.id, count(self.nodes.len(), "span"), count(errors, "error"))?;
 
         let services: HashSet<&str> = self.nodes.iter().map(|node| node.span.service_name()).collect();
-        // For each level from below the root to the span: whether a sibling follows further down.
+        // For each level from the root down to the current span: whether a later sibling follows at that level.
         let mut trunks: Vec<bool> = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             trunks.truncate(node.depth);

@@ -5,8 +5,7 @@ use std::fmt;
 use crate::record::schema::{self, AnyValue, KeyValue, Number};
 use crate::record::{IntoValue, Value};
 
-/// A received value: of an attribute, the body of a log record, or the number of a data point; or the absence of a
-/// value.
+/// The value of an attribute, the body of a log record, or the number of a data point. It may be absent.
 ///
 /// It can be compared with every type that [`Span::set`](crate::Span::set) accepts, and with arrays and lists of them.
 /// Types matter: 2 equals neither `2.0` nor `"2"`. An absent value equals only `None` and another absent value. `Debug`

@@ -15,8 +15,8 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Prints batches instead of sending them.
 ///
-/// A write to a full pipe cannot be interrupted: it blocks the worker until the pipe is read, and a shutdown abandons
-/// both.
+/// A write to a full pipe cannot be interrupted: it blocks the worker until the pipe is read. A shutdown does not wait for
+/// such a write, and leaves the worker blocked in it.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     line: Vec<u8>,
@@ -58,7 +58,7 @@ impl Transport for Console {
             return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
         }
         self.line.push(b'\n');
-        // Another thread may have held the lock for long.
+        // Locked before the time is checked, because another thread may hold the lock for long.
         let mut stdout = io::stdout().lock();
         if self.is_over.load(Ordering::SeqCst) || Instant::now() >= deadline {
             return Verdict::TryLater { after: None, reason: "write to stdout: no time left".to_owned() };

@@ -12,7 +12,7 @@ use super::failure::CallFailure;
 use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 
 /// Age at which an idle connection is not reused. Load balancers drop idle connections after a minute or more, and not
-/// all announce it. We send no keep-alive pings, because servers end connections with unsolicited pings.
+/// all announce it. We send no keep-alive pings, because servers close the connections of clients that ping unasked.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Maximum repetitions of a request that the server has certainly not processed.
 const MAX_REFUSALS: u32 = 2;

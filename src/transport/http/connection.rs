@@ -22,7 +22,7 @@ const METHOD: &[u8] = b"POST ";
 /// Number of first bytes that a probe keeps, enough to recognize the peer's protocol.
 #[cfg(feature = "probe")]
 const FIRST_BYTES: usize = 32;
-/// Replacement for an absent timeout. Every request has one.
+/// Replacement for an absent timeout. It is not used, because every request has a timeout.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -34,6 +34,7 @@ pub(super) struct Unresolved;
 
 impl Resolver for Unresolved {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        // ureq has initialized its static by now, so forks need not wait any more.
         first_use::end();
         // ureq requires at least one address.
         let mut addresses = ArrayVec::from_fn(|_| NOWHERE);

@@ -94,7 +94,7 @@ impl HttpSpec {
             .max_idle_age(IDLE_AGE)
             .output_buffer_size(WRITE_BYTES)
             .input_buffer_size(READ_BYTES)
-            // ureq takes a head that fills the buffer for a closed connection, and would retry.
+            // ureq mistakes a head that fills the buffer for a closed connection, and would retry.
             .max_response_header_size(READ_BYTES - 1);
         Ok(Self {
             config: config.build(),
@@ -197,7 +197,8 @@ pub(crate) struct Http {
 impl Http {
     /// Makes one attempt, which ends within `left`.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
-        // The first request of a process initializes a static of ureq, just before ureq calls the resolver.
+        // The first request of a process initializes a static of ureq, just before ureq calls the resolver. Forks are
+        // delayed until then.
         let _first = first_use::begin();
         let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();

@@ -64,8 +64,8 @@ pub(crate) struct ProbeResponse {
     /// Content type in lower case; empty if absent.
     pub(crate) content_type: String,
     pub(crate) location: Option<String>,
-    /// Text, or the message of a protobuf status or partial success, which may be empty. An error is the defect of a
-    /// success.
+    /// Text, or the message of a protobuf status or partial success, which may be empty. `Err` is the defect of a
+    /// successful response.
     pub(crate) body: Result<String, Oddity>,
 }
 

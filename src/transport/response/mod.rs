@@ -64,7 +64,7 @@ fn partial_success(body: &[u8], is_prefix: bool) -> Option<PartialSuccess> {
     Some(partial)
 }
 
-/// Reads the body of an error response. Returns `None` if it is not a `google.rpc.Status`, or an empty one.
+/// Reads the body of an error response. Returns `None` if it is not a `google.rpc.Status`, or if the status is empty.
 pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
     let (mut message, mut delay) = (String::new(), None);
     for field in Fields::of(body) {
@@ -81,8 +81,8 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
     is_status.then_some(StatusMessage { message, retry_delay: delay })
 }
 
-/// Returns the delay in a detail (`google.protobuf.Any`) if it is a `google.rpc.RetryInfo`, or `None` if the bytes are
-/// not an `Any`.
+/// Returns the delay in a detail (`google.protobuf.Any`): `Some(None)` if the detail is not a `google.rpc.RetryInfo` or
+/// its delay is invalid, and `None` if the bytes are not an `Any`.
 fn retry_delay(detail: &[u8]) -> Option<Option<Duration>> {
     let (mut type_url, mut value) = ("", &[][..]);
     for field in Fields::of(detail) {
@@ -183,7 +183,8 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
             (_, Err(Fault::Foreign)) => Err(Oddity::Foreign),
         };
     }
-    // A server that sets no content type lets its library guess one. Text can only parse as unknown fields.
+    // A server that sets no content type lets its library guess one, so a body that begins like a protobuf response is
+    // read. If it is text, it can only parse as unknown fields, never as a count.
     match extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) {
         true => read().map_err(|_| Oddity::Foreign),
         false => Err(Oddity::Foreign),
@@ -212,7 +213,8 @@ pub(super) fn status_verdict(status: u16, after: Option<Duration>, reason: Strin
     match status {
         status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
         413 => Verdict::TooLarge { reason },
-        // Each signal has its own path. This one is unknown to the server, accepts no POST, or is not built in.
+        // Each signal has its own path. The server does not know this path, accepts no POST there, or does not implement
+        // it.
         404 | 405 | 501 => Verdict::NotTaken { reason },
         _ => Verdict::Refused { reason },
     }

@@ -143,7 +143,7 @@ fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
     })
 }
 
-/// Returns the authorities to trust: the user's instead of the bundled ones.
+/// Returns the authorities to trust: the configured ones, or else the bundled ones.
 fn trusted_roots(settings: &TlsSettings) -> Result<RootCertStore, SetupError> {
     let Some(pem) = &settings.ca else {
         return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
@@ -231,8 +231,8 @@ impl Session {
     }
 }
 
-/// A resolver without a client certificate, which notes that the server requested one. The alert of TLS 1.2 does not
-/// show it.
+/// A resolver without a client certificate, which notes that the server requested one. TLS 1.2 has no alert that says that
+/// a client certificate is required.
 #[derive(Debug, Default)]
 struct NoCertificate {
     was_asked: AtomicBool,
@@ -283,7 +283,7 @@ fn is_of_another_protocol(error: &io::Error) -> bool {
     matches!(tls_error(error), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)))
 }
 
-/// Returns the alert of a TLS 1.3 server.
+/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate.
 fn certificate_required() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
 }
