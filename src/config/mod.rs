@@ -255,8 +255,8 @@ impl Config {
         self
     }
 
-    /// Sets the hook that receives problems at run time, each kind at most once per minute and signal. The library itself never
-    /// prints. The guide explains [every message](crate::guide::messages).
+    /// Sets the hook that receives problems at run time, each kind at most once per minute and signal. The library
+    /// itself never prints. The guide explains [every message](crate::guide::messages).
     ///
     /// The hook runs on a thread of the exporter, so it should return soon. Problems of the kinds
     /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on

@@ -41,7 +41,7 @@ const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 
 /// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
 pub(super) fn is_showable(text: &str) -> bool {
-    // A reference such as `%{env:NAME}%` only names a secret.
+    // A reference such as `%{env:NAME}%` only names a secret. `<` occurs in YAML's merge key, `<<`.
     let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
     let is_word =
         || text.chars().all(|c| is_letter(c) || c.is_ascii_digit() || signs.contains(c)) && !has_token(text);
