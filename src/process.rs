@@ -190,7 +190,8 @@ impl<T> PerProcess<T> {
         if let Some(child_instance) = self.child_instance.get() {
             return child_instance.install(prepare, finish);
         }
-        // If another thread is faster, the prepared value is dropped at the end of this function, without the lock.
+        // If another thread is faster, the prepared value is dropped at the end of this function, after the lock is
+        // released.
         let mut prepared = Some(prepare());
         let mut take = || prepared.take().unwrap_or_else(|| unreachable!("it is taken once"));
         &with_fork_lock(|| self.child_instance.get_or_init(|| finish(take()))).value

@@ -253,7 +253,7 @@ pub(super) struct DiagnosticList {
 }
 
 impl DiagnosticList {
-    /// Further diagnostics are only counted.
+    /// Maximum number of diagnostics that are shown. Further ones are only counted.
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {

@@ -194,7 +194,9 @@ impl Exporter {
         &self.name
     }
 
-    /// Returns the provider to which the exporter belongs; `None` if there is only one provider.
+    /// Returns the provider to which the exporter was assigned, by [`Config::application`](crate::Config::application)
+    /// or by `server.telemetry` in a file. Returns `None` otherwise: the exporter then belongs to the program's own
+    /// provider.
     pub fn provider(&self) -> Option<ProviderName> {
         self.provider
     }
@@ -206,13 +208,13 @@ impl Exporter {
     }
 
     /// Returns every setting that affects this exporter, with its value and origin, in a fixed order. Secrets are
-    /// `***`; of headers, only the names are shown.
+    /// `***`. Headers are listed by name, without their values.
     pub fn effective(&self) -> Vec<Setting> {
         let rows = rows().filter(|row| row.matters_to(self));
         rows.map(|row| Setting::new(row.key, &self.shown(row), self.source(row))).collect()
     }
 
-    /// Returns the time limit of one attempt: `timeout`, or that of the batch if `timeout` is `none`.
+    /// Returns the time limit of one attempt: `timeout`, or `give-up-after` if `timeout` is `none`.
     pub(crate) fn attempt_timeout(&self) -> Duration {
         let timeout = self.connection.timeout;
         if timeout == MAX_DURATION { self.retry.give_up_after } else { timeout }
@@ -381,6 +383,7 @@ impl Exporter {
         self.connection.endpoint = text;
         let written = written.unwrap_or(&self.connection.endpoint);
         self.connection.shown_endpoint = match self.connection.parsed() {
+            // An empty endpoint is malformed, too, but has nothing to mask.
             Err(_) if !written.is_empty() => endpoint::shown_malformed(written),
             _ => endpoint::shown(written),
         };

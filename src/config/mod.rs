@@ -1,7 +1,7 @@
 //! Configuration in code, in a TOML or YAML file, or in environment variables.
 //!
 //! `Telemetry::start` takes a [`Config`], which contains [`Exporter`]s and optionally a second provider, the
-//! [`Application`]. [`Sampler`], [`SpanLimits`], [`LogLimits`] and the enums from [`Compression`] to [`WhenFull`] are
+//! [`Application`]. [`Sampler`], [`SpanLimits`], [`LogLimits`] and enums such as [`Compression`] and [`WhenFull`] are
 //! values of its settings. An invalid configuration is reported as a [`ConfigError`], which contains every
 //! [`Diagnostic`] at once. [`Setting`] and [`ExporterSummary`] describe the effective configuration: each value and its
 //! origin. The guide lists [every setting](crate::guide::configuration) and [every
@@ -115,8 +115,9 @@ impl Config {
         self.resource("service.name", name)
     }
 
-    /// Sets the fallback for the resource attribute `service.name`: it is used if neither
-    /// [`service_name`](Self::service_name), in any order of calls, nor the file or the environment sets a name.
+    /// Sets the fallback for the resource attribute `service.name`. The fallback is used if neither
+    /// [`service_name`](Self::service_name) nor the file or the environment sets a name. The order of the calls does
+    /// not matter.
     ///
     /// ```
     /// use standpipe::Config;
@@ -138,8 +139,8 @@ impl Config {
         self
     }
 
-    /// Adds an exporter. Each exporter has its own worker and one queue per signal, and receives every record of its
-    /// signals and its level.
+    /// Adds an exporter. Each exporter has its own worker and one queue per signal. It receives every record of its
+    /// [signals](Exporter::signals), except log records below its [level](Exporter::level).
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
         self
@@ -160,8 +161,8 @@ impl Config {
         self
     }
 
-    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) returns. A second call
-    /// replaces the first provider and its exporters.
+    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) returns. If it is
+    /// called again, the new application replaces the earlier one and its exporters.
     pub fn application(mut self, application: Application) -> Self {
         self.exporters.retain(|exporter| exporter.provider() != Some(ProviderName::Application));
         self.application = application.settings;
@@ -254,8 +255,8 @@ impl Config {
         self
     }
 
-    /// Sets the hook that receives problems at run time, each kind once per signal and minute. The library itself never
-    /// prints. The guide explains [every message](crate::guide::messages).
+    /// Sets the hook that receives problems at run time, each kind at most once per minute and signal. The library
+    /// itself never prints. The guide explains [every message](crate::guide::messages).
     ///
     /// The hook runs on a thread of the exporter, so it should return soon. Problems of the kinds
     /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on
@@ -264,9 +265,11 @@ impl Config {
     ///
     /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted as
     ///   [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
-    /// - The hook may emit records to another telemetry. It never waits there for room in the queue, its
-    ///   [flush](crate::Telemetry::flush) returns at once, and its [shutdown](crate::Telemetry::shutdown) only begins.
-    /// - All Unix signals are blocked on this thread, and in a process that the hook starts.
+    /// - The hook may emit records to another telemetry. There, it never waits for room in the queue. A
+    ///   [flush](crate::Telemetry::flush) called by the hook returns at once, and a
+    ///   [shutdown](crate::Telemetry::shutdown) is started but not waited for.
+    /// - All Unix signals except those for faults, such as `SIGSEGV`, are blocked on the thread of the exporter, and in
+    ///   a process that the hook starts.
     /// - A hook that owns a handle of the same telemetry forms a reference cycle: neither is ever freed.
     ///
     /// The same rules apply to the callbacks of metrics.

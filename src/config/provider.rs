@@ -121,7 +121,7 @@ impl ProviderSettings {
         }
     }
 
-    /// Returns whether a service name is configured, so that none has to be derived from the program's file.
+    /// Returns whether a service name is configured, so that none has to be derived from the name of the executable.
     pub(crate) fn is_named(&self) -> bool {
         self.has_own_name() || self.default_name.as_ref().is_some_and(|name| !name.is_empty())
     }
@@ -158,7 +158,7 @@ impl ProviderSettings {
         shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the percentage of traces that begin here and are recorded.
+    /// Returns how many percent of the traces that begin in this process are recorded.
     pub(super) fn sampling(&self) -> f64 {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::record::TraceId;
 
-/// Upper bound of [`share`], which yields 63 bits of a trace id: a ratio of 1.
+/// Exclusive upper bound of [`share`], which returns 63 bits of a trace id. It corresponds to a ratio of 1.
 const ALL: u64 = 1 << 63;
 
 /// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler). By default, a span is
@@ -32,7 +32,7 @@ pub struct Sampler {
 enum Rule {
     AlwaysOn,
     AlwaysOff,
-    /// Records traces whose position is below this share of [`ALL`].
+    /// Records traces whose [`share`] is less than `below`, which is `ratio` times [`ALL`].
     TraceIdRatio {
         ratio: f64,
         below: u64,
@@ -85,7 +85,7 @@ impl Sampler {
         !self.asks_parent && self.rule == Rule::AlwaysOff
     }
 
-    /// Returns the percentage of traces without a parent that are recorded.
+    /// Returns how many percent of the traces that begin in this process are recorded.
     pub(crate) fn percent(&self) -> f64 {
         match self.rule {
             Rule::AlwaysOn => 100.0,

@@ -8,7 +8,7 @@ use super::settings::rows;
 use super::text::dotted;
 use crate::record::Signal;
 
-/// Keys of a tracer that decide whether it becomes an exporter, and for which signals.
+/// Keys of `[tracer.<id>]` that decide whether the section becomes an exporter, and for which signals.
 pub(super) const TYPE: &str = "type";
 pub(super) const ENABLE: &str = "enable";
 /// Name under which the parser stores a table `enable` if the section also has a key `enable`.
@@ -64,7 +64,7 @@ pub(super) enum Section {
     Tracer(String),
     /// `[metrics.open-telemetry]`.
     Metrics,
-    /// `telemetry.exporters.<name>`: an exporter of a provider, if one chooses it.
+    /// `telemetry.exporters.<name>`: an exporter of the providers for which `server.telemetry` selects it.
     Exporter(String),
     /// `server.telemetry`, which selects the exporters of all providers.
     Server,
@@ -88,6 +88,7 @@ impl Owner {
             (None, Some("tracer") | None) => Self::Unknown,
             // The error concerns all of `metrics`, of which only `open-telemetry` is read.
             (None, Some("metrics")) if path.len() == 1 => Self::Section(Section::Metrics),
+            // Outside of a named exporter, the error may concern any exporter that `server.telemetry` selects.
             (None, Some("telemetry")) => Self::Section(Section::Server),
             (None, Some("server")) if path.len() == 1 => Self::Section(Section::Server),
             (None, Some(_)) => Self::Other,
@@ -146,7 +147,7 @@ impl Section {
         in_tracetest.map_or((row.key, row.advice), |spelling| (spelling.key, spelling.advice))
     }
 
-    /// Returns whether a key of the section is not a setting of an exporter.
+    /// Returns whether the section has a key of this name that is not a setting of an exporter.
     pub(super) fn has_switch(&self, name: &str) -> bool {
         self.switches().contains(&name)
     }

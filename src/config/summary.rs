@@ -65,13 +65,13 @@ pub struct Setting {
 
 impl Setting {
     /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may
-    /// only be a number, a short word or an address without a path. Headers are not known here: their values are never
-    /// shown.
+    /// only be a number, a short word or an address without a path. The names of headers are unknown keys, so the caller
+    /// must exclude the lines of `headers`: their values are never shown.
     pub fn is_harmless(key: &str, value: &str) -> bool {
         text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
 
-    /// Makes a setting from a value without secrets, whose control characters are escaped.
+    /// Makes a setting from a value that contains no secret. Control characters of the value are escaped.
     pub(super) fn new(key: &'static str, value: &str, source: SettingSource) -> Self {
         Self { key, value: escape_all_but(shows_itself, value).into_owned(), source }
     }
@@ -105,9 +105,9 @@ pub struct ExporterSummary {
     pub settings: Vec<(&'static str, SummaryValue)>,
     /// The resource attribute `service.name`, with references such as `%{env:NAME}%` not expanded.
     pub service_name: String,
-    /// The percentage of traces that begin here and are recorded.
+    /// How many percent of the traces that begin in this process are recorded.
     pub sampling: f64,
-    /// `internal` or `application`, if the program has two providers.
+    /// `internal` or `application`, if the exporter was assigned to a [provider](Exporter::provider).
     pub route: Option<&'static str>,
 }
 
@@ -139,8 +139,8 @@ impl ExporterSummary {
     }
 }
 
-// Written by hand, as for the ledger: serde's derive macro would add a third to the crates that a program is built
-// from.
+// Written by hand, as for the ledger: serde's derive macro would increase the number of crates that a program is built
+// from by a third.
 /// Writes the settings as fields of the same object as the other fields.
 impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -214,7 +214,7 @@ impl Config {
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
-            // The order of the JSON fields is part of the format: those of metrics alone come last.
+            // The order of the JSON fields is part of the format: the fields that affect only metrics are the last ones.
             settings: others.into_iter().chain(of_metrics).map(value).collect(),
             service_name: provider.shown_service_name(),
             sampling: provider.sampling(),

@@ -1,4 +1,4 @@
-//! Keys and values in messages: which of them may be shown, and the word that was probably meant.
+//! Keys and values in messages: masks those that may be secrets, and suggests the known word for a misspelled one.
 //!
 //! # What may be shown
 //!
@@ -27,28 +27,29 @@ const PEM: &[u8] = b"-----BEGIN";
 const MAX_SHOWN: usize = 60;
 /// Number of bytes that are searched for the start of PEM and for the character classes of a token.
 const MAX_INSPECTED: usize = 100;
-/// Number of bytes that are searched for a line break. A search for a single byte is far cheaper per byte.
+/// Number of bytes that are searched for a line break. It may exceed [`MAX_INSPECTED`], because a search for a single
+/// byte is far cheaper per byte.
 const MAX_SEARCHED: usize = 4 << 10;
 /// Shortest text that is taken for a token.
 const MIN_TOKEN_LENGTH: usize = 24;
 /// Longest number with its unit, such as `16 MiB`, in bytes.
 const MAX_MEASURE: usize = 12;
-/// Parts of words that announce a credential, separated by spaces.
+/// Parts of words that indicate a credential, separated by spaces.
 const CREDENTIALS: &str = "passw pwd secret token credential bearer authorization apikey api-key api_key";
-/// Further parts of words under which an unknown key may hold a credential.
+/// Further parts of words that indicate a credential if they occur in the name of an unknown key.
 const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 
 /// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
 pub(super) fn is_showable(text: &str) -> bool {
-    // A reference such as `%{env:NAME}%` only names a secret.
+    // A reference such as `%{env:NAME}%` only names a secret. `<` occurs in YAML's merge key, `<<`.
     let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
     let is_word =
         || text.chars().all(|c| is_letter(c) || c.is_ascii_digit() || signs.contains(c)) && !has_token(text);
     text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
 }
 
-/// Returns whether a character is a letter. Everything that is neither ASCII nor a space counts: the table of all alphabets would
-/// add 2 KB to a small program.
+/// Returns whether a character is a letter. Every character that is neither ASCII nor a space counts as one, because a
+/// table of all alphabets would add 2 KB to a small program.
 fn is_letter(c: char) -> bool {
     c.is_ascii_alphabetic() || (!c.is_ascii() && !c.is_whitespace())
 }
@@ -67,7 +68,7 @@ fn is_measure(text: &str) -> bool {
 }
 
 /// Returns whether a value is harmless whatever its key means: a number, a size, a time, a short word in lower case or
-/// an address without a path, under a name that does not announce a credential.
+/// an address without a path, under a name that does not indicate a credential.
 pub(super) fn is_plain(key: &str, value: &str) -> bool {
     let host = value.trim_start_matches("https://").trim_start_matches("http://");
     let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
@@ -78,15 +79,15 @@ pub(super) fn is_plain(key: &str, value: &str) -> bool {
 
 /// Returns whether a word is a token, or a path or an address in which a token is one of the parts.
 fn has_token(word: &str) -> bool {
-    // Base 64 has slashes, too, but neither a dot nor a slash at its start.
+    // Base 64 may contain slashes as well, but no dot, and it rarely begins with a slash.
     let is_path = word.starts_with(['/', '%']) || word.contains('.') || word.contains("://");
     if is_path { word.split(['/', '.', ':', '}']).any(is_token) } else { is_token(word) }
 }
 
-/// Returns a path of keys as a file would spell it. Parts that may not be shown, and all below the name of a header,
-/// are masked.
+/// Returns a path of keys as a file would spell it. Parts that may not be shown, and all parts after the name of a
+/// header, are masked.
 pub(super) fn dotted(path: &[&str]) -> String {
-    // The first two parts name the section, which may be called so.
+    // The first two parts name the section, which may itself be called `headers`.
     let headers = path.iter().skip(2).position(|part| *part == "headers").map_or(path.len(), |at| at + 2);
     let is_shown = |index: usize, part: &str| match index.checked_sub(headers) {
         None | Some(0) => is_showable(part),
@@ -125,7 +126,7 @@ fn has_user_info(text: &str) -> bool {
     text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'))
 }
 
-/// Returns whether a text has the name of a credential with a separator behind it: `password=…`, `Bearer …`.
+/// Returns whether a text contains the name of a credential, followed by a separator: `password=…`, `Bearer …`.
 fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
     CREDENTIALS.split(' ').any(|word| {
@@ -134,7 +135,7 @@ fn has_credential(text: &str) -> bool {
     })
 }
 
-/// Returns whether a name announces a credential, such as `db.password`.
+/// Returns whether a name indicates a credential, such as `db.password`.
 pub(super) fn is_credential_name(name: &str) -> bool {
     has_any(name, CREDENTIALS)
 }
@@ -145,8 +146,8 @@ fn has_any(name: &str, words: &str) -> bool {
     words.split(' ').any(|word| name.contains(word))
 }
 
-/// Returns a description of a text that is recognized as one that must not be shown: people put keys and certificates
-/// where their paths belong. `None` for any other text.
+/// Returns a description of a text that must not be shown, such as a key or a certificate that was written where its
+/// path belongs. Returns `None` for any other text.
 pub(super) fn unshown(text: &str) -> Option<&'static str> {
     if is_pem(text) {
         return Some("PEM text");
@@ -191,7 +192,7 @@ pub(super) fn encode(part: &str) -> String {
     if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quote(part) }
 }
 
-/// Returns whether a key needs no quotes for this character. Labels of host names have the same characters.
+/// Returns whether a character may occur in a key without quotes. Labels of host names consist of the same characters.
 pub(super) fn is_bare(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
@@ -247,14 +248,14 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
-/// Returns the most similar known word if at most two letters differ. For names among which most unknown ones are
-/// correct, such as environment variables of other programs.
+/// Returns the most similar known word if at most two letters differ. Used for names of which most unknown ones are not
+/// misspelled, such as environment variables of other programs.
 pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
 
-/// Returns a known word of which this one is an extension, like `warning` of `warn`, or a prefix, like `http` of
-/// `http/protobuf`.
+/// Returns a known word with which this word begins, as `warning` begins with `warn`, or which begins with this word, as
+/// `http/protobuf` begins with `http`.
 fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let begins = |long: &str, start: &str| {
         start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))

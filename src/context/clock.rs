@@ -6,8 +6,8 @@ use std::time::SystemTime;
 /// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
 const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// The offset between the wall clock and the monotonic clock at one moment. All times of a trace use the same offset,
-/// so they are consistent with each other and cost one reading each.
+/// The offset between the wall clock and the monotonic clock at one moment. The spans of a trace use the same offset
+/// until it is older than [`CLOCK_AGE`], so their times are consistent with each other and cost one reading each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     since: u64,
@@ -77,8 +77,9 @@ fn monotonic_nanos() -> u64 {
 
 /// Returns the time of a clock of the system: 0 is the wall clock, 1 the monotonic clock.
 ///
-/// [`SystemTime`] and [`std::time::Instant`] make the same system call, but return structured values. Converting these
-/// by a second reading and a subtraction takes three times as long, and every span needs the time twice.
+/// [`SystemTime`] and [`std::time::Instant`] make the same system call, but return opaque values. A number must be
+/// computed from them by subtracting another reading, which takes three times as long, and every span needs the time
+/// twice.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(unsafe_code)]
 #[inline]

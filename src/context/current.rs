@@ -15,8 +15,8 @@ thread_local! {
 
 /// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` frames are in use. The others were left and are reused, which is cheaper than moving frames in
-    /// and out.
+    /// The first `depth` frames are in use. The others belong to spans that were left. They are reused, which is cheaper
+    /// than moving frames in and out.
     frames: Vec<Frame>,
     depth: usize,
     /// Id of the frame that was pushed last.
@@ -38,7 +38,7 @@ pub(crate) struct BridgedSpan {
 struct Bridged {
     span: BridgedSpan,
     is_recording: bool,
-    /// Id of the frame; `None` if the span did not become current, as without an exporter.
+    /// Id of the frame; `None` if the span did not become current, for example because there is no exporter.
     frame: Option<NonZeroU64>,
 }
 
@@ -99,7 +99,8 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     }
 }
 
-/// Returns the innermost span of this thread, and its clock, apart from the spans of other layers.
+/// Returns the innermost span of this thread that does not belong to another layer, and its clock. If that entry is
+/// [`NO_SPAN`], it is returned as well, so that entering it again means "no span".
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
@@ -111,7 +112,7 @@ pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, O
     })
 }
 
-/// Returns the innermost span of a layer that this thread is in, by its id, and whether it is recorded.
+/// Returns the id of the innermost span of a layer that this thread has entered, and whether the span is recorded.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
@@ -121,7 +122,7 @@ pub(crate) fn innermost_of_layer(layer: u64) -> Option<(u64, bool)> {
     })
 }
 
-/// Notes that this thread is in a span of a bridge. With a context, it becomes the thread's current one.
+/// Notes that this thread has entered a span of a bridge. If `context` is given, it becomes the thread's current one.
 #[cfg(feature = "tracing")]
 #[inline]
 pub(crate) fn enter_bridged(
@@ -181,7 +182,7 @@ fn change(work: impl FnOnce(&mut Stack)) {
     });
 }
 
-/// Proof that a span is on this thread's stack, until it leaves.
+/// Proof that a span is on this thread's stack, until [`leave`](Self::leave) removes it.
 #[derive(Debug)]
 pub(crate) struct Entered(NonZeroU64);
 
@@ -191,8 +192,8 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
     with_stack(|stack| stack.map(|stack| stack.push_copy(context, clock)))
 }
 
-/// Calls `work` with the thread's stack. The stack is `None` while the thread ends, or if it is in use: the program's
-/// allocator, which is called for storage, may emit records. Such records belong to no span.
+/// Calls `work` with the thread's stack, or with `None` while the thread ends or the stack is in use. The stack is in use
+/// if it allocates memory and the program's allocator emits a record. Such a record belongs to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -303,9 +304,9 @@ impl Stack {
     }
 }
 
-/// Guard: keeps a context current on this thread until it is dropped. From [`Context::enter`](crate::Context::enter),
-/// [`SpanContext::enter`], [`Baggage::enter`] and [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be
-/// dropped in any order.
+/// Guard: keeps a context current on this thread until the guard is dropped. Returned by
+/// [`Context::enter`](crate::Context::enter), [`SpanContext::enter`], [`Baggage::enter`] and
+/// [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.
 #[derive(Debug)]
 #[must_use = "the context is current until this is dropped: give it a name"]
 pub struct ContextGuard {

@@ -7,7 +7,7 @@
 //! | `w3c.rs` | `traceparent` and `tracestate` |
 //! | `baggage.rs` | [`Baggage`]: keys and values that travel along |
 //! | `clock.rs` | the time, monotonic within a trace |
-//! | `suppression.rs` | what is not recorded on an exporter's thread |
+//! | `suppression.rs` | suppression of records on the threads of exporters |
 
 mod baggage;
 mod clock;
@@ -41,12 +41,12 @@ use crate::record::{SpanId, SpanRef, TraceId};
 
 /// Trace flag: the trace is recorded.
 const SAMPLED: u8 = 0x01;
-/// Trace flag: the trace id is random (level 2).
+/// Trace flag: the trace id is random (W3C Trace Context, level 2).
 const RANDOM: u8 = 0x02;
 
 /// The identity of a span, as carried to another thread, to another process, or in a link.
 ///
-/// Got from [`Span::context`](crate::Span::context) or read from a `traceparent` header:
+/// Returned by [`Span::context`](crate::Span::context), or read from a `traceparent` header:
 ///
 /// ```
 /// use standpipe::SpanContext;
@@ -66,8 +66,8 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
-    /// Makes a remote context from its parts, for propagation by other means than a `traceparent` header. Of the
-    /// flags, only those of W3C trace context are kept: `0x01` (sampled) and `0x02` (random).
+    /// Makes a remote context from its parts, for propagation by other means than a `traceparent` header. Only
+    /// the flags of W3C Trace Context are kept: `0x01` (sampled) and `0x02` (random).
     ///
     /// ```
     /// use standpipe::{SpanContext, SpanId, TraceId};
@@ -265,7 +265,7 @@ impl Context {
         }
     }
 
-    /// Returns the headers of [`inject`](Self::inject) as a list, for builders whose methods consume them.
+    /// Returns the headers of [`inject`](Self::inject) as a list, for builders whose methods take `self` by value.
     ///
     /// ```no_run
     /// use standpipe::Context;

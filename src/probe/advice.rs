@@ -1,4 +1,4 @@
-//! Explanation of a failed stage, and advice. Pure.
+//! Explains why a stage failed, with advice. All functions are pure.
 
 use std::io::ErrorKind;
 
@@ -96,7 +96,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
     Problem::new(what, advice)
 }
 
-/// Explains why TLS failed. The certificate names the issuer that is not trusted.
+/// Explains why TLS failed. The name of an untrusted issuer is taken from `certificate`.
 pub(super) fn unsecured(
     failure: &ProbeFailure,
     url: &EndpointUrl,

@@ -27,7 +27,7 @@ use crate::process::spawn_scoped;
 use crate::record::Signal;
 use crate::transport::{GrpcSpec, HttpSpec, SetupError};
 
-/// Maximum budget. It keeps deadlines within the range of the clock.
+/// Budget that is used if the clock cannot represent the deadline of the requested one.
 const MAX_BUDGET: Duration = Duration::from_secs(3600);
 
 /// Checks for each endpoint of an exporter whether it would accept telemetry.
@@ -64,8 +64,8 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     Report { exporter: exporter.name().to_owned(), endpoints }
 }
 
-/// Probes endpoints behind a proxy. A failure before the collector holds for all of them: each attempt would repeat the
-/// password, and proxies lock accounts.
+/// Probes endpoints behind a proxy. The first failure to reach the collector is the result for all further endpoints,
+/// which are not probed: each attempt would send the password again, and proxies lock accounts.
 fn one_by_one(endpoints: &[Endpoint], probe: impl Fn(&Endpoint) -> Probed) -> Vec<Vec<Stage>> {
     let mut failed: Option<Vec<Stage>> = None;
     let stages = endpoints.iter().map(|endpoint| {
@@ -87,7 +87,7 @@ fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + S
         };
         let probes: Vec<_> = endpoints.iter().map(start).collect();
         let stages = probes.into_iter().map(|probe| match probe {
-            // A panic of a probe must not cost the reports of the other endpoints.
+            // A panic of a probe must not discard the reports of the other endpoints.
             Ok(thread) => thread.join().unwrap_or_else(|_| panicked_stages()),
             Err(stages) => stages,
         });
@@ -137,7 +137,7 @@ pub struct EndpointReport {
 }
 
 impl EndpointReport {
-    /// Whether no stage failed.
+    /// Returns whether no stage failed.
     pub fn is_good(&self) -> bool {
         self.failure().is_none()
     }
@@ -265,7 +265,8 @@ impl Spec {
 /// The stages of an endpoint.
 struct Probed {
     stages: Vec<Stage>,
-    /// True if the collector answered. Only then can another endpoint have another result.
+    /// True if the next endpoint must be probed as well. False if the collector could not be reached, so that every
+    /// other endpoint behind the same proxy would fail, too.
     is_answered: bool,
 }
 
@@ -287,12 +288,14 @@ fn probe_endpoint(
                 Spec::Http(spec) => probe_http(&target, spec, &mut stages),
                 Spec::Grpc(spec) => {
                     probe_grpc(&target, spec, &mut stages);
+                    // Over gRPC, all signals have the same endpoint, so there is no other one.
                     true
                 }
             }
         }
         Err(problem) => {
             stages.fail(StageKind::Settings, Instant::now(), problem);
+            // Nothing was sent, and the settings of another endpoint may be valid.
             true
         }
     };

@@ -1,4 +1,4 @@
-//! Interpretation of a collector's responses to empty exports, over HTTP and gRPC. Pure.
+//! Interprets a collector's responses to empty exports, over HTTP and gRPC. All functions are pure.
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ fn failed(problem: Problem) -> Outcome {
     Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
-/// Judges a success like an exporter, so that a probe accepts every response that counts as delivered.
+/// Judges a success like an exporter: a probe accepts every response after which an exporter counts records as delivered.
 fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
     let usual = || format!("are host, port and path right? usual is {}", usual(sent));
@@ -116,7 +116,7 @@ fn message_of(reply: &ProbeResponse) -> String {
     }
 }
 
-/// Returns whether the response is a usual server's message for plain HTTP at a TLS port.
+/// Returns whether the response is the message with which common servers answer plain HTTP at a TLS port.
 fn wants_tls(reply: &ProbeResponse) -> bool {
     let Ok(text) = &reply.body else { return false };
     let text = text.to_ascii_lowercase();
@@ -148,6 +148,7 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -
     let is_refused = |(_, reply): &&(Signal, CallResponse)| reply.code != OK;
     let Some((_, refusal)) = replies.iter().find(is_refused) else { return taken(replies) };
     failed(match signals_with(refusal.code, replies) {
+        // All signals have this status, so none has to be named.
         None => refused_call(refusal, sent),
         Some(signals) if refusal.name == "UNIMPLEMENTED" => Problem::new(
             format!("{}: the server does not accept {signals}", refusal.name),

@@ -16,7 +16,7 @@ use crate::transport::{
     TlsConnector, TlsFaultKind, is_retryable_call,
 };
 
-/// Maximum addresses that are shown. Further ones are only counted.
+/// Maximum number of addresses that are shown. Further ones are only counted.
 const MAX_ADDRESSES: usize = 4;
 
 /// The endpoint to probe, with its proxy and deadline.
@@ -126,7 +126,7 @@ impl ProbeTarget<'_> {
         timeline.peer.filter(|_| self.proxy.is_none())
     }
 
-    /// Returns whether a server at which plain text failed answers a TLS handshake.
+    /// Returns whether a server that did not answer in plaintext sends a certificate in a TLS handshake.
     fn shows_certificate(&self, timeline: &Timeline) -> bool {
         let Some(server) = self.server(timeline).filter(|_| !self.url.is_tls) else { return false };
         let settings = &self.settings.tls;
@@ -169,8 +169,8 @@ pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut
 /// Returns the peer's protocol. If the peer closed the connection without a response, other protocols are tried.
 fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Protocol {
     let protocol = protocol_of(&timeline.first_bytes);
-    // Only a silent close leaves the protocol open. Second connections are not made through a proxy, which would see
-    // the credentials again.
+    // The protocol is unknown only if the peer closed the connection without a byte. No second connection is made
+    // through a proxy, because it would send the credentials again.
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
     let Some(server) = target.server(timeline).filter(|_| hung_up && !target.url.is_tls) else {
         return protocol;
@@ -199,7 +199,7 @@ pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut
         .collect();
     match replies {
         Ok(replies) => {
-            // If only some signals are accepted, the report names them before it fails.
+            // If only some signals are accepted, the report names them in a stage before the failed one.
             if let Some(signals) = responses::signals_with(responses::OK, &replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }

@@ -56,8 +56,8 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
         let value = |row| Some((row, reader.value(signal, row)?));
         let member = Member { signal, values: rows().filter_map(value).collect() };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // Of several matching groups, join the one with the fewest values: further values there were set for other
-        // signals.
+        // If several groups match, join the one with the fewest values: the additional values of the others were set for
+        // other signals.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -101,7 +101,8 @@ impl Member {
         })
     }
 
-    /// Returns the value of a variable, or the default; `None` for a default without a value.
+    /// Returns the value of a variable, or the default. Returns `None` if there is neither, as for endpoints and headers,
+    /// whose defaults are not compared.
     fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
         let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)

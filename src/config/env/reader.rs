@@ -23,8 +23,8 @@ impl<'v> Reader<'v> {
         Self { variables, diagnostics: DiagnosticList::default() }
     }
 
-    /// Returns the value of a variable that must not be ignored: the caller reports the fault. A blank value counts as
-    /// unset. Line breaks are kept, so that the caller can refuse them.
+    /// Returns the value of a variable, or the fault of a value that is not UTF-8, which the caller must report. A blank
+    /// value counts as unset. Line breaks are kept, so that the caller can refuse them.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
@@ -162,7 +162,8 @@ const PREFIX: &str = "OTEL_";
 /// Level of an SDK's internal log, which this crate does not write. It is easily confused with the level of log
 /// records.
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
-/// Variables of the specification that this crate does not support. A name that ends in `_` is a prefix.
+/// Variables of the specification that this crate does not support. Each entry matches all names that begin with it; an
+/// entry that ends in `_` stands for a group of variables.
 const UNSUPPORTED: [&str; 6] = [
     "OTEL_CONFIG_FILE",
     "OTEL_EXPERIMENTAL_CONFIG_FILE",

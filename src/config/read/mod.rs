@@ -138,7 +138,7 @@ fn read_bytes(
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(name, ReadError::NotUtf8 { line })
     })?;
-    // A guess may be wrong. Then the text is parsed again; a wrong extension is reported instead.
+    // If the guess is wrong, the text is parsed again in the other format. A wrong extension is reported instead.
     let assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
@@ -272,7 +272,8 @@ pub(super) fn read(
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
     let has_mistakes = !mistakes.is_empty();
-    // Without any known section, a syntax error may be the reason for its absence, and is reported as an error.
+    // If the document has no known section, a syntax error may have hidden one. It is then reported as an error and not
+    // as a warning about a section of another program.
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
     let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {

@@ -89,8 +89,8 @@ impl Found<'_> {
     }
 }
 
-/// Reads service name and sampling, which have these keys in the section, or in `telemetry` if `section` is `None`. An
-/// error disables the section.
+/// Reads service name and sampling from the fields of a section, or of `telemetry` if `section` is `None`. The array
+/// contains their keys. An error disables the section, if there is one.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],

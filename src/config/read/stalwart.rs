@@ -154,6 +154,7 @@ impl SectionReader<'_, '_, '_> {
 
     /// Selects spans unless they are disabled, and logs if they are enabled. Returns `false` if no signal remains.
     fn choose_signals(&mut self, exporter: &mut Exporter) -> bool {
+        // Called only to report a value that is not a boolean: `is_off` has handled `false`, and `true` is the default.
         self.bool(ENABLE);
         let spans = self.bool(ENABLE_SPANS);
         let logs = self.bool(ENABLE_LOGS);

@@ -121,6 +121,7 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn is_broken(&self, section: &Section) -> bool {
+        // After an error in `server.telemetry`, it is unknown which exporters it selects.
         let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
         self.all_broken || is_unchosen || self.broken.contains(section)
     }
@@ -208,7 +209,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         };
         let mut entries = Vec::with_capacity(fields.len());
         add(&mut entries, fields, &[], &section.names());
-        // A nested table may follow later in the file, but diagnostics must be in its order.
+        // A nested table may follow later in the file, but diagnostics must be in the order of the file.
         entries.sort_by_cached_key(|entry| entry.key_at);
         Some(Self { section, declared_at: field.at, report, entries })
     }
@@ -245,6 +246,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     fn apply(&mut self, entry: &Entry<'_>, exporter: &mut Exporter) {
         let name = entry.name();
         let is_of_tracetest = self.section.is_of_tracetest();
+        // In Tracetest's files, a key without a value counts as absent.
         let is_open = is_of_tracetest && entry.node.value == Tree::Null;
         let Some(row) = self.section.row(&name) else {
             return match leads_on(&entry.path, &self.section.names()) {
@@ -309,7 +311,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             Tree::Table(fields) => fields.iter().map(|field| (Some(&*field.name), &field.node)).collect(),
             _ => return Err(Unusable::WrongType),
         };
-        // Before any text is expanded: each line may name a large file.
+        // Checked before any text is expanded, because each line may name a large file.
         header::check_count(lines.len())?;
         for (name, node) in lines {
             let added = value::text(node, self.report.resolver).and_then(|text| {

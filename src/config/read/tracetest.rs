@@ -19,7 +19,7 @@ use crate::config::text::{dotted, quoted, shown};
 use crate::config::{Exporter, ProviderName, SettingSource, Signals, Transport};
 use crate::record::Signal;
 
-/// Default of this layout, which differs from the default of other exporters.
+/// Default interval of metric exports in this layout. Other exporters have another default.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Advice for a key of an exporter among the keys of the program.
@@ -35,8 +35,8 @@ struct Choice<'t> {
 }
 
 impl Found<'_> {
-    /// Reads the providers of a document. Exporters that are not selected are not checked. The program's provider
-    /// starts with the keys of the program, the application's with defaults.
+    /// Reads the providers of a document. Exporters that are not selected are not checked. The program's own provider
+    /// keeps the values that `read_program` has set from `telemetry`, the application's provider begins with defaults.
     pub(super) fn read_providers(&mut self, root: &Node) {
         let described = self.described(root);
         let choices = self.choices(root);

@@ -160,7 +160,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Limit for all files and variables that one configuration reads, because a short text can name a large file many
 /// times.
 const MAX_EXPANDED_BYTES: usize = 16 << 20;
-/// Minimum number of bytes that each lookup counts, because opening a file takes time as well.
+/// Minimum number of bytes that each lookup counts as, because opening a file takes time as well.
 const MIN_CHARGE: usize = 4 << 10;
 /// Directories of open file descriptors, whose pipes may be read: a shell passes `<(command)` as `/dev/fd/63`.
 const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
@@ -202,7 +202,7 @@ impl Resolver {
 
     /// Reads a file that the configuration names.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        // Charged before and after, so that a used-up budget does not even open the file.
+        // Charged before and after, so that no file is opened once the budget is used up.
         self.charge(0)?;
         let bytes = read_bounded(&self.directory.join(path))?;
         self.charge(bytes.len())?;

@@ -267,9 +267,9 @@ impl Exporter {
     }
 }
 
-/// Longest part of a request's head that a configuration may determine. No server accepts more. Over HTTP, the head
-/// must fit into one write of 64 KiB, into which secrets are inserted; the other half is for the host's name and a
-/// proxy's credentials.
+/// Maximum size of the part of a request's head that a configuration determines. No server accepts more. Over HTTP, the
+/// head must fit into one write of 64 KiB. The other half of that write is for the host's name, which is inserted if a
+/// proxy forwards the request, and for the proxy's credentials.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;
@@ -288,11 +288,11 @@ impl ConnectionSettings {
         self.meaning(&self.shown_endpoint, signal)
     }
 
-    /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because hundreds of
-    /// exporters may each contain a large file.
+    /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because each of hundreds
+    /// of exporters may have a value that was read from a large file.
     ///
     /// # Errors
-    /// If they exceed the limit for the head of a request.
+    /// If their total exceeds the limit for the head of a request.
     pub(crate) fn check_head(&self) -> Result<(), Fault> {
         let headers =
             self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);

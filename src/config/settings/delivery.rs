@@ -62,22 +62,24 @@ settings! {
     }
 }
 
-/// Largest queue in records: `queue/level.rs` packs both counts into one word, of which records have 24 bits.
+/// Largest queue in records. `queue/level.rs` packs the counts of records and bytes into one word, in which the count of
+/// records has 24 bits.
 pub(crate) const MAX_QUEUE_RECORDS: usize = (1 << 24) - 1;
 const RECORD_RANGE: RangeInclusive<u64> = 1..=MAX_QUEUE_RECORDS as u64;
 const QUEUE_LIMIT: &str = "the most the queue can count";
-/// Far below the largest count of the queue; on 32-bit machines, a quarter of the address space.
+/// Range of a queue in bytes. The maximum is far below the largest count that the queue can represent; on 32-bit
+/// machines, it is a quarter of the address space.
 const QUEUE_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=if IS_64_BIT { 4 << 30 } else { 1 << 30 };
 const QUEUE_BYTES_LIMIT: &str =
     if IS_64_BIT { QUEUE_LIMIT } else { "the most a queue may hold on a 32-bit machine" };
 const IS_64_BIT: bool = cfg!(target_pointer_width = "64");
 
-/// The kind of a number of records that are in a queue at the same time.
+/// Makes the kind of a setting that limits a number of queued records.
 const fn records(field: Field<Exporter, usize>) -> Kind {
     Kind::Number { field, unit: Unit::Records, range: RECORD_RANGE, most: QUEUE_LIMIT }
 }
 
-/// The kind of a number of bytes; `most` describes the largest value.
+/// Makes the kind of a setting that limits a number of bytes; `most` describes the largest value.
 const fn bytes(field: Field<Exporter, usize>, range: RangeInclusive<u64>, most: &'static str) -> Kind {
     Kind::Number { field, unit: Unit::Bytes, range, most }
 }
@@ -285,7 +287,7 @@ settings! {
         pub(crate) age: Option<Duration> = Some(Duration::from_secs(3 * 24 * 3600)),
         pub(crate) sync: SpoolSync = SpoolSync::EverySecond,
         pub(crate) open_spans: bool = false,
-        /// True if the exporter only delivers records of earlier processes, of exporters of any name.
+        /// True if the exporter only delivers records that exporters of any name in earlier processes have left.
         pub(crate) drains: bool = false,
     }
 }

@@ -94,7 +94,7 @@ const fn row(key: &'static str, kind: GeneralKind, variables: &'static [&'static
     GeneralRow { key, kind, variables }
 }
 
-/// Variables for spans and log records.
+/// Variables that apply to both spans and log records.
 const ATTRIBUTE_COUNT: &str = "OTEL_ATTRIBUTE_COUNT_LIMIT";
 const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 

@@ -129,7 +129,8 @@ pub(crate) enum SettingValue {
     File {
         /// Path without expanded secrets.
         path: String,
-        /// Content of the file. `None` until [`SettingValue::load`], because pipes can be read only once.
+        /// Content of the file. `None` until [`SettingValue::load`]: a variable is parsed once per signal, but a file
+        /// that is a pipe can be read only once.
         pem: Option<Vec<u8>>,
     },
     Text {

@@ -38,13 +38,15 @@ pub(crate) struct SettingRow {
     pub(crate) kind: Kind,
     /// Advice for an invalid value: what to write instead.
     pub(crate) advice: &'static str,
-    /// Its meaning in one sentence, for the tables of the documentation.
+    /// Meaning of the setting in one sentence, for the tables of the documentation.
     #[cfg(test)]
     pub(crate) doc: &'static str,
     pub(crate) variables: VariableNames,
-    /// Whether files of this layout may contain it: in tracers or metrics, depending on its signals.
+    /// Whether files of Stalwart's layout may contain the setting: in `[tracer.…]` or `[metrics.…]`, depending on its
+    /// signals.
     pub(crate) is_in_tables: bool,
-    /// Key in files of Tracetest's layout, which has `telemetry: exporters:`; `None` if these cannot contain it.
+    /// Key in files of Tracetest's layout, which has `telemetry: exporters:`; `None` if such files cannot contain the
+    /// setting.
     pub(crate) in_tracetest: Option<TracetestSpelling>,
     /// Field of [`ExporterSummary`](crate::config::ExporterSummary); `None` if the summary does not contain it.
     pub(crate) in_summary: Option<SummaryField>,

@@ -127,6 +127,7 @@ impl<'t> Reader<'t, '_> {
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
             self.reread += statement.end - at;
             statement = Statement::read(&self.text[..cut], at);
+            // The text after the cut is read, so the error must not be `NEVER_CLOSED`.
             statement.is_unclosed = false;
         }
         statement

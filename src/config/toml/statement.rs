@@ -133,7 +133,7 @@ impl<'d> Statement<'d> {
         statement
     }
 
-    /// Adds a part of the statement's key. Of a malformed part, only the beginning that is a valid name is kept.
+    /// Adds a part of the statement's key. A malformed part is shortened to the valid name with which it begins, if any.
     fn push_part(&mut self, event: &Event) {
         if self.kind == Kind::Blank {
             self.kind = Kind::Assignment;
@@ -166,6 +166,7 @@ impl<'d> Statement<'d> {
         if depth >= MAX_DEPTH {
             self.flaw.get_or_insert(TOO_DEEP);
         }
+        // In a table, the parts of each key count as levels instead.
         let depth = if is_table { depth } else { depth + 1 };
         let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
         while let Some(event) = events.next().filter(|_| self.values <= MAX_VALUES) {

@@ -137,6 +137,7 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagno
     Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))
 }
 
+/// Makes an error about an exporter as a whole, at the place of its section.
 fn whole(exporter: &Exporter, what: &'static str, fix: &'static str) -> Diagnostic {
     Fault::new(what, fix).error(exporter.location().cloned(), exporter.path())
 }
@@ -169,7 +170,7 @@ pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
 fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
-        // The shown endpoint is masked already: a malformed one consists of its scheme.
+        // The shown form of a malformed endpoint is masked already: it consists of the scheme and `***`.
         let shown = || format!("{:?}", shortened(&http.shown_endpoint));
         fault.of(unshown(&http.endpoint).map_or_else(shown, str::to_owned))
     })?;

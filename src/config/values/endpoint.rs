@@ -24,8 +24,8 @@ pub(crate) struct Endpoint {
     pub(in crate::config) query: String,
 }
 
-/// Longest endpoint. Servers accept no longer one. A longer text is not parsed, because hundreds of exporters may each
-/// contain a large file.
+/// Longest endpoint. Servers do not accept a longer one. A longer text is not parsed, because each of hundreds of
+/// exporters may have an endpoint that was read from a large file.
 const MAX_BYTES: usize = 8 << 10;
 
 /// How the path of a signal's URL is derived from the path of the endpoint.
@@ -93,7 +93,7 @@ impl Endpoint {
         format!("{scheme}://{authority}{path}{query}")
     }
 
-    /// Returns scheme, host and port, which are all parts of a gRPC endpoint.
+    /// Returns scheme, host and port. A gRPC endpoint has no other parts.
     pub(crate) fn origin(&self) -> String {
         let (host, port) = self.host_and_port();
         format!("{}://{host}:{port}", self.scheme())
@@ -137,8 +137,8 @@ impl Endpoint {
         Ok(Self { tls, authority, has_port, path, query })
     }
 
-    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext, gRPC uses TLS except on
-    /// loopback.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext. gRPC uses TLS, except on
+    /// loopback, unless `insecure` is set.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
@@ -174,8 +174,8 @@ pub(crate) fn shown_malformed(text: &str) -> String {
     format!("{}{MASK}", split_scheme(&shortened(text)).0)
 }
 
-/// Returns a [`shown`] endpoint for `Debug`. Of the path, which may contain a token, only the standard path of a signal
-/// is kept.
+/// Returns a [`shown`] endpoint for `Debug`. The path is masked, because it may contain a token; only the standard path
+/// of a signal at its end is kept.
 pub(crate) fn without_path(shown: &str) -> String {
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -20,7 +20,8 @@ const MAX_HEADERS: usize = 128;
 /// Longest name that is shown. The names of common headers are shorter.
 const MAX_NAME_LENGTH: usize = 40;
 
-/// Longest value. A longer text is not inspected, because hundreds of exporters may each contain a large file.
+/// Longest value. A longer text is not inspected, because each of hundreds of exporters may have a header that was read
+/// from a large file.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 const TOO_LONG: &str = "is longer than 64 KiB";
 
@@ -178,7 +179,7 @@ pub(crate) fn read_pairs(text: &str) -> Result<Vec<(String, Secret)>, Fault> {
             return Fault::err(what, "write it like name=value");
         }
         let value = decoded(trim(value)).map_err(|fault| {
-            // Only a valid name may be shown.
+            // Only a valid name may be shown, so the name is checked first, with a placeholder as the value.
             match check(number, name, "x") {
                 Ok(()) => fault.of(format_args!("value of {}", called(number, name))),
                 Err(fault) => fault,

@@ -142,6 +142,7 @@ impl Builder<'_> {
         let is_merge = text == MERGE && style == ScalarStyle::Plain && !is_text;
         let value = tree::scalar(text, style, is_text);
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
+        // The table has a current name only if it has accepted the scalar as a key, and not as a value.
         match self.frames.last_mut() {
             Some(Frame { contents: Contents::Table(table), .. })
                 if is_merge && table.current_name() == Some(MERGE) =>
@@ -254,8 +255,8 @@ impl Builder<'_> {
         self.places.spoil(at..at + 1);
     }
 
-    /// Reports a mistake. `name` is its key in the innermost table, if that is not the key being read; `anchor` is the
-    /// anchor of the value.
+    /// Reports a mistake. `name` is the key of the mistake in the innermost table, if it is not the key whose value is
+    /// being read; `anchor` is the anchor of the value.
     fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
         let names = self.frames.iter().filter_map(|frame| match &frame.contents {
             Contents::Table(table) => table.current_name(),

@@ -10,10 +10,10 @@ use granit_parser::{ScalarStyle, Tag};
 use crate::config::error::Fault;
 use crate::config::node::{Field, Integer, Node, Places, Tree};
 
-/// Maximum number of values and keys of a document, including copies for aliases. A hundred times as many as any
-/// configuration needs; they are read in a few hundredths of a second.
+/// Maximum number of values and keys of a document, including copies for aliases. No configuration needs more than a
+/// hundredth of them. A document with this many is read in a few hundredths of a second.
 pub(super) const MAX_VALUES: usize = 20_000;
-/// Maximum number of bytes of their text, because aliases could also repeat one long text.
+/// Maximum number of bytes in the text of all values and keys, because aliases could also repeat one long text.
 pub(super) const MAX_TEXT: usize = 4 << 20;
 /// The merge key.
 pub(super) const MERGE: &str = "<<";
