@@ -153,7 +153,8 @@ impl Telemetry {
     ///
     /// # Errors
     /// As [`start`](Self::start). Also returns an error if callers could [wait without
-    /// limit](Exporter::block_timeout) for room in the queue, which is the default in Stalwart's configuration files.
+    /// limit](Exporter::block_timeout) for room in the queue. That is the default of exporters in configuration files in
+    /// the layout of the Stalwart mail server (`[tracer.<id>]`).
     pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::Caller, config)
     }

@@ -138,8 +138,9 @@ impl LogBridge {
     /// Returns the most verbose level that the exporters or a chained logger accept. More verbose calls can be filtered
     /// by `log` itself at no cost.
     ///
-    /// A chained logger may accept different levels for different targets, so with one this returns `Trace`. If you
-    /// know a less verbose level, set it with [`log::set_max_level`] after [`install`](Self::install).
+    /// If there is a chained logger, this function returns `Trace`, because that logger may accept different levels for
+    /// different targets. If you know a less verbose level, set it with [`log::set_max_level`] after
+    /// [`install`](Self::install).
     pub fn max_level(&self) -> LevelFilter {
         if !self.others.is_empty() {
             return LevelFilter::Trace;

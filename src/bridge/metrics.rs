@@ -55,7 +55,7 @@ const MAX_NAMES: usize = 10_000;
 
 /// Exports the measurements of the `metrics` crate's macros. See the [module](self) for an example.
 ///
-/// Counters, gauges and histograms become the same kind of instrument, and labels become attributes. The crate
+/// Each counter, gauge or histogram becomes an instrument of the same kind, and labels become attributes. The crate
 /// identifies a metric by its name and labels alone, so all metrics are in one scope, `metrics` unless
 /// [set](Self::scope). Targets and levels are ignored.
 ///
@@ -73,8 +73,8 @@ const MAX_NAMES: usize = 10_000;
 ///
 /// A known key is found without a lock and without an allocation. Keys are never forgotten, even for exporters with
 /// delta temporality: each set of labels counts toward the [limit](Self::cardinality_limit). Measurements beyond the
-/// limit are aggregated under `otel.metric.overflow`: increments are added, the greatest absolute value counts, and a
-/// gauge has the value set last.
+/// limit are aggregated under `otel.metric.overflow`: increments are added, `absolute` raises the common counter to the
+/// greatest value passed, and a gauge has the value set last.
 ///
 /// In a forked child, all counters and gauges start at zero, including those that were created before the fork.
 #[must_use = "a recorder takes nothing until it is installed"]
@@ -109,9 +109,9 @@ impl MetricsRecorder {
         self
     }
 
-    /// Sets the bucket bounds of the histogram with this name. A bucket includes its upper bound. Bounds that are not
-    /// finite or not increasing are reported to [`Config::on_problem`](crate::Config::on_problem), and the default
-    /// bounds are used instead.
+    /// Sets the bucket bounds of the histogram with this name, at most 1024. A bucket includes its upper bound. If there
+    /// are more bounds, or if they are not finite or not increasing, this is reported to
+    /// [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used instead.
     pub fn bounds(mut self, name: &str, bounds: &[f64]) -> Self {
         self.bounds.insert(name.to_owned(), bounds.to_vec());
         self
@@ -126,7 +126,7 @@ impl MetricsRecorder {
     /// later ones through handles that were created before.
     ///
     /// # Errors
-    /// Returns an error with this recorder if the program already has one.
+    /// Returns an error if the program already has a recorder. The error contains this recorder.
     #[allow(clippy::result_large_err, reason = "it hands the recorder back, once in the life of a program")]
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)

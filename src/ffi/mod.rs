@@ -69,7 +69,7 @@ fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Suppresses the message of panics that this library contains. Other panics, of programs that also contain Rust code,
+/// Suppresses the message of panics that this library catches. Other panics, of programs that also contain Rust code,
 /// are printed by the previous hook.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();

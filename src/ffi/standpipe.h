@@ -243,7 +243,7 @@ typedef struct {
  * STANDPIPE_INVALID_ARGUMENT. A program that calls only standpipe_start and is linked with --gc-sections does not contain the
  * parsers for files and variables. */
 
-/* Starts one exporter for options->endpoint, which must be set. */
+/* Starts one exporter for options->endpoint, which must be set. The flag STANDPIPE_ENVIRONMENT is not accepted. */
 int32_t standpipe_start(const standpipe_options *options, standpipe **out, char **error);
 /* Starts the exporters that OpenTelemetry's environment variables describe. If options->endpoint is set, starts one exporter
  * for it instead, and the variables fill its other settings. */
@@ -375,7 +375,7 @@ standpipe_logger *standpipe_logger_new(const standpipe *telemetry, const char *s
 void standpipe_logger_free(standpipe_logger *logger);
 
 /* Severities. OpenTelemetry's numbers are 1 to 24, four for each name; the constants are the first of each four. 0 means
- * STANDPIPE_INFO, a negative number 1, and a number above 24 means 24. */
+ * STANDPIPE_INFO, a negative number means 1, and a number above 24 means 24. */
 #define STANDPIPE_TRACE 1
 #define STANDPIPE_DEBUG 5
 #define STANDPIPE_INFO 9
@@ -424,7 +424,7 @@ standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter, int
                                                const char *unit, const char *description, const double *bounds,
                                                size_t n);
 /* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. Measurements with this handle
- * accept no further attributes. */
+ * accept no further attributes. Returns NULL if `instrument` already has fixed attributes. */
 standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *instrument, const standpipe_attr *attrs,
                                                 size_t n);
 void standpipe_instrument_free(standpipe_instrument *instrument);

@@ -1,7 +1,8 @@
 //! The aggregated state of one series between two collections, updated by many threads.
 //!
-//! Integer sums and gauges are one atomic operation. Histograms are *striped*: the state has up to eight parts, each
-//! behind a lock, and a caller that finds one part locked uses another. A collection merges the parts.
+//! Integer sums and gauges are atomic numbers: a measurement takes one atomic operation, for a gauge two. Sums of floats
+//! and histograms are *striped*: the state has up to eight parts, each behind a lock, and a caller that finds one part
+//! locked uses another. A collection merges the parts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
@@ -22,8 +23,8 @@ pub(super) enum AggregationKind {
     Exponential,
 }
 
-/// The state of one series. Integers take one atomic operation. The rest is behind locks that rarely contend: see
-/// [`Striped`].
+/// The state of one series. Integer sums and gauges need no lock. The others are behind locks that are rarely
+/// contended: see [`Striped`].
 #[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),
@@ -206,8 +207,8 @@ impl LastValue {
 }
 
 /// State in several parts, each behind a lock. A caller that finds the first part locked uses another one, so that
-/// callers hardly ever wait for each other. No caller waits for a particular part, because its own thread may hold the
-/// lock: the allocator may make a measurement.
+/// callers hardly ever wait for each other. No caller waits for a particular part, because its own thread may hold that
+/// lock: an update may allocate, and an instrumented allocator then makes a measurement.
 #[derive(Debug)]
 pub(super) struct Striped<T: Mergeable> {
     parameters: T::Parameters,

@@ -52,8 +52,8 @@ impl<'a> InstrumentBuilder<'a> {
         Self { unit, ..self }
     }
 
-    /// Reads unit and description from a cell that may be filled later, instead of those set here. A unit that is
-    /// already there determines the default bounds.
+    /// Reads unit and description from a cell that may be filled later. Those set on the builder are then ignored. If the
+    /// cell already has a unit, it determines the default bounds.
     #[cfg(feature = "metrics")]
     pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
         Self { late_metadata: Some(late), ..self }
@@ -64,9 +64,9 @@ impl<'a> InstrumentBuilder<'a> {
         Self { description, ..self }
     }
 
-    /// Sets the bucket bounds of a histogram. A bucket includes its upper bound. Bounds that are not finite or not
-    /// increasing are reported to [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used
-    /// instead.
+    /// Sets the bucket bounds of a histogram, at most 1024. A bucket includes its upper bound. If there are more bounds,
+    /// or if they are not finite or not increasing, this is reported to
+    /// [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used instead.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(AggregationKind::Explicit(bounds.into())),
@@ -79,8 +79,8 @@ impl<'a> InstrumentBuilder<'a> {
         self
     }
 
-    /// Divides the values of a histogram into at most 160 buckets of equal ratio, as narrow as the range of the values
-    /// permits.
+    /// Makes a histogram exponential: each bucket bound is the previous one times a constant factor, which is as small as
+    /// the range of the values permits. There are at most 160 buckets for positive values and 160 for negative ones.
     pub fn exponential(mut self) -> Self {
         self.buckets = Some(AggregationKind::Exponential);
         self

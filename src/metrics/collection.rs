@@ -105,7 +105,7 @@ pub(super) struct Pass<'a> {
 pub(super) trait Collect: Send + Sync {
     fn descriptor(&self) -> &Descriptor;
 
-    /// The instrument, if the program measures with it.
+    /// Returns the instrument if it is synchronous, that is, if it has no callback.
     fn synchronous(self: Arc<Self>) -> Option<Arc<Instrument>>;
 
     /// Passes the metric of the instrument to the sink.
@@ -224,7 +224,7 @@ impl Progress {
     }
 }
 
-/// Frames a metric in parts and passes them to `sink`, one after the other, until it stops.
+/// Returns a framer that passes the parts of a metric to the sink, one after the other, until the sink stops.
 fn framed<'a>(
     descriptor: &'a Descriptor,
     point_kind: PointKind,

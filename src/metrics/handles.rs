@@ -104,13 +104,13 @@ macro_rules! handles {
 
 handles! {
     Counter BoundCounter add rising
-        "Adds to the sum. What is negative, NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds to the sum. Negative values, NaN and infinities are ignored and reported to [`Config::on_problem`](crate::Config::on_problem)."
     UpDownCounter BoundUpDownCounter add any
-        "Adds to the sum, or takes from it. What is NaN or infinite is not added, and reported to [`Config::on_problem`](crate::Config::on_problem)."
+        "Adds a value, which may be negative. NaN and infinities are ignored and reported to [`Config::on_problem`](crate::Config::on_problem)."
     Gauge BoundGauge record any
-        "Sets the value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
+        "Sets the value. NaN and infinities are ignored and reported to [`Config::on_problem`](crate::Config::on_problem)."
     Histogram BoundHistogram record recordable
-        "Records a value. NaN and infinities are not taken, and reported to [`Config::on_problem`](crate::Config::on_problem)."
+        "Records a value. NaN and infinities are ignored and reported to [`Config::on_problem`](crate::Config::on_problem)."
 }
 
 struct Handle<N> {
@@ -189,7 +189,7 @@ impl<N> fmt::Debug for Handle<N> {
 
 struct Bound<N> {
     series: PerProcess<BoundSeries>,
-    /// Returns one of the bound series. A forked child binds its own series with the same attributes.
+    /// One of the bound series. From its attributes, a forked child binds its own series.
     first: Option<Arc<Series>>,
     handle: Handle<N>,
 }
@@ -324,7 +324,7 @@ pub(super) fn is_negative(number: Number) -> bool {
     }
 }
 
-/// Two numbers of the same instrument, and so of the same type.
+/// Adds two numbers of the same instrument, which therefore have the same type.
 pub(super) fn sum(one: Number, other: Number) -> Number {
     match (one, other) {
         (Number::Int(one), Number::Int(other)) => Number::Int(one.saturating_add(other)),

@@ -112,7 +112,8 @@ pub(super) struct ObservedPoint {
 }
 
 impl ExportState {
-    /// Adds the differences to the previous values to the pending points, with at most `limit` attribute sets.
+    /// Adds to the pending points by how much each value has changed since the previous observation. The pending points
+    /// have at most `limit` attribute sets.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
@@ -152,7 +153,8 @@ impl Observable {
     }
 
     /// Calls the callback, unless it is to be skipped, and passes the pending points of the exporter with this index to
-    /// `sink`. `sink` returns how many of the first points it accepted; the others are exported next time.
+    /// `sink`. `sink` returns how many points it accepted, from the first on. The others stay pending if they are deltas of
+    /// a counter; all other values are observed again by the next collection.
     ///
     /// Returns whether the number of attribute sets exceeded the limit.
     ///

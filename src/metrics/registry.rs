@@ -47,7 +47,7 @@ impl Registry {
         Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
     }
 
-    /// Sets what is called at the first measurement in a forked child.
+    /// Sets the function that the first measurement in a forked child calls.
     pub(crate) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
         // Set once, when the provider starts.
         let _ = self.shared.start_in_child.set(Box::new(start));

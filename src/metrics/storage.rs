@@ -116,7 +116,7 @@ impl MetricStorage {
         }
     }
 
-    /// Passes everything that is to be exported at `now` to `sink`, series by series, while it returns true. The next
+    /// Passes everything that is to be exported at `now` to `sink`, series by series, while `sink` returns true. The next
     /// collection exports values that were not confirmed or not passed on.
     pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
         let start = *lock(&self.since);
@@ -156,12 +156,14 @@ fn read(table: &RwLock<Table>) -> RwLockReadGuard<'_, Table> {
     table.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Aggregates a measurement while the table is locked for reading, so that the series cannot be removed meanwhile.
+/// Aggregates a measurement. The series cannot be removed meanwhile: the table is locked for reading, or the series is
+/// bound.
 #[inline(never)]
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
     let held = read(table);
     let series = match held.find(pairs) {
         Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
+        // An allocator that makes measurements must not be called while the table is locked.
         Some(series) => {
             let series = bound(series);
             drop(held);

@@ -1,7 +1,7 @@
 //! The series of one instrument, one per set of attributes: a hash table that is read without a lock.
 //!
-//! The table only grows. Nodes are linked into chains and never change afterwards, so a lookup needs no lock; adding
-//! a series takes one. Delta series that are idle are removed with exclusive access to the whole table
+//! With shared access, the table only grows. Nodes are linked into chains and never change afterwards, so a lookup needs
+//! no lock; adding a series takes one. Only idle delta series are removed, with exclusive access to the whole table
 //! (`storage.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// Average length of a chain when the table is at its limit.
+/// Maximum of the average chain length when the table is full, unless that takes more than [`MAX_BUCKETS`].
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
@@ -43,7 +43,7 @@ pub(super) struct Table {
 struct Buckets {
     /// The keys of the first series. Most other series have the same keys.
     pattern: Arc<Pattern>,
-    /// A power of two.
+    /// Heads of the chains. Their number is a power of two.
     slots: Box<[Slot]>,
 }
 
@@ -117,8 +117,8 @@ impl Table {
         }
     }
 
-    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped
-    /// without a lock.
+    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped while no
+    /// lock is held.
     #[must_use]
     pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl Table {
     /// Returns the requested series. A new series uses the preallocated memory of the request.
     ///
     /// # Errors
-    /// Returns what must be allocated first, without a lock.
+    /// Returns the kind of memory that the caller must allocate first, while no lock is held.
     pub(super) fn try_series(&self, request: &mut SeriesRequest) -> Result<&Arc<Series>, Missing> {
         let attributes = &request.attributes;
         // The series without attributes needs no buckets.
@@ -218,8 +218,8 @@ impl Table {
                 _ => return Err(Missing::List { longer_than: all.len() }),
             }
         }
-        // A request for the overflow attributes means the overflow series. A child makes such a request for a handle
-        // that was bound before the fork.
+        // A request for the overflow attributes means the overflow series. A forked child makes such a request for a
+        // handle that its parent had bound to the overflow series.
         if self.is_full(&all) || request.is_overflow {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
@@ -422,7 +422,7 @@ impl Series {
         Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
     }
 
-    /// Notes that a collection has skipped the series, or that nothing is left of an earlier period.
+    /// Sets the start of a period that a collection did not export; `None` if nothing of an earlier period is left.
     pub(super) fn set_pending_since(&self, since: Option<u64>) {
         self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
     }

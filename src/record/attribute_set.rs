@@ -338,7 +338,8 @@ impl AttributeSet {
     /// Returns whether the set has the values of these pairs. Both must follow the same pattern.
     #[inline(always)]
     pub(crate) fn has_values(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // Sets of a pattern have the same length. The test lets the compiler drop the second bound of the loop.
+        // Always false, because sets of a pattern have the same length. The test lets the compiler omit one of the two
+        // end conditions of the loop.
         if self.entries.len() != pairs.len() {
             return false;
         }
@@ -366,7 +367,7 @@ struct Text {
 }
 
 impl Text {
-    /// Equal to no text, because no text is that long.
+    /// Not equal to any text, because no text is that long.
     const NONE: Self = Self { start: 0, len: usize::MAX, words: (0, 0) };
 
     fn new(bytes: &[u8], range: Range<usize>) -> Self {
@@ -422,13 +423,15 @@ fn absorb_number(state: u64, kind: u8, bits: u64) -> u64 {
     fold(state ^ bits, SPREAD[0].wrapping_add(u64::from(kind)))
 }
 
-/// Returns short bytes as two words, which differ for different bytes of the same length. Longer bytes than [`SHORT`]
-/// are represented by both ends only.
+/// Returns short bytes as two words, which differ for different bytes of the same length. If there are more than
+/// [`SHORT`] bytes, the words contain only the first and the last eight.
 #[inline]
 fn words(bytes: &[u8]) -> (u64, u64) {
+    // Eight bytes or more; the two words may overlap.
     if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
         return (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
     }
+    // Four to seven bytes.
     if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
         return (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into());
     }

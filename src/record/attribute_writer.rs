@@ -33,7 +33,8 @@ pub(super) struct AttributeWriter {
     value_length: usize,
     pub(super) dropped: u32,
     pub(super) sub_message: Option<SubMessage>,
-    /// Bits for the work besides writing when an attribute of the record is set. One test covers all of them.
+    /// Flags [`CLOSE`] and [`COPY`]: work that setting an attribute of the record has to do in addition to writing. One
+    /// test of this byte covers both.
     tasks: u8,
 }
 
@@ -45,15 +46,16 @@ const COPY: u8 = 2;
 /// The searchable fields of a message, and the number of attributes among them.
 ///
 /// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
-/// attributes that share a bit are counted, in `more`. This works as long as one attribute for every bit would still be
-/// within the limit. After that, all bits of `seen` are set, which closes the fast path, and `counted` replaces it as
-/// the filter.
+/// attributes that share a bit are counted, in `more`. This works as long as the limit would hold even if all bits were
+/// set (`KeyBit::COUNT + more <= max`). After that, all bits of `seen` are set, so that no attribute takes the fast path
+/// and each is counted, and `counted` replaces `seen` as the filter.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,
     /// Number of attributes minus the number of bits in `seen`, wrapping.
     more: u32,
-    /// The filter once all bits of `seen` are set. Before that, all its bits are set, so that it excludes no key.
+    /// The filter in use once all bits of `seen` are set. Before that, all bits of `counted` are set, so that it excludes
+    /// no key.
     counted: KeyFilter,
     /// Maximum number of attributes.
     max: u32,
@@ -182,7 +184,7 @@ impl AttributeWriter {
     /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site.
     ///
     /// With a literal key the compiler folds all lengths and copies the key by constant stores: three texts, an integer
-    /// and a boolean take 166 instructions less. Each call site is about 420 bytes larger.
+    /// and a boolean take 166 fewer instructions. Each call site is about 420 bytes larger.
     #[inline(always)]
     pub(super) fn put_inlined(&mut self, key: &str, value: Value<'_>) {
         let bit = KeyBit::of(key.as_bytes());
@@ -309,7 +311,8 @@ impl AttributeWriter {
         }
     }
 
-    /// Directs attributes to a nested message that was opened in the buffer. They are its last fields.
+    /// Directs further attributes to a nested message that was opened in the buffer. Its other fields must already be
+    /// written.
     pub(super) fn open_sub_message(&mut self, nested: Nested, rules: SubMessageRules) {
         let outer = self.fields;
         self.fields.begin(rules.tag, rules.max, self.buffer.position());
@@ -420,7 +423,7 @@ impl AttributeWriter {
         self.buffer.framed()
     }
 
-    /// Returns the bytes of storage that the record keeps.
+    /// Returns the size of the storage that the record keeps, in bytes.
     #[inline]
     pub(super) fn capacity(&self) -> usize {
         self.buffer.capacity() + self.hashes.capacity() * size_of::<u32>()
@@ -452,7 +455,7 @@ impl AttributeWriter {
     /// not search all fields each time.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
-        // Also true after a removal, which moves fields.
+        // A removal moves fields, so it resets `hashed_to` to `start` as well.
         if hashed_to == start {
             self.hashes.clear();
         }

@@ -66,7 +66,7 @@ impl Buffer {
         self.storage.len()
     }
 
-    /// Returns the bytes written from this position on; empty if the record outgrew its limit before.
+    /// Returns the bytes written from this position on; empty if the record outgrew its limit before this position.
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
         self.storage.get(from..self.len).unwrap_or_default()
     }
@@ -93,6 +93,7 @@ impl Buffer {
     #[inline(always)]
     pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
         let from = self.copied_to as usize;
+        // With `NOT_COPIED`, the range is outside of the storage. On 32 bits its end wraps around, which also yields `None`.
         let bytes = self.storage.get(from..from.wrapping_add(ROOM))?.first_chunk()?;
         let count = (self.len as u32).wrapping_sub(self.copied_to);
         (count as usize <= ROOM).then_some((bytes, count))

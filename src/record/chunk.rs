@@ -1,5 +1,8 @@
 //! Chunks: framed records of one signal, in the order in which they were emitted. They are passed through the queue,
 //! or read from a stored request.
+//!
+//! With a spool, the bytes of a chunk are in a slot of the *flight recorder*, a memory-mapped file from which the next
+//! process recovers them (`spool/recorder`). A record there is *settled* once its outcome is known.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ pub(crate) struct Chunk {
     runs: Vec<Run>,
     /// Index of the first run that was not taken.
     first: usize,
-    /// For a copy, the guard that settles the original records.
+    /// For a copy: the guard that marks the original records in the flight recorder as settled.
     settler: Option<Settler>,
 }
 
@@ -49,7 +52,7 @@ impl Storage {
         }
     }
 
-    /// Returns whether the chunk is not full and has room for a record of `bytes` bytes.
+    /// Returns whether a record of `bytes` bytes fits.
     #[inline(always)]
     fn has_room(&self, bytes: usize) -> bool {
         match self {
@@ -141,7 +144,7 @@ impl Chunk {
         is_in_slot
     }
 
-    /// Gives back the slots of the flight recorder behind its last byte.
+    /// Gives back the slots of the flight recorder behind the last byte of the chunk.
     pub(crate) fn shrink(&mut self) {
         if let Storage::Slot(slot) = &mut self.bytes {
             slot.shrink();
@@ -216,14 +219,14 @@ impl Chunk {
         self.runs.capacity()
     }
 
-    /// Replaces the list of runs by a larger one, and leaves the smaller one in `larger`. The caller allocates and
-    /// frees both without the lock.
+    /// Moves the runs to a larger list, and leaves the smaller list in `larger`. So the caller can allocate the one and
+    /// free the other without holding the lock.
     pub(crate) fn swap_runs(&mut self, larger: &mut Vec<Run>) {
         larger.append(&mut self.runs);
         mem::swap(larger, &mut self.runs);
     }
 
-    /// Makes an empty chunk on the heap large enough for `bytes`.
+    /// Reserves `bytes` in an empty chunk whose storage is on the heap.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         if let Storage::Heap(stored) = &mut self.bytes {
             stored.reserve_exact(bytes);
@@ -313,8 +316,8 @@ impl Chunk {
         &self.bytes.as_slice()[start..end]
     }
 
-    /// Returns how many records of a run fit into the given room, and their bytes. Zero for a chunk that [is
-    /// lost](Self::is_lost).
+    /// Returns how many records of a run fit into the given room, and their bytes. Both are zero if only a part of the
+    /// run fits and the chunk [is lost](Self::is_lost): its frames cannot be read.
     pub(crate) fn fitting(&self, run: &Run, max_records: usize, max_bytes: usize) -> (usize, usize) {
         if run.records <= max_records && run.end - run.start <= max_bytes {
             return (run.records, run.end - run.start);

@@ -1,5 +1,5 @@
-//! Copies of an open span in memory that survives the process, one per flight recorder, each behind the scope of the
-//! span.
+//! Copies of an open span in memory that survives the process: one in the file of each flight recorder (see
+//! `spool/recorder`). The scope of the span precedes each copy.
 //!
 //! A change that only appends at most [`STROKE`] bytes is appended to the copies. Any other change writes the whole
 //! record to a second copy and then switches to it, so that a process that dies in between leaves a complete copy.
@@ -28,7 +28,7 @@ impl Copies {
         Some(Self { first: slots.pop()?, others: slots, scope: None })
     }
 
-    /// The next spans are of this scope.
+    /// Sets the scope of the next spans.
     pub(super) fn set_scope(&mut self, scope: &Arc<Scope>) {
         self.scope = Some(Arc::clone(scope));
         self.first.forget_header();
@@ -58,10 +58,10 @@ impl Copies {
         self.others.iter_mut().all(|slot| slot.append(bytes, count))
     }
 
-    /// Copies the whole record, behind its scope.
+    /// Copies the whole record. The header with its scope precedes it.
     #[inline(never)]
     pub(super) fn replace(&mut self, record: &mut Buffer) {
-        // A record that has outgrown its limit is never sent, so its last copy is kept.
+        // A record that has outgrown its limit lacks a part and is never sent, so the last complete copy is kept.
         let Some(scope) = self.scope.as_ref().filter(|_| !record.has_outgrown()) else { return };
         let is_copied = self.first.replace(scope.run_header(), record.bytes(Buffer::START));
         record.set_copied(is_copied);
@@ -89,7 +89,7 @@ impl SpanRecord {
         self.copies = Copies::new(slots).map(Box::new);
     }
 
-    /// The next spans are of this scope.
+    /// Sets the scope of the next spans.
     pub(crate) fn set_scope(&mut self, scope: &Arc<Scope>) {
         if let Some(copies) = &mut self.copies {
             copies.set_scope(scope);

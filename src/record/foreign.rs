@@ -97,7 +97,7 @@ impl SpanRecord {
         self.begin(head);
     }
 
-    /// Adds the numbers that the other SDK dropped. Must be the last call before the end of a span.
+    /// Adds the numbers of items that the other SDK dropped. Must be the last call before the end of a span.
     pub(crate) fn add_dropped(&mut self, before: DroppedBefore) {
         let DroppedBefore { attributes, events, links } = before;
         self.attributes.dropped = self.attributes.dropped.saturating_add(attributes);

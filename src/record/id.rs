@@ -165,14 +165,15 @@ pub(crate) fn random() -> u64 {
     number
 }
 
-/// Seeds the generator of this thread. The randomness of the operating system comes from the hash keys of std. After
-/// a fork these are the parent's, so the process id and the time are mixed in.
+/// Seeds the generator of this thread with the hash keys of `RandomState`, which the standard library gets from the
+/// operating system. After a fork these are the parent's, so the process id and the time are mixed in.
 #[cold]
 #[inline(never)]
 fn seed() {
     let generation = process::generation();
     let keys = RandomState::new();
     let salt = (process::id(), generation, std::thread::current().id(), SystemTime::now());
+    // `| 1`: from a state of all zeros, the generator would return only zeros.
     RANDOM.set([keys.hash_one((&salt, 0)), keys.hash_one((&salt, 1)) | 1]);
     SEEDED.set(generation);
 }

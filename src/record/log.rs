@@ -267,7 +267,7 @@ impl LogRecord {
         fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
     }
 
-    /// Returns the bytes of storage that the record keeps.
+    /// Returns the size of the storage that the record keeps, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }

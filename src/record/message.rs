@@ -1,7 +1,7 @@
-//! Decodes, encodes and weighs the messages of the [schema].
+//! Decodes and encodes the messages of the [schema], and estimates the memory that a decoded request takes.
 //!
-//! Each message of the table is a struct. A member is a number, a text, bytes, another message, or a list or an option
-//! of these. The functions here know these few types, and the table defines the rest.
+//! Each message in the table of the schema is a struct. A member is a number, a text, bytes, another message, or a list
+//! or an option of these. The functions here handle these few types; the macro around the table generates the rest.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::Signal;
 use super::schema::{self, Field, Kind, MAX_DEPTH, Presence, SIZES, Schema};
 use super::wire::{Fields, Malformed, Raw, WireType, encode_varint};
 
-/// Bytes that an allocator uses itself for each allocation.
+/// Overhead of the allocator per allocation, in bytes.
 const ALLOCATION: usize = 16;
 
 /// The reason why bytes are not a message, and the path of the field concerned.
@@ -46,7 +46,7 @@ impl From<Malformed> for DecodeError {
     }
 }
 
-/// Decodes a request, or another message at the top.
+/// Decodes a request or another top-level message.
 pub(crate) fn decode<M: Message>(bytes: &[u8]) -> Result<M, DecodeError> {
     let mut message = M::default();
     merge_message(&mut message, bytes, MAX_DEPTH)?;
@@ -65,7 +65,7 @@ fn merge_message<M: Message>(message: &mut M, bytes: &[u8], depth: u32) -> Resul
     Ok(())
 }
 
-/// A struct of the schema. The table implements it.
+/// A struct of the schema. The macro around the table implements this trait.
 pub(crate) trait Message: Default {
     fn schema() -> &'static Schema;
 
@@ -237,8 +237,8 @@ fn encode_bytes(bytes: &[u8], field: &Field, out: &mut Vec<u8>) {
 /// Returns about how much memory a decoded request will take, without decoding it.
 ///
 /// Two bytes on the wire can be a whole empty span, so a body within its limit could expand to a hundred times its
-/// size. Counting the messages first takes no memory. A malformed request weighs as much as the decoder builds before
-/// it stops.
+/// size. Counting the messages first takes no memory. For a malformed request, returns the memory of the messages that
+/// the decoder builds before it stops.
 pub(crate) fn decoded_bytes(signal: Signal, request: &[u8]) -> usize {
     let mut bytes = request.len();
     // The decoder reports the same error, with more detail.
@@ -267,7 +267,7 @@ fn add_decoded_bytes(
             (_, Raw::Bytes(packed)) => packed.len(),
             _ => size_of::<u64>(),
         };
-        // On 32 bits a request may weigh more than a number can count.
+        // On 32 bits the sum may exceed `usize`.
         *total = total.saturating_add(size);
         if let (Kind::Message(index), Raw::Bytes(content)) = (field.kind, value) {
             add_decoded_bytes(total, schema::schema(index), content, depth)?;

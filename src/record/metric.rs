@@ -211,7 +211,7 @@ impl FrameLimits {
     }
 }
 
-/// The result for some points of a metric.
+/// A part of a metric, as [`MetricFramer`] passes it on.
 #[derive(Debug)]
 pub(crate) enum FramedPoints<'a> {
     Frame {

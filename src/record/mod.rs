@@ -101,7 +101,7 @@ pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};
 
-/// A kind of telemetry. More variants will follow with OpenTelemetry, such as profiles.
+/// A kind of telemetry. Later versions add a variant for each new signal of OpenTelemetry, such as profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -154,7 +154,7 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Setters for the limits of a record, each named as its field.
+/// Generates one setter per limit of a record, with the name of its field.
 macro_rules! limit_setters {
     ($limits:ident, $($count:ident)*) => {
         impl $limits {

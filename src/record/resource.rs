@@ -10,7 +10,8 @@ use super::wire::{Fields, Raw, encode_field};
 use super::{RESOURCE_TAG, SCOPE_TAG, content, frames};
 use super::{Signal, Value};
 
-/// Tags of the message in its parent, and of the fields of `InstrumentationScope`.
+/// Tag of a `Resource` or an `InstrumentationScope` in the message that contains it, and tags of the fields of
+/// `InstrumentationScope`.
 const MESSAGE: u8 = 0x0a;
 const NAME: u8 = 0x0a;
 const VERSION: u8 = 0x12;
@@ -125,7 +126,7 @@ pub(crate) struct Scope {
     pub(super) field: Vec<u8>,
     /// Encoded fields of `ResourceSpans` that replace the exporter's resource, if the scope has its own.
     resource: Option<Arc<[u8]>>,
-    /// Both, encoded as the header of a run of records in the flight recorder.
+    /// `field` and `resource`, encoded as the header of a run of records in the flight recorder.
     run_header: Vec<u8>,
 }
 
@@ -162,7 +163,7 @@ impl Scope {
         &self.field
     }
 
-    /// Returns its own encoded resource; `None` if it has the exporter's.
+    /// Returns the scope's own encoded resource; `None` if the exporter's resource applies.
     pub(crate) fn resource(&self) -> Option<&[u8]> {
         self.resource.as_deref()
     }

@@ -2,7 +2,7 @@
 //!
 //! The console and the receiver translate between protobuf and OTLP/JSON by this table, and the spool validates records
 //! with it. With the feature `receiver`, each message of the table is also a struct, which [`message`](super::message)
-//! decodes, encodes and weighs. The table omits fields that only profiles use: nothing prints them, and no record of
+//! decodes and encodes. The table omits fields that only profiles use: nothing prints them, and no record of
 //! this library has them.
 
 use super::Signal;
@@ -12,7 +12,7 @@ use super::wire::{Fields, Raw, WireType};
 #[cfg(feature = "receiver")]
 use super::wire::{encode_varint, zigzag};
 
-/// Maximum nesting depth of messages in a request. Protobuf decoders stop at the same depth.
+/// Maximum nesting depth: the request itself, and 100 levels of messages in it. Protobuf decoders have the same limit.
 pub(crate) const MAX_DEPTH: u32 = 1 + 100;
 
 /// Fields of a message, in the order in which they are printed.
@@ -81,7 +81,7 @@ pub(crate) enum Kind {
     Sfixed64,
     Double,
     Text,
-    /// Bytes of a trace or span id: the only ones in hexadecimal.
+    /// Bytes of a trace or span id. OTLP/JSON has them in hexadecimal, and all other bytes in base64.
     Id,
     Bytes,
     /// Message type, by its index in the table, which is smaller than an address.
@@ -101,7 +101,8 @@ impl Kind {
         }
     }
 
-    /// Returns the bits of a number of this kind, signed ones extended to 64 bits; `None` if the wire type is another.
+    /// Returns the bits of a number of this kind, sign-extended to 64 bits if the kind is signed. Returns `None` if the
+    /// value has another wire type.
     pub(crate) fn decode_number(self, value: Raw<'_>) -> Option<u64> {
         // Protobuf keeps the low bits of a number that is too large.
         Some(match (self, value) {
@@ -177,6 +178,7 @@ fn is_message(known: &Schema, bytes: &[u8], depth: u32) -> bool {
     Fields::of(bytes).all(|field| {
         let Ok((number, value)) = field else { return false };
         let Some(field) = known.field(number) else { return false };
+        // All field numbers of the table are below 32.
         let is_first = seen & 1 << number == 0 || field.presence == Presence::Repeated;
         seen |= 1 << number;
         is_first && is_value(field, value)

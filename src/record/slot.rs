@@ -1,5 +1,5 @@
-//! Slots: memory that outlives the process. A chunk fills one or several consecutive slots of the flight recorder's
-//! file.
+//! Slots: memory that outlives the process. A chunk fills one or several consecutive slots in the file of the flight
+//! recorder (`spool/recorder`).
 //!
 //! The process may be killed between any two instructions. The next process relies on the header of a slot alone. So
 //! every change is made in an order in which the header never describes bytes that are not there yet:
@@ -16,10 +16,10 @@
 //! Without the feature `spool`, and on systems other than Linux, [`SlotPlace`] is an uninhabited type, so the
 //! compiler removes all code for slots.
 //!
-//! A disk or a faulty program may flip bits in the file. So every word that changes is protected in the one store
-//! that writes it: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication), and `state` is a
-//! codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most words with more of
-//! them.
+//! A disk or a faulty program may flip bits in the file. So every word that changes is stored in an error-correcting
+//! code, which takes no second store: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication),
+//! and `state` is a codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most words
+//! with more flipped bits.
 
 #[cfg(not(all(feature = "spool", target_os = "linux")))]
 use std::convert::Infallible;
@@ -70,8 +70,8 @@ pub(crate) fn decode_codeword(word: u32) -> Option<usize> {
     CODEWORDS.iter().position(|codeword| (codeword ^ word).count_ones() < 8)
 }
 
-/// Factor of guarded words. No sum or difference of two powers of two below 2^32 is a multiple of it, so two flipped
-/// bits are detected, and one is corrected.
+/// Factor of guarded words. No sum or difference of two different powers of two below 2^32 is a multiple of it, so one
+/// flipped bit is corrected. Two flipped bits never look like a valid word, but a correction may mistake them for one.
 const GUARD: u32 = 239;
 /// Largest number that can be guarded, about 17 MiB.
 pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
@@ -208,7 +208,7 @@ impl Slot {
     /// Returns whether the file was truncated. If a caller has read the bytes and this function then returns false,
     /// the bytes were valid.
     pub(super) fn is_lost(&self) -> bool {
-        // Reading a page that the file no longer has marks the recorder as lost.
+        // Reading a page that the file no longer has raises SIGBUS, whose handler marks the recorder as lost.
         self.bytes().iter().step_by(Chunk::SLOT_BYTES).for_each(|byte| _ = hint::black_box(*byte));
         self.place.is_lost()
     }
@@ -334,8 +334,8 @@ pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
 /// 0 if no span is open.
 pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
-/// One open span in the file: two copies, of which one is valid. The bytes of the valid copy never change. A change
-/// is written to the other copy, which then becomes the valid one (double buffering).
+/// One open span in the file: two copies, of which one is valid. The valid bytes never change. New bytes are appended
+/// behind them; any other change is written to the other copy, which then becomes the valid one (double buffering).
 #[repr(C)]
 pub(crate) struct OpenSpanBytes {
     pub(crate) committed: AtomicU32,
@@ -396,8 +396,8 @@ impl OpenSpanSlot {
         (self.current.record_at, self.other.record_at) = (0, 0);
     }
 
-    /// Appends the first `count` of these bytes to the valid copy. All bytes are written, the others behind the valid
-    /// length: a constant length takes neither a loop nor a call. Returns false if there is no room.
+    /// Appends the first `count` of these bytes to the valid copy. Returns false if there is no room. All [`STROKE`] bytes
+    /// are written, because a constant length takes neither a loop nor a call; those after `count` are not valid.
     #[inline(always)]
     pub(super) fn append(&mut self, bytes: &[u8; STROKE], count: u32) -> bool {
         let at = self.len as usize;

@@ -51,7 +51,7 @@ pub(super) mod tag {
     }
 }
 
-/// `SpanFlags`: it is known whether a parent or linked context is remote, and it is remote.
+/// Bits of `SpanFlags`: the record says whether the parent or linked context is remote, and that context is remote.
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
@@ -237,7 +237,7 @@ impl SpanRecord {
         fields.for_each(|(tag, value)| out.field(*tag, value));
     }
 
-    /// Returns `COUNT` bytes of storage from the name of a span that has just begun; `None` if the storage is shorter.
+    /// Returns `COUNT` bytes of storage that start with the name of a span that has just begun; `None` if there are fewer.
     #[inline(always)]
     pub(crate) fn begun_name<const COUNT: usize>(&self, head: &SpanHead<'_>) -> Option<&[u8; COUNT]> {
         // The name is the last field of every head.
@@ -375,7 +375,7 @@ impl SpanRecord {
         self.status != StatusState::Unset
     }
 
-    /// Opens an event. Returns false if the span has the maximum number of events.
+    /// Opens an event. Returns false if the span has the maximum number of events, or outgrows its limit.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
         self.close_sub_message();
         if self.events >= self.limits.events {
@@ -404,7 +404,7 @@ impl SpanRecord {
         Some(())
     }
 
-    /// Opens a link. Returns false if the span has the maximum number of links.
+    /// Opens a link. Returns false if the span has the maximum number of links, or outgrows its limit.
     pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> bool {
         self.close_sub_message();
         if self.links >= self.limits.links {
@@ -471,7 +471,7 @@ impl SpanRecord {
         self.attributes.write_count(tag::DROPPED_LINKS, self.dropped_links);
     }
 
-    /// Returns the bytes of storage that the record keeps.
+    /// Returns the size of the storage that the record keeps, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
     }

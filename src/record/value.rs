@@ -43,7 +43,7 @@ pub enum Value<'a> {
     Map(&'a [(&'a str, Value<'a>)]),
 }
 
-/// A type to which an attribute can be set: everything that converts to a [`Value`], and owned strings. An `Option`
+/// A type whose values can be set as attributes: everything that converts to a [`Value`], and owned strings. An `Option`
 /// sets the attribute if it is `Some`. `None` sets nothing, and keeps a value that was set before.
 ///
 /// ```
@@ -73,7 +73,7 @@ pub trait IntoValue {
     /// Calls `write` with the value, or not at all if the value is absent.
     fn with_value(self, write: impl FnOnce(Value<'_>));
 
-    /// Returns the value, if it is there without any work.
+    /// Returns the value, if it is available without computation or allocation.
     ///
     /// For such types, `Span::set` is compiled for the literal key of each call site. Other types need not implement
     /// this.

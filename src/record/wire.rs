@@ -3,7 +3,7 @@
 /// Returns the number of bytes of a varint.
 #[inline]
 pub(crate) const fn encoded_len_varint(value: u64) -> usize {
-    // One byte per 7 bits, and one byte for 0.
+    // One byte per 7 bits, and one byte for 0: `last_bit / 7 + 1`, computed with a shift instead of a division.
     let last_bit = 63 ^ (value | 1).leading_zeros();
     ((last_bit * 9 + 73) / 64) as usize
 }

@@ -1,7 +1,8 @@
 //! The installed telemetry: while its [`InstallGuard`] lives, code without access to a [`Telemetry`] uses it.
 //!
 //! [`CURRENT`] is a version number: a [`Global`] compares it with the number of its own value, and makes a new value if
-//! the numbers differ. So each use takes two atomic loads and no lock.
+//! the numbers differ. So a use takes two atomic loads and no lock. After a second installation, each use also searches
+//! the list of values.
 
 use std::fmt;
 use std::ops::Deref;
@@ -188,9 +189,9 @@ fn provider() -> Provider {
 /// ```
 ///
 /// While no telemetry is installed, the value is a no-op. A use takes two atomic loads, without a lock or an
-/// allocation. If several threads use the static for the first time simultaneously, each may make a value, and one of
-/// the values is kept. Values of earlier installations are never freed, because other threads may still use them; only
-/// tests have many installations.
+/// allocation, and a few more after further installations. If several threads use the static for the first time
+/// simultaneously, each may make a value, and one of the values is kept. Values of earlier installations are never
+/// freed, because other threads may still use them; only tests have many installations.
 pub struct Global<T> {
     make: fn() -> T,
     /// Value that is used while no telemetry is installed.

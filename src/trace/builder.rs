@@ -95,7 +95,8 @@ pub(super) struct SpanSpec<'a> {
 enum Parent<'a> {
     Current,
     None,
-    /// The parent's context, with its clock if the parent is a recorded span of this process. Their times then agree.
+    /// The parent's context, and the parent's clock if the parent is a recorded span of this process. With the same clock,
+    /// the times of parent and child agree.
     Given(&'a SpanContext, Option<Clock>),
 }
 
@@ -222,7 +223,7 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts a span below a recorded one, from now on; `None` for any other span.
+    /// Starts a span below a recorded one, at the current time; `None` for any other span.
     #[inline(always)]
     pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
         let Frame { context, clock, .. } = stack.top()?;
@@ -269,7 +270,7 @@ impl<'a> SpanSpec<'a> {
                 let context = SpanContext::of(span, None);
                 Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
             }
-            // Passes a copy, so that the optimizer can keep the builder itself in registers.
+            // Passes a copy, so that the optimizer can keep `self` in registers.
             None => self.clone().begin(current, true),
         };
         DetachedSpan::new(&self.tracer.shared, started)
@@ -303,7 +304,8 @@ impl<'a> SpanSpec<'a> {
             Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
-        // The thread has already entered its current span, so only other parents need to be carried.
+        // Without an exporter, a span is entered only to make its parent current. The thread's current span already is,
+        // unless the new span is detached: then it may be entered on another thread.
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {

@@ -75,7 +75,7 @@ pub(super) mod sealed {
     }
 }
 
-/// Records the error of a `Result` on its way: `query().record_err(&mut span)?`.
+/// Records the error of a `Result` on a span, and returns the `Result`: `query().record_err(&mut span)?`.
 ///
 /// ```
 /// use std::{fs, io};
@@ -117,7 +117,7 @@ pub(super) fn record<Kind, E: AsError<Kind> + ?Sized>(open: &mut OpenSpan, error
 }
 
 fn record_error(open: &mut OpenSpan, type_name: Option<&str>, error: &dyn Error) {
-    // Format first: that is code of the program. If it panics, the span is unchanged.
+    // Format first, because formatting runs code of the program. If it panics, the span is unchanged.
     let (message, mut causes_text) = (text(error), String::new());
     for cause in causes(error) {
         let line_break = if causes_text.is_empty() { "" } else { "\n" };

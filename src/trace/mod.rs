@@ -125,8 +125,8 @@ impl Tracer {
     /// ```
     ///
     /// `tracer.span("checkout");` causes a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
-    /// [error](Chain): both would end the span at once. So does `let _ = tracer.span("checkout");`, which the compiler
-    /// accepts; `#![warn(let_underscore_drop)]` makes it a warning.
+    /// [error](Chain): both would end the span at once. `let _ = tracer.span("checkout");` also ends the span at once, but
+    /// the compiler accepts it; with `#![warn(let_underscore_drop)]`, it causes a warning.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)

@@ -26,7 +26,8 @@ pub(crate) struct OpenSpan {
     generation: u32,
     /// Shows the ledger whether the span is open, and its name.
     mark: Arc<OpenMark>,
-    /// Id of the last span here that began while its thread was panicking. The panic is not the reason for its end.
+    /// Id of the last span in this storage that began while its thread was panicking. Such a span is not recorded as ended
+    /// by the panic.
     began_in_panic: Option<SpanId>,
     /// State of a detached span.
     pub(super) detached: DetachedState,
@@ -158,7 +159,7 @@ impl OpenSpan {
         }
     }
 
-    /// Frees the storage if it is large, because the record will not be sent.
+    /// Closes the mark and clears the copies of a record that will not be sent. Frees its storage if it is large.
     pub(super) fn abandon_record(&mut self) {
         self.mark.close();
         self.record.clear_copies();

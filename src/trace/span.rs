@@ -16,8 +16,8 @@ use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 /// If a panic of its thread drops the span, it gets an `exception` event and, unless a status was set, the status
 /// `Error`.
 ///
-/// Got from [`Tracer::span`](crate::Tracer::span). It stays on its thread; [`context`](Self::context) carries it to
-/// others:
+/// Got from [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its
+/// [`context`](Self::context) can, and makes it the parent of spans there:
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -117,8 +117,8 @@ impl fmt::Debug for Span {
 
 /// The result of a setter, for chained calls: `span.set("a", 1).set("b", 2)`. It has all methods of the span.
 ///
-/// It borrows the span. So the compiler rejects code that keeps it from a temporary span, which would end with the
-/// statement. Such a span would measure nothing, and would not be the parent of the following spans:
+/// A `Chain` borrows the span. So the compiler rejects code that keeps the `Chain` of a temporary span, which would end
+/// with the statement. Such a span would measure nothing, and would not be the parent of the following spans:
 ///
 /// ```compile_fail,E0716
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();

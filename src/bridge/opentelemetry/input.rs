@@ -142,7 +142,8 @@ impl Scopes {
     }
 }
 
-/// Returns whether the program has not set a resource: the SDK then fills in only itself and an unknown service.
+/// Returns whether the program has not set a resource: the SDK then sets only `telemetry.sdk.*` and a `service.name` that
+/// begins with `unknown_service`.
 fn is_default(resource: &Resource) -> bool {
     resource.iter().all(|(key, value)| match key.as_str() {
         "service.name" => value.as_str().starts_with("unknown_service"),

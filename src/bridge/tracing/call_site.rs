@@ -71,7 +71,7 @@ impl TracingLayer {
 /// The scopes of a layer's records.
 pub(super) struct Scopes {
     provider: Provider,
-    /// Scope of all records. The scope then does not contain the target.
+    /// Scope of all records, if the program has set one. Otherwise each target is a scope.
     pub(super) fixed: Option<Scope>,
     /// Cached call sites by the address of their metadata, so that targets are not compared.
     by_call_site: ScopeCache<usize, Arc<CallSite>, MAX_CALL_SITES>,

@@ -196,7 +196,7 @@ impl TracingLayer {
         let builder = tracer.span_builder(name);
         match &parent {
             Some(parent) => builder.parent(parent).detached(),
-            // A filter excluded the parent from this layer, so the span starts a trace.
+            // The span is explicitly a root, or a filter excluded its parent from this layer.
             None => builder.root().detached(),
         }
     }

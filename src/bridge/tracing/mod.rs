@@ -57,7 +57,7 @@
 //! | filters of the subscriber: an `EnvFilter` or `LevelFilter` as a layer. If all of them exclude a call site, `tracing` caches that | spans and events | no: the layer is not called |
 //! | filters of this layer: `layer.with_filter(…)` | spans and events | no |
 //! | the [sampler](crate::Sampler) | spans and their events | no |
-//! | [level](crate::Exporter::level) of each exporter, `info` by default | events that become log records | yes, by exporter |
+//! | [level](crate::Exporter::level) of each exporter; in a file, the default is `info` | events that become log records | yes, by exporter |
 //!
 //! `enabled!` never counts.
 //!
@@ -199,8 +199,8 @@ impl TracingLayer {
         Self { busy_and_idle: enabled, ..self }
     }
 
-    /// Sets whether errors become `exception.*` attributes, and an event with a field `error` but no message an event
-    /// `exception`. The default is true. The span's status does not depend on this setting.
+    /// Sets whether errors become `exception.*` attributes, and whether an event with a field `error` but no message
+    /// becomes an event `exception`. The default is true. The span's status does not depend on this setting.
     pub fn exceptions(self, enabled: bool) -> Self {
         Self { exceptions: enabled, ..self }
     }

@@ -57,7 +57,8 @@ impl OpenSpans {
 
     #[inline]
     pub(super) fn insert(&self, id: &Id, open: SpanState) {
-        // Ids are unique among open spans. Otherwise the replaced span is sent here, after the lock is released.
+        // Ids are unique among open spans. If an id is reused nevertheless, the replaced span is sent here, after the
+        // lock is released.
         let _replaced = self.shard(id).insert(id.into_u64(), open);
     }
 
@@ -85,7 +86,8 @@ impl OpenSpans {
     }
 }
 
-/// A layer may be dropped under a lock that the exporters' threads need, so no caller waits for room here. Only a
+/// Sends the spans that are still open. A layer may be dropped under a lock that the exporters' threads need, so
+/// instrumentation is suppressed, under which a full queue drops the span instead of making the caller wait. Only a
 /// `reload::Layer` leaves spans behind: other subscribers live until their last span is closed.
 impl Drop for OpenSpans {
     fn drop(&mut self) {

@@ -228,7 +228,8 @@ impl Range {
         (self.first..=self.last).contains(&index)
     }
 
-    /// Returns the number of buckets. It may exceed 32 bits: from the smallest double to the largest.
+    /// Returns the number of buckets. It may exceed `i32`: at the finest scale, there are 2.2 billion buckets from the
+    /// smallest positive double to the largest.
     #[inline]
     fn count(self) -> i64 {
         i64::from(self.last) - i64::from(self.first) + 1

@@ -18,7 +18,8 @@ pub(crate) struct EncodedAttributes {
 }
 
 impl EncodedAttributes {
-    /// Encodes the attributes; `None` if two keys share a bit of the filter, which then cannot count them.
+    /// Encodes the attributes. Returns `None` if two keys share a bit of the filter, whose bits then do not show the
+    /// number of attributes, or if an attribute is dropped.
     pub(in crate::record) fn new(tag: u8, attributes: &[(&str, Value<'_>)]) -> Option<Self> {
         let mut writer = AttributeWriter::default();
         writer.limit(usize::MAX, None);
@@ -45,6 +46,7 @@ impl AttributeWriter {
         if attributes.longest > self.value_length || !self.fields.seen.add_new(&attributes.keys) {
             return false;
         }
+        // `claim` fails only for a record that outgrows its limit. It is never sent, so its content does not matter.
         if let Some(mut out) = self.buffer.claim(attributes.bytes.len()) {
             out.put(&attributes.bytes);
         }
