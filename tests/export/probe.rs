@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// For what will not happen.
 const SHORT: Duration = Duration::from_secs(3);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Settings of an HTTP/2 server: at most 100 streams.
 const SETTINGS: &[u8] = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64";
 /// An alert of TLS 1.2, fatal, unexpected message.
@@ -78,7 +78,7 @@ fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        listener.incoming().take(MOST_CONNECTIONS).flatten().for_each(conduct);
+        listener.incoming().take(MAX_CONNECTIONS).flatten().for_each(conduct);
     });
     address
 }
@@ -258,7 +258,7 @@ fn plain_http_on_a_tls_port_is_recognized() {
     // closes connections that begin without a handshake, and forwards the others
     let (strict, tls) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), front.address());
     let silent = format!("http://{}", strict.local_addr().unwrap());
-    thread::spawn(move || strict.incoming().take(MOST_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));
+    thread::spawn(move || strict.incoming().take(MAX_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));
     for endpoint in [format!("http://localhost:{}", front.port()), alert, text.endpoint(), silent] {
         let (stages, what, advice) = failure(&traces(&endpoint));
         assert_eq!(stages, ["resolve", "connect", "export"], "{endpoint}");

@@ -170,7 +170,7 @@ fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
 
 #[test]
 fn a_program_that_flushes_all_the_time_does_not_send_all_the_time() {
-    const LEAST_PAUSE: Duration = Duration::from_millis(100);
+    const MIN_PAUSE: Duration = Duration::from_millis(100);
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503));
     let telemetry = start(patient(&receiver));
@@ -182,7 +182,7 @@ fn a_program_that_flushes_all_the_time_does_not_send_all_the_time() {
     let (requests, elapsed) = (receiver.request_count(), begun.elapsed());
     figures::show(format!("{requests} requests in {elapsed:.2?} of flushes"));
     assert!(
-        requests <= 1 + (elapsed.as_millis() / LEAST_PAUSE.as_millis()) as u64,
+        requests <= 1 + (elapsed.as_millis() / MIN_PAUSE.as_millis()) as u64,
         "{requests} in {elapsed:?}"
     );
     receiver.behave();

@@ -17,7 +17,7 @@ use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Alerts of TLS.
 const ACCESS_DENIED: u8 = 49;
 const INTERNAL_ERROR: u8 = 80;
@@ -327,7 +327,7 @@ fn alerting(alert: u8, times: usize, target: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
-        for (number, client) in listener.incoming().take(MOST_CONNECTIONS).flatten().enumerate() {
+        for (number, client) in listener.incoming().take(MAX_CONNECTIONS).flatten().enumerate() {
             // a connection that breaks is for its ends to notice
             let _ = match number < times {
                 true => end_handshake(client, alert),
@@ -422,7 +422,7 @@ impl Relay {
         thread::spawn({
             let target = Arc::clone(&target);
             move || {
-                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
                     let target = *target.lock().expect("nobody panics with it");
                     // a connection that breaks is for its ends to notice
                     let _ = TcpStream::connect(target).and_then(|server| join(client, server));

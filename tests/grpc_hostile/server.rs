@@ -14,7 +14,7 @@ use crate::wire::{
 };
 
 /// Acknowledgements of a flood are not all worth remembering.
-const MOST_ACKS: usize = 1000;
+const MAX_ACKS: usize = 1000;
 
 /// What happens on a connection. An error means that the client has left.
 pub(crate) type Script = dyn Fn(&mut Peer) -> io::Result<()> + Send + Sync;
@@ -220,7 +220,7 @@ impl Peer {
 
     fn note(&self, frame: &Frame) {
         let mut notes = self.notes.lock().unwrap();
-        if self.takes_notes && !(frame.is_ack() && notes.len() > MOST_ACKS) {
+        if self.takes_notes && !(frame.is_ack() && notes.len() > MAX_ACKS) {
             let payload = if frame.kind == DATA { Vec::new() } else { frame.payload.clone() };
             notes.push(Frame { payload, ..*frame });
         }

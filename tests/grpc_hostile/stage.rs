@@ -22,7 +22,7 @@ const SLACK: Duration = Duration::from_secs(8);
 /// No pause ends that is this long: one attempt decides.
 const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
 /// What a case may hold, program and server together.
-const MOST_BYTES: usize = 2 << 20;
+const MAX_BYTES: usize = 2 << 20;
 
 /// Memory is counted for the whole process: one case at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -86,7 +86,7 @@ impl Default for Setting {
             give_up_after: PATIENT,
             retry_delay: FOR_EVER,
             batch_records: 1000,
-            most_bytes: MOST_BYTES,
+            most_bytes: MAX_BYTES,
         }
     }
 }

@@ -35,7 +35,7 @@ const LOAD: usize = 4;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// After this many seconds a child that hangs is ended by the system.
-const LONGEST_LIFE: u32 = 50;
+const MAX_LIFE_SECONDS: u32 = 50;
 
 /// Runs `work` in a forked child, and gives its process id to the parent. The child ends when `work` does.
 #[allow(unsafe_code)]
@@ -45,7 +45,7 @@ fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
-            unsafe { libc::alarm(LONGEST_LIFE) };
+            unsafe { libc::alarm(MAX_LIFE_SECONDS) };
             // a panic would unwind into the copy of the parent's stack
             let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
             // SAFETY: ends this process at once.
@@ -258,7 +258,7 @@ fn fork_on_this_thread(forked: &mpsc::Sender<libc::pid_t>) {
                 let mut signals = std::mem::zeroed();
                 libc::sigfillset(&raw mut signals);
                 libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
-                libc::alarm(LONGEST_LIFE);
+                libc::alarm(MAX_LIFE_SECONDS);
             }
             child => forked.send(child).unwrap(),
         }

@@ -20,7 +20,7 @@ use crate::support::{process, tunnel};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// The task of a child.
 const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
 const CA: &str = "STANDPIPE_TEST_CA";
@@ -188,7 +188,7 @@ impl TinyProxy {
         thread::spawn({
             let heads = Arc::clone(&heads);
             move || {
-                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
                     let (serve, heads) = (serve.clone(), Arc::clone(&heads));
                     // an error ends the connection, and the client has to cope
                     thread::spawn(move || serve(client, &heads));

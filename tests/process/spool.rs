@@ -26,7 +26,7 @@ pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
 /// Small enough for many recorders in a test.
 const QUEUE_BYTES: usize = 1 << 20;
 /// A batch has up to an eighth of the queue's bytes, and a record at least 64 of them.
-const MOST_OF_A_BATCH: u64 = QUEUE_BYTES as u64 / 8 / 64;
+const MAX_BATCH_RECORDS: u64 = QUEUE_BYTES as u64 / 8 / 64;
 /// More than a process emits before it dies.
 pub(crate) const MOST: u64 = 2_000_000;
 
@@ -176,7 +176,7 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
             // each death before may have sent one batch once more: the one that the collector had and the process had not noted
             let again = sent_again(&arrived.lock().unwrap());
-            assert!(again <= run * MOST_OF_A_BATCH, "{again} sent again after {run} deaths");
+            assert!(again <= run * MAX_BATCH_RECORDS, "{again} sent again after {run} deaths");
         }
         let counts = deliver(&receiver, spool.path());
         fs::remove_file(&progress_path).unwrap();
@@ -186,7 +186,7 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             assert_eq!(lost, 0, "run {run}: {lost} of {accepted} lost");
         }
         let again = sent_again(&arrived);
-        assert!(again <= deaths * MOST_OF_A_BATCH, "{again} sent again after {deaths} deaths");
+        assert!(again <= deaths * MAX_BATCH_RECORDS, "{again} sent again after {deaths} deaths");
         let (place, records) = (file_system(spool.path()), arrived.len());
         figures::show(format!("{deaths} × {how} on {place}: {records} records, 0 lost, {again} sent twice"));
         println!("the last start: {counts}");

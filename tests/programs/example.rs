@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::{command, examples};
 
 /// No program of any test may live longer.
-const LONGEST_LIFE: Duration = Duration::from_secs(60);
+const MAX_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A running program; killed when it is dropped.
 pub(crate) struct Program {
@@ -59,7 +59,7 @@ impl Program {
             process,
             lines,
             errors: Some(errors),
-            deadline: Instant::now() + LONGEST_LIFE,
+            deadline: Instant::now() + MAX_LIFETIME,
         }
     }
 

@@ -14,9 +14,9 @@ const TASK: &str = "STANDPIPE_TEST_TASK";
 /// Distinguishes reports from what the test harness prints around them.
 const REPORT: &str = "report> ";
 /// No child of any test may live longer, but for the time that it is stopped.
-const LONGEST_LIFE: Duration = Duration::from_secs(120);
+const MAX_LIFETIME: Duration = Duration::from_secs(120);
 /// A forked child that hangs is ended by the system after this many seconds.
-const LONGEST_LIFE_OF_FORK: u32 = 50;
+const MAX_FORK_SECONDS: u32 = 50;
 
 /// What this process was started for; `None` if it is not a child.
 pub(crate) fn task() -> Option<String> {
@@ -85,7 +85,7 @@ pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: only sets a timer whose signal ends this process.
-        unsafe { libc::alarm(LONGEST_LIFE_OF_FORK) };
+        unsafe { libc::alarm(MAX_FORK_SECONDS) };
         let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
         // SAFETY: ends this process at once.
         unsafe { libc::_exit(if good { 0 } else { 1 }) }
@@ -124,7 +124,7 @@ impl Child {
         let stdout = process.stdout.take().expect("it is piped");
         let (sender, reports) = mpsc::channel();
         let reader = Some(thread::spawn(move || pass_on(stdout, &sender)));
-        Ok(Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE + stopped })
+        Ok(Self { process, reports, reader, deadline: Instant::now() + MAX_LIFETIME + stopped })
     }
 
     pub(crate) fn id(&self) -> u32 {

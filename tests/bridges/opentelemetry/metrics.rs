@@ -289,10 +289,10 @@ fn a_route_without_exporters_takes_metrics_and_does_nothing() {
 #[test]
 fn a_metric_with_many_points_is_sent_in_parts_within_the_limits() {
     const POINTS: i64 = 5000;
-    const MOST_BYTES: usize = 20_000;
+    const MAX_BYTES: usize = 20_000;
     let receiver = Receiver::start().unwrap();
     let exporter = exporter(&receiver).interval(FOR_EVER).compression(Compression::None);
-    let telemetry = start(exporter.batch_records(300).batch_bytes(MOST_BYTES));
+    let telemetry = start(exporter.batch_records(300).batch_bytes(MAX_BYTES));
     let provider = provider(MetricExporter::new(&telemetry));
     record_many(&provider, POINTS);
     provider.shutdown().unwrap();
@@ -301,7 +301,7 @@ fn a_metric_with_many_points_is_sent_in_parts_within_the_limits() {
     values.sort_unstable();
     assert_eq!(values, (0..POINTS).collect::<Vec<_>>());
     for request in receiver.requests() {
-        assert!(request.records <= 300 && request.body_bytes <= MOST_BYTES, "{request:?}");
+        assert!(request.records <= 300 && request.body_bytes <= MAX_BYTES, "{request:?}");
     }
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
     assert_eq!((counts.accepted, counts.delivered, counts.lost()), (5000, 5000, 0), "{counts}");

@@ -208,7 +208,7 @@ fn a_secret_that_a_server_repeats_when_it_leaves_is_concealed() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for mut stream in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+        for mut stream in listener.incoming().take(MAX_CONNECTIONS).flatten() {
             thread::spawn(move || {
                 let _ = stream.write_all(&[SETTINGS, FAREWELL].concat());
                 let _ = stream.shutdown(std::net::Shutdown::Write);

@@ -11,7 +11,7 @@ const VARIABLE: &str = "FUZZ";
 pub const KEPT: &str = "kept";
 
 /// Inputs up to this length are tried as single values too.
-pub const LONGEST_VALUE: usize = 200;
+pub const MAX_VALUE_LEN: usize = 200;
 
 /// What a text holds beside what was fuzzed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use crate::http2::frame::{HEAD_BYTES, Head, MIN_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
 
 /// An answer's body, and the fields of its head and of its trailers.
-const MOST_OF_BODY: usize = 64 << 10;
-const MOST_OF_FIELDS: usize = 32 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
+const MAX_FIELD_BYTES: usize = 32 << 10;
 /// What is framed at once, with a last frame beyond it.
-const MOST_OUTPUT: usize = 130 << 10;
+const MAX_OUTPUT: usize = 130 << 10;
 const INITIAL_WINDOW: i64 = 65_535;
 
 /// What happens on a connection. An input is a list of them; the first byte of each says which it is.
@@ -141,7 +141,7 @@ impl Run {
             let progress = self.conn.send(&Message::new(&[start, rest], true));
             let output = self.conn.output();
             // acknowledgements are bounded where they are made
-            assert!(output.len() <= MOST_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
+            assert!(output.len() <= MAX_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
             self.model.check(output);
             self.said.extend_from_slice(output);
             self.conn.clear_output();
@@ -156,8 +156,8 @@ impl Run {
 fn check_end(end: &End) {
     let End::Responded(Response { status, head, body, trailers }) = end else { return };
     assert!((200..600).contains(status), "a status of {status}");
-    assert!(body.len() <= MOST_OF_BODY, "a body of {}", body.len());
-    assert!(size(head) <= MOST_OF_FIELDS && size(trailers) <= MOST_OF_FIELDS, "too many fields");
+    assert!(body.len() <= MAX_BODY_BYTES, "a body of {}", body.len());
+    assert!(size(head) <= MAX_FIELD_BYTES && size(trailers) <= MAX_FIELD_BYTES, "too many fields");
 }
 
 fn size(fields: &[Field]) -> usize {

@@ -13,7 +13,7 @@ use crate::http2::frame::{HEAD_BYTES, Head, PREFACE, flag, kind};
 /// Far more than an answer on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More than all answers to one input.
-const MOST_ANSWERED: u64 = 1 << 20;
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
 /// How many inputs there are between two requests that must be answered.
 const INTERVAL: usize = 100;
 
@@ -65,7 +65,7 @@ fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
     let _ = pieces.iter().try_for_each(|piece| socket.write_all(piece));
     let _ = socket.shutdown(Shutdown::Write);
     let mut answered = Vec::new();
-    match socket.take(MOST_ANSWERED).read_to_end(&mut answered) {
+    match socket.take(MAX_ANSWER_BYTES).read_to_end(&mut answered) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             panic!("the connection stays open after {}", answered.escape_ascii())
         }

@@ -9,7 +9,7 @@ use crate::seen::Record;
 use crate::showcase::Showcase;
 
 /// This many differences are reported; the rest is counted.
-const MOST_TOLD: usize = 5;
+const MAX_REPORTED: usize = 5;
 
 /// An error that shows what is missing, what is too much and what differs.
 pub(crate) fn compare(showcase: &Showcase, mut found: Vec<Record>) -> Result<(), Error> {
@@ -28,8 +28,8 @@ pub(crate) fn compare(showcase: &Showcase, mut found: Vec<Record>) -> Result<(),
     if differences.is_empty() {
         return Ok(());
     }
-    let more = differences.len().saturating_sub(MOST_TOLD);
-    differences.truncate(MOST_TOLD);
+    let more = differences.len().saturating_sub(MAX_REPORTED);
+    differences.truncate(MAX_REPORTED);
     if more > 0 {
         differences.push(format!("and {more} more"));
     }

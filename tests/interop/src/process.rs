@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::Error;
 
 /// The longest that a server may take to listen, or to end.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How to start a server, any number of times.
@@ -55,7 +55,7 @@ impl Process {
     }
 
     fn wait_for(&mut self, port: u16) -> Result<(), Error> {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         while TcpStream::connect_timeout(&address, BETWEEN_LOOKS).is_err() {
             if let Some(status) = self.child.try_wait()? {
@@ -84,7 +84,7 @@ impl Process {
     }
 
     fn wait(&mut self) -> Result<ExitStatus, Error> {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);

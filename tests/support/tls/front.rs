@@ -15,13 +15,13 @@ use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use super::{Identity, TestCa};
 
 /// Connections at one time; what comes beyond them is closed at once.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How long the front itself may wait for loopback.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a connection waits for one of its ends on Windows; longer than any test has its collector hang.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// How much of a refused client's data is read away, so that the alert reaches it before a reset does.
-const MOST_DRAINED: u64 = 1 << 20;
+const MAX_DRAINED_BYTES: u64 = 1 << 20;
 
 /// A TLS server at `https://localhost:PORT`; dropping it closes its connections and joins its threads.
 pub(crate) struct TlsFront {
@@ -183,7 +183,7 @@ fn accept(
         }
         accepted.fetch_add(1, Ordering::SeqCst);
         connections.retain(|open| !open.thread.as_ref().is_some_and(JoinHandle::is_finished));
-        if connections.len() < MOST_CONNECTIONS {
+        if connections.len() < MAX_CONNECTIONS {
             connections.extend(client.and_then(|client| open(client, conduct, seen)));
         }
     }
@@ -208,8 +208,8 @@ fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Co
             if cfg!(windows) {
                 // there, to shut a socket does not wake who waits for its other end
                 for socket in [&client, &upstream] {
-                    socket.set_read_timeout(Some(LONGEST_WAIT))?;
-                    socket.set_write_timeout(Some(LONGEST_WAIT))?;
+                    socket.set_read_timeout(Some(MAX_WAIT))?;
+                    socket.set_write_timeout(Some(MAX_WAIT))?;
                 }
             }
             let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
@@ -302,7 +302,7 @@ fn flush(tls: &mut ServerConnection, mut client: &TcpStream) -> io::Result<()> {
 fn linger(client: &TcpStream) {
     let _ = client.shutdown(Shutdown::Write);
     let _ = client.set_read_timeout(Some(PATIENCE));
-    let _ = io::copy(&mut client.take(MOST_DRAINED), &mut io::sink());
+    let _ = io::copy(&mut client.take(MAX_DRAINED_BYTES), &mut io::sink());
 }
 
 fn verifier_of(clients: &TestCa) -> Arc<dyn ClientCertVerifier> {

@@ -12,14 +12,14 @@ pub(crate) const HANDSHAKE_FAILURE: u8 = 40;
 pub(crate) const BAD_CERTIFICATE: u8 = 42;
 
 /// More than a test needs.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// Leads to a server of TLS 1.2, which refuses with another alert, or with none at all. It ends with the process.
 pub(crate) fn refusing_with(alert: Option<u8>, server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
-        for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+        for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
             // a connection that breaks is for its ends to notice
             let _ = lead(client, server, alert);
         }

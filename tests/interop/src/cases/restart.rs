@@ -15,7 +15,7 @@ const RESTARTS: usize = 2;
 /// How long the server is away.
 const AWAY: Duration = Duration::from_millis(700);
 const BETWEEN_SPANS: Duration = Duration::from_micros(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
     let program = Program::start(&spans_to(order, stage.port(), "batch-records = 10\n"))?;
@@ -54,7 +54,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
 }
 
 fn wait_until(condition: impl Fn() -> bool) -> Result<(), Error> {
-    let deadline = Instant::now() + LONGEST_WAIT;
+    let deadline = Instant::now() + MAX_WAIT;
     while !condition() {
         if Instant::now() > deadline {
             return Err("no spans come through".into());

@@ -28,7 +28,7 @@ const ROOMY: usize = 10_000;
 const SMALL: usize = 20;
 /// How long a Collector is away.
 const AWAY: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Who is killed in the middle.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
 
     tiers.wait_for_spans(sent.len());
     let count = |of: fn(&Receiver) -> u64| tiers.sinks.iter().map(of).sum::<u64>();
-    let deadline = Instant::now() + LONGEST_WAIT;
+    let deadline = Instant::now() + MAX_WAIT;
     let all_there = || count(|sink| sink.log_count()) >= traces && count(|sink| sink.point_count()) >= 1;
     while !all_there() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(50));
@@ -155,7 +155,7 @@ fn fan_out(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     let tracer = program.telemetry.tracer("interop");
     let sent: Vec<String> = (0..TRACES).flat_map(|_| trace(&tracer, false)).collect();
     program.finish()?;
-    let arrived = |sink: &Receiver| sink.wait_for_spans(sent.len() as u64, LONGEST_WAIT);
+    let arrived = |sink: &Receiver| sink.wait_for_spans(sent.len() as u64, MAX_WAIT);
     // whether it was in vain is seen in the records
     let _ = tiers.sinks.iter().all(arrived);
     for records in tiers.records()? {
@@ -214,7 +214,7 @@ fn trace_id(record: &Record) -> Option<&str> {
 
 /// Waits until this many more spans have come through.
 fn wait_for_more(tiers: &Tiers, spans: u64) -> Result<(), Error> {
-    let (goal, deadline) = (tiers.span_count() + spans, Instant::now() + LONGEST_WAIT);
+    let (goal, deadline) = (tiers.span_count() + spans, Instant::now() + MAX_WAIT);
     while tiers.span_count() < goal {
         if Instant::now() > deadline {
             return Err("no spans come through".into());

@@ -13,7 +13,7 @@ use crate::process::{free_port, text};
 use crate::seen::{self, Record};
 use crate::servers::Transport;
 
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Tiers {
     pub(super) agent: Collector,
@@ -75,7 +75,7 @@ impl Tiers {
 
     /// Waits until the sinks hold this many different spans, or time is up: what is missing then is seen in the records.
     pub(super) fn wait_for_spans(&self, count: usize) {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         while Instant::now() < deadline {
             let ids = self.sinks.iter().flat_map(Receiver::spans).map(|span| span.span.span_id.clone());
             if ids.collect::<HashSet<_>>().len() >= count {

@@ -12,7 +12,7 @@ use crate::process::{Ending, Process, Recipe, free_port};
 use crate::seen::{self, Record};
 
 /// The longest that what was confirmed may take through a server to the sink.
-const LONGEST_PASSAGE: Duration = Duration::from_secs(60);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Another process may take a port between the look and the start.
 const ATTEMPTS: usize = 3;
 
@@ -117,9 +117,9 @@ impl Stage {
             View::Book(book) => seen::in_book(&fs::read_to_string(book)?),
             View::Sink(sink) => {
                 // whether it was in vain is seen in the records
-                let _ = sink.wait_for_spans(sent.spans as u64, LONGEST_PASSAGE)
-                    && sink.wait_for_logs(sent.logs as u64, LONGEST_PASSAGE)
-                    && sink.wait_for_points(sent.points as u64, LONGEST_PASSAGE);
+                let _ = sink.wait_for_spans(sent.spans as u64, ARRIVAL_TIMEOUT)
+                    && sink.wait_for_logs(sent.logs as u64, ARRIVAL_TIMEOUT)
+                    && sink.wait_for_points(sent.points as u64, ARRIVAL_TIMEOUT);
                 seen::in_sink(sink)
             }
         }

@@ -22,7 +22,7 @@ pub(crate) struct Meant {
 pub(crate) type Case = (&'static str, &'static str, &'static str);
 
 /// This many faults are reported; the rest is counted.
-const MOST_TOLD: usize = 50;
+const MAX_REPORTED: usize = 50;
 
 /// Nothing may differ that is not in the table, and nothing may be in the table that does not differ.
 pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
@@ -38,7 +38,7 @@ pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
         )
     }));
     let count = faults.len();
-    faults.truncate(MOST_TOLD);
+    faults.truncate(MAX_REPORTED);
     assert!(count == 0, "{count} faults, the first of them\n{}", faults.join("\n"));
 }
 
