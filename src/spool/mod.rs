@@ -89,7 +89,8 @@ pub(crate) use storage::tests::faults;
 
 /// Maximum size of a segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
-/// Number of places for open spans in the flight recorder. A span without a place is not delivered if the process dies before the span ends.
+/// Number of places for open spans in the flight recorder. A span without a place is not delivered if the process dies
+/// before the span ends.
 const OPEN_SPANS: u32 = 512;
 /// Interval of [`Spool::tick`] while records are pending, or always if the recorder has places for open spans.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
