@@ -1,11 +1,11 @@
-//! Values at the edge are refused with a message or well defined: never an overflow, never a huge allocation.
+//! Extreme values are refused with a message, or have a defined effect: no overflow, and no huge allocation.
 
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_RECORDS: usize = (1 << 24) - 1;
 const MAX_QUEUE_BYTES: usize = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
@@ -22,7 +22,7 @@ fn emit(telemetry: &Telemetry, spans: u64) {
     (0..spans).for_each(|_| tracer.span("checkout").end());
 }
 
-/// Sends some spans through such an exporter; all of them arrive.
+/// Sends some spans through such an exporter. All of them arrive.
 fn works(setting: Setting) {
     const SPANS: u64 = 50;
     let receiver = Receiver::start().unwrap();
@@ -158,7 +158,7 @@ fn several_records_together_take_an_eighth_of_the_queue_and_a_larger_one_goes_al
     };
     emit(1);
     assert!(receiver.wait_for_held(1, PATIENCE));
-    // these wait for each other while the first is held
+    // These records wait while the first is held.
     (0..8).for_each(|_| emit(50 << 10));
     emit(500 << 10);
     receiver.resume();
@@ -222,7 +222,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
-    // only the first of them: nothing was delivered since
+    // Only the first caller waits: nothing was delivered since.
     assert!(start.elapsed() >= bound, "{:?}", start.elapsed());
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();

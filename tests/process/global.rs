@@ -125,7 +125,7 @@ fn a_forked_child_uses_what_its_parent_installed() {
     assert_eq!(arrived(&receiver), (3, 2, 2));
 }
 
-/// A value that is created while an installation begins and ends belongs to none.
+/// A value is not kept if an installation began and ended while the value was created.
 #[test]
 fn what_was_made_while_an_installation_came_and_went_is_not_kept() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
