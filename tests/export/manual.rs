@@ -370,7 +370,7 @@ fn callers_that_would_wait_without_limit_are_refused() {
     }
 }
 
-/// The call that the program's own code made, and its result.
+/// Notes of the program's own code.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Telemetry that its own hook can use.
@@ -441,7 +441,7 @@ fn a_callback_that_panics_costs_its_metric_and_not_the_program() {
 fn a_caller_that_sends_calls_no_code_of_the_program() {
     let lock = Arc::new(Mutex::new(()));
     let (for_hook, for_callback) = (Arc::clone(&lock), Arc::clone(&lock));
-    // A caller that waited for the worker on the thread that drives it would never return.
+    // A hook or callback that waited for the lock on the thread that holds it would never return.
     let is_free = |lock: &Mutex<()>| lock.try_lock().is_ok();
     let seen = Seen::default();
     let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
