@@ -1,4 +1,4 @@
-//! The TLS front and the memory gauge that other tests stand on do what those tests assume.
+//! The TLS front and the memory measurement, on which other tests rely, work as those tests assume.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -131,7 +131,7 @@ fn assert_ended(read: io::Result<usize>) {
     }
 }
 
-/// A plain server that reads each connection to its end and then sends everything back, one after the other.
+/// A plain server that reads each connection to its end and then sends everything back, one connection after the other.
 fn start_echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");

@@ -204,7 +204,7 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
     assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
 }
 
-/// Asserts that the telemetry ends even though there was no time to send.
+/// Shuts down its telemetry when it is dropped, without time to send.
 struct Ends(Telemetry);
 
 impl Drop for Ends {

@@ -1,4 +1,4 @@
-//! Any text as YAML: alone, and behind a tracer that has a secret.
+//! Any text as YAML: alone, and after a tracer that has a secret.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
