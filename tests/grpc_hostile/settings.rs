@@ -11,7 +11,7 @@ use crate::wire::*;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// Number of spans in one request.
+/// Returns the number of spans in a request, which must contain exactly one message.
 fn spans(request: &Request) -> usize {
     let (prefix, message) = request.body.split_first_chunk::<5>().unwrap();
     assert_eq!(prefix[0], 0);

@@ -21,7 +21,7 @@ use standpipe::receiver::Receiver;
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// Error kinds of a timeout.
+/// Error kind of a timeout.
 pub(crate) const WAITED: ErrorKind = if cfg!(windows) { ErrorKind::TimedOut } else { ErrorKind::WouldBlock };
 
 pub(crate) fn assert_reset(error: &io::Error) {

@@ -40,8 +40,8 @@ fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
-        // Windows ignores `HTTP_PROXY` under CGI, which it also assumes if `REQUEST_METHOD` is set but empty. So all
-        // variants are set.
+        // Windows ignores `HTTP_PROXY` under CGI, which it also assumes if `REQUEST_METHOD` is set but empty. So
+        // `ALL_PROXY` is set as well.
         ("all_proxy", proxy),
         ("ALL_PROXY", proxy),
         ("no_proxy", ""),
