@@ -92,7 +92,7 @@ impl ProblemKind {
     pub(crate) const COUNT: usize = 15;
 }
 
-/// A finding about the files of a spool. It becomes the message of a problem.
+/// A note about the files of a spool, such as damage. It becomes the message of a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Note {
     pub(crate) message: String,

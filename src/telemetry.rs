@@ -73,8 +73,8 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is [disabled](Config::disabled). A
-    /// connection is made when the first records are sent. These threads block all Unix signals except those of faults
-    /// and aborts, so that signal handlers run on the program's own threads.
+    /// connection is made when the first records are sent. The background threads block all Unix signals except those of
+    /// faults and aborts, so that signal handlers run on the program's own threads.
     ///
     /// Before this function returns, the [hook](Config::on_problem) receives each warning about the
     /// [configuration](ProblemKind::Configuration), such as an unknown variable, and a missing

@@ -57,8 +57,8 @@ pub(crate) struct Batch {
     /// The framing of the records: resources, scopes, and the headers of messages.
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
-    /// For a half of a divided batch, the chunks from which its records were copied. The flight recorder keeps them
-    /// until all parts are settled, which the reference count shows.
+    /// For a half of a divided batch, the chunks from which its records were copied. All halves share them. The flight
+    /// recorder keeps them until the last half is settled, which then holds the only reference.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 
@@ -189,8 +189,8 @@ impl Group {
 }
 
 impl Batch {
-    /// Writes the framing of the records. Protobuf prefixes each message with its length, so all records must be
-    /// chosen.
+    /// Writes the framing of the records. Protobuf prefixes each message with its length, so all records must
+    /// have been chosen before.
     fn assemble(signal: Signal, origin: Origin, plan: Plan<'_>, chunks: VecDeque<Box<Chunk>>) -> Self {
         let Plan { mut groups, resource, records, .. } = plan;
         let (records, mut queued_bytes, mut framing) = (records as u64, 0, Vec::new());
@@ -369,6 +369,7 @@ impl<'a> Plan<'a> {
             let max_records = self.max_records - self.records;
             let mut fitting = chunk.fitting(run, max_records, self.room.saturating_sub(overhead));
             if fitting.0 == 0 && self.records == 0 {
+                // The first record is large. Take only its frame, as a request by itself.
                 let alone = chunk.first_frame().0.min(max_records);
                 fitting = chunk.fitting(run, alone, self.first_room.saturating_sub(overhead));
             }

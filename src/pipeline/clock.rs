@@ -12,9 +12,8 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Must be called before every wait of a thread that a simulation can play. In a simulation, lets time pass until
-/// `until` or until `is_over` returns true, so that the wait itself ends at once. With the system's clock, does
-/// nothing.
+/// Must be called before every wait in code that a simulation can run. In a simulation, lets time pass until `until`
+/// or until `is_over` returns true, so that the wait itself ends at once. With the system's clock, does nothing.
 #[inline]
 pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
     #[cfg(test)]
@@ -35,13 +34,13 @@ pub(crate) mod simulated {
         static WORLD: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
     }
 
-    /// The simulated world, which continues while a thread waits.
+    /// The simulated world. It runs the other simulated threads and the network while a thread waits.
     pub(crate) trait World {
         /// Lets time pass until `until`, or until `is_over` returns true. Panics if neither can ever happen.
         fn pass(&self, until: Option<Instant>, is_over: &dyn Fn() -> bool);
     }
 
-    /// Guard: time on this thread is simulated until it is dropped.
+    /// Guard: time on this thread is simulated until the guard is dropped.
     pub(crate) struct Simulated;
 
     impl Simulated {

@@ -32,7 +32,7 @@ const FRAME_BYTES: usize = 16;
 /// Size from which a metric is framed in parts, so that a request that a collector rejects as too large can be divided.
 const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 
-/// Slots for 32 chunks of each signal, which may be open or being sent in addition to a full queue.
+/// Slots of the flight recorder, per signal, for 32 chunks that are open or being sent in addition to a full queue.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
 /// Time after which a worker thread that has not begun to run is given up, see [`WorkerStart`].
@@ -173,14 +173,17 @@ pub(crate) struct ExporterHandle {
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// The worker's own channel, set by a stop. It stays open if the handle is dropped before the worker ends.
+    /// A copy of `stop`, set by a stop. The worker's end function also holds this cell, so the channel stays connected
+    /// if the handle is dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.
     wake: Sender<()>,
     /// Disconnected when the worker has ended. No message is ever sent.
     ended: Receiver<()>,
+    /// Ends the current attempt and all later ones.
     interrupt: Box<dyn Fn() + Send + Sync>,
+    /// Ends the current attempt. Later attempts use a new connection.
     cut: Box<dyn Fn() + Send + Sync>,
     current_attempt: Arc<CurrentAttempt>,
     /// Source of the metrics.
@@ -194,8 +197,8 @@ pub(crate) struct ExporterHandle {
 impl ExporterHandle {
     /// Starts the exporter's thread, unless callers drive its worker.
     ///
-    /// If the spool could not be opened, the exporter starts without it: in a forked child, records must not be lost
-    /// for that.
+    /// If the spool could not be opened, the exporter starts without it: in a forked child, a missing spool must not
+    /// cause a loss of records.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be spawned.
@@ -212,6 +215,7 @@ impl ExporterHandle {
                     owner.into_iter().for_each(context::export_for);
                     match worker.run() {
                         true => on_end(),
+                        // A forked child: queues, counters and worker are the parent's.
                         false => mem::forget(on_end),
                     }
                 })?;
@@ -278,7 +282,8 @@ impl ExporterHandle {
         let stopped = Arc::new(OnceLock::new());
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
-            // The worker closes its own counters: a stop that was requested on its thread does not wait for it.
+            // The worker closes its own counters: a stop that is requested on the worker's thread does not wait for the
+            // worker's end.
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };

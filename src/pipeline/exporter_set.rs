@@ -21,7 +21,7 @@ use crate::process::{self, PerProcess};
 use crate::record::FrameLimits;
 use crate::record::{LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
-/// Time that interrupted workers have to end.
+/// Time within which interrupted workers must end.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 
 /// The exporters of one provider.
@@ -174,7 +174,7 @@ impl ExporterSet {
         }
     }
 
-    /// Enqueues a framed log record for every exporter whose level includes it, and counts it for the others.
+    /// Enqueues a framed log record for every exporter whose level includes it. Counts it as filtered for the others.
     #[inline]
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
@@ -204,7 +204,8 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Returns whether a span that begins on this thread is suppressed. If the program began it, counts it.
+    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed span if code of the program
+    /// begins it, for example the problem hook, but not if it is about the export itself.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
@@ -214,7 +215,8 @@ impl ExporterSet {
         suppression != Suppression::None
     }
 
-    /// Returns whether a log record that begins on this thread is suppressed. If the program began it, counts it.
+    /// Returns whether a log record that begins on this thread is suppressed. Counts it like
+    /// [`suppresses_span`](Self::suppresses_span).
     #[cold]
     pub(crate) fn suppresses_log(&self, severity: Severity) -> bool {
         let suppression = self.suppression();
@@ -376,14 +378,14 @@ pub(crate) fn flush<'o>(
 
 /// Does the due work of exporters without a thread on the calling thread, and begins nothing after `until`.
 ///
-/// Returns when more work will be due. Each call begins with another exporter, so that a slow exporter cannot starve
-/// the others.
+/// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each call,
+/// so that a slow exporter cannot starve the others.
 pub(crate) fn pump<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     first: usize,
     until: Instant,
 ) -> Option<Instant> {
-    // The worker has called into the program's code, on the thread that drives the worker.
+    // This call comes from code of the program that a worker has called, so this thread is already driving that worker.
     if context::may_be_suppressed() {
         return None;
     }

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout, a faster collector. A panicking thread and a forked child without a running worker never wait |
 //! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger `batch-bytes`, and a larger `queue-bytes` if that is the smaller of the two |
-//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record, a longer budget |
+//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a forked child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record, a longer budget |
 //! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log`; `bridge/opentelemetry` | emit no records in the problem hook |
 //! | `not_enqueued.no_worker` | `pipeline/exporter_set`: `ExporterSet::handles_of_child` | let the forked child start threads |
 //! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | correct the `Debug` or `Display` implementation that panics |
@@ -20,7 +20,7 @@
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | make the collector reachable, a longer `give-up-after` |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
-//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | make the collector reachable, a larger `spool-bytes` or `spool-age` |
+//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | make the collector reachable, a larger `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: `Worker::count_damaged` | check the disk. The damaged file is kept as `*.damaged` |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, called by `logs` and the bridges | a lower `level` of the exporter, if the log records are wanted |
@@ -101,8 +101,8 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Spans of all providers that have started and not ended. Spans that the sampler did not sample are not included; a
-/// [`DetachedSpan`](crate::DetachedSpan) for which the decision is still open is.
+/// Spans of all providers that have started and not ended. Spans that the sampler did not sample are not included. A
+/// [`DetachedSpan`](crate::DetachedSpan) is included while the sampling decision about it is still open.
 ///
 /// At the end of a program, these are spans that another thread holds, that are kept in a `static`, or that were
 /// leaked.
@@ -122,6 +122,7 @@ impl OpenSpans {
         let mut open = Self::default();
         for (name, count) in names {
             open.count += count;
+            // `names` is sorted by count, largest first, then by name.
             let is_before = |known: &(String, u64)| (count, &known.0) < (known.1, &name);
             open.names.insert(open.names.partition_point(is_before), (name, count));
             open.names.truncate(Self::MAX_NAMES);
@@ -303,7 +304,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// All reasons added up.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> u64 {
         let Self { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = self;
         refused + gave_up + too_large + shutdown + worker_panicked + expired + damaged
@@ -331,7 +332,7 @@ pub struct NotEnqueued {
 }
 
 impl NotEnqueued {
-    /// All reasons added up.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> u64 {
         let Self { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = self;
         queue_full + too_large + after_shutdown + suppressed + no_worker + panicked

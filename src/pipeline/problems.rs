@@ -25,6 +25,7 @@ struct Gate([[Held; ProblemKind::COUNT]; Signal::COUNT]);
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     last_reported: Option<Instant>,
+    /// Occurrences since the last report.
     since: u64,
 }
 
@@ -83,7 +84,7 @@ impl ProblemReporter {
         self.holds_back.store(holds_back, Ordering::Relaxed);
     }
 
-    /// Reports the problems that were held back, unless they still are.
+    /// Reports the problems that were held back, unless problems are still being held back.
     pub(crate) fn report_held(&self) {
         if !self.holds_back.load(Ordering::Relaxed) {
             let held = std::mem::take(&mut *lock(&self.held));
@@ -131,7 +132,7 @@ impl ProblemReporter {
         self.pass_on(self.problem(signal.into(), kind, &message, 1));
     }
 
-    /// Reports a finding of the spool, even if others were reported within the period.
+    /// Reports a note of the spool, without the rate limit.
     pub(crate) fn report_note(&self, Note { message, is_unaccounted }: Note) {
         // A file of a spool may hold records of several signals.
         let problem = self.problem(None, ProblemKind::Spool, &message, 1);
@@ -149,7 +150,8 @@ impl ProblemReporter {
         }
     }
 
-    /// Notes that the collector accepts the signal. If it stops to accept the signal, that is reported again.
+    /// Notes that the collector accepts the signal. If the collector later stops accepting it, that is
+    /// reported again.
     pub(crate) fn note_taken(&self, signal: Signal) {
         self.not_taken[signal as usize].store(false, Ordering::Relaxed);
     }

@@ -49,8 +49,8 @@ pub(crate) struct Pause {
 /// The attempt on which [`next_step`] decides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// Number of consecutive attempts of this signal without an answer other than "try again later", including this
-    /// one.
+    /// Number of consecutive attempts of this signal, including this one, that did not reach the server, that a proxy
+    /// refused, or that the server answered with "try again later".
     pub(crate) number: u32,
     pub(crate) records: u64,
     /// Whether the batch can be divided into smaller requests.
@@ -70,7 +70,7 @@ pub(crate) struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct ProxyPause {
     until: Option<Instant>,
-    /// Length of the last pause, or zero if a server has answered since.
+    /// Length of the last pause, or zero once an attempt has shown that the proxy lets the exporter through.
     length: Duration,
 }
 
@@ -82,7 +82,7 @@ impl ProxyPause {
                 self.length = (self.length * 2).clamp(FIRST_PROXY_PAUSE, MAX_PROXY_PAUSE);
                 self.until = Some(now + self.length);
             }
-            // These do not show that the proxy lets the exporter through.
+            // These verdicts do not show that the proxy lets the exporter through.
             Verdict::TryLater { .. } | Verdict::Unreachable { .. } => {}
             _ => self.length = Duration::ZERO,
         }

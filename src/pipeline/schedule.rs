@@ -1,8 +1,9 @@
 //! Scheduling: when the next round of a signal starts, and which signal is sent next. Pure: time is an argument.
 //!
-//! [`Throttle`] spaces the rounds of one signal. [`FairShare`] is a fair scheduler over signals, like the virtual run
-//! time of a thread scheduler: the signal that has used the least time is next. It shares time and not attempts,
-//! because one slow attempt may take as long as a thousand others.
+//! In a *round*, the worker drains the queue of a signal and sends its records. [`Throttle`] spaces the rounds of one
+//! signal. [`FairShare`] is a fair scheduler over signals, like the virtual run time of a thread scheduler: the signal
+//! that has used the least time is next. It shares time and not attempts, because one slow attempt may take as long as a
+//! thousand others.
 
 use std::time::{Duration, Instant};
 

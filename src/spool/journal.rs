@@ -234,8 +234,7 @@ impl<S: Storage> Journal<S> {
         Ok(Place { segment: id, offset: bytes })
     }
 
-    /// Tells the storage how many records are pending, so that a later process that finds fewer can count the lost
-    /// ones.
+    /// Stores the number of pending records, so that a later process that finds fewer records can count the lost ones.
     pub(crate) fn note_records(&mut self) {
         self.storage.note_records(self.records());
     }
@@ -315,7 +314,7 @@ impl<S: Storage> Journal<S> {
         }
     }
 
-    /// Marks the entry in hand as done, or removes its segment: the collector has answered.
+    /// Marks the entry in hand as done, or removes its segment. The outcome of its records is known.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@
 //             (its segments, then its queue, then its open spans)
 //
 // # Files
-// `recorder` maps the queue's chunks, `journal` is a state machine over `storage` (tests replace the storage by one
+// `recorder` maps the queue's chunks, `journal` is a state machine over `storage` (tests replace the storage with one
 // that fails), `segment` is the format of the journal's files, `orphaned_spool` reads the files of a dead process for
 // delivery and inspection, `directory` names, creates and locks files.
 //
@@ -89,7 +89,8 @@ pub(crate) use storage::tests::faults;
 
 /// Maximum size of a segment, unless a single request is larger.
 const SEGMENT_BYTES: u64 = 8 << 20;
-/// Number of places for open spans. A span without a place is not delivered if the process dies before the span ends.
+/// Number of places for open spans in the flight recorder. A span without a place is not delivered if the process dies
+/// before the span ends.
 const OPEN_SPANS: u32 = 512;
 /// Interval of [`Spool::tick`] while records are pending, or always if the recorder has places for open spans.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -139,7 +140,7 @@ pub(crate) struct Dropped {
 }
 
 impl Note {
-    /// Creates a finding for which `is_unaccounted` is false: the ledger counts all records that are missing.
+    /// Creates a note for which `is_unaccounted` is false: the ledger counts all records that are missing.
     fn new(message: String) -> Self {
         Self { message, is_unaccounted: false }
     }
@@ -236,7 +237,7 @@ impl Spool {
         })
     }
 
-    /// Returns the findings since the last call, for a report to the user.
+    /// Returns the notes since the last call, to be reported to the program.
     pub(crate) fn take_notes(&mut self) -> Vec<Note> {
         if self.recorder.is_lost() {
             let path = self.search.directory.recorder_path(&self.instance);
@@ -296,8 +297,8 @@ impl Spool {
         u128::from(age) > self.search.limits.age.as_millis()
     }
 
-    /// Corrects ages after the system clock was set forward, as on a device that boots in 1970 and then asks the
-    /// network for the time.
+    /// Corrects ages after the system clock was set forward. A device without a battery-backed clock begins at 1970, and
+    /// later gets the time from the network.
     fn follow_clock(&mut self, now: Instant) {
         let now = (now, now_ms());
         let last = self.last_tick.replace(now);
@@ -321,7 +322,7 @@ impl Spool {
         }
     }
 
-    /// Adds a finding for [`take_notes`](Self::take_notes), unless it was reported before.
+    /// Adds a note for [`take_notes`](Self::take_notes), unless it was reported before.
     fn note(&mut self, note: Note) {
         if self.noted.insert(note.clone()) {
             self.notes.push(note);

@@ -41,9 +41,9 @@ pub(crate) struct OrphanedSpool {
     pub(super) journal: Journal<Files>,
     /// True if segments cannot be read or belong to another owner. The recorder then stays.
     is_left_alone: bool,
-    /// Findings to report.
+    /// Notes to report.
     notes: Vec<Note>,
-    /// Damaged places and unproven chunks of the recorder that were already reported.
+    /// Numbers of damaged places and of unproven chunks of the recorder that were already reported.
     noted: (u64, u64),
     /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],
@@ -58,7 +58,7 @@ pub(crate) struct OrphanedSpool {
 }
 
 impl Search {
-    /// Takes over the files of all dead processes, oldest first. Returns them and the findings to report.
+    /// Takes over the files of all dead processes, oldest first. Returns them and the notes to report.
     pub(super) fn take_over_all(&self) -> io::Result<(VecDeque<OrphanedSpool>, Vec<Note>)> {
         let (mut orphans, mut notes) = (Vec::new(), Vec::new());
         for instance in self.directory.instances()? {
@@ -227,7 +227,7 @@ impl OrphanedSpool {
         Signal::ALL.into_iter().all(|signal| !self.has_pending(signal) && !self.is_loaded(signal))
     }
 
-    /// Moves the findings to `notes`. Returns the damaged records, by signal.
+    /// Moves the notes of this instance to `notes`. Returns the damaged records, by signal.
     pub(crate) fn take_damage(&mut self, notes: &mut Vec<Note>) -> [u64; Signal::COUNT] {
         notes.append(&mut self.notes);
         let mut records = take_damage(&mut self.journal, notes);

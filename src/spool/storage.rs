@@ -18,7 +18,8 @@ use crate::record::Signal;
 /// Suffix of a file that was set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
-/// Numbered append-only files. A call that fails may have done a part of its work, as after a crash or on a full disk.
+/// Numbered files that only grow, except that single bytes (marks) are replaced. A call that fails may have done a part
+/// of its work, as after a crash or on a full disk.
 pub(crate) trait Storage {
     /// Lists the segments that no other process uses, in any order: number and range of the entries, or why the segment
     /// cannot be used. The range begins at 0 if the header is damaged.

@@ -1,5 +1,5 @@
-//! A program whose allocator makes records: whatever a record allocates on its way, no lock that the next one needs is
-//! held meanwhile.
+//! A program whose allocator emits records: whatever a record allocates, no lock that the next one needs is held
+//! meanwhile.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,19 +18,19 @@ use crate::support::scene::{LONG, exporter, start};
 
 const THREADS: u64 = 4;
 
-/// What speaks for the allocator, and how often it did.
+/// The function with which the allocator emits records, and the number of its calls.
 struct Voice {
     say: Box<dyn Fn(&str) + Send + Sync>,
     records: AtomicU32,
 }
 
 impl Voice {
-    /// A voice that is never freed: threads may end after the test.
+    /// Creates a value that is never freed, because threads may end after the test.
     fn new(say: Box<dyn Fn(&str) + Send + Sync>) -> &'static Self {
         Box::leak(Box::new(Self { say, records: AtomicU32::new(0) }))
     }
 
-    /// What the allocator does at each of its steps.
+    /// Returns the function that the allocator calls at each step.
     fn hook(&'static self) -> &'static Hook {
         Box::leak(Box::new(|step, _| {
             self.records.fetch_add(1, Ordering::SeqCst);
@@ -39,8 +39,8 @@ impl Voice {
     }
 }
 
-/// Runs `work` on some threads whose allocator logs by a logger; gives what became of all records, and how many the
-/// allocator made.
+/// Runs `work` on some threads whose allocator logs through a logger. Returns the counts of all records, and the number
+/// of the allocator's records.
 fn with_logger(exporter: Exporter, work: impl Fn(&Telemetry, u64) + Clone + Send + 'static) -> (Counts, u64) {
     let speak_by = |telemetry: &Telemetry| -> Box<dyn Fn(&str) + Send + Sync> {
         let logger = telemetry.logger("allocator");
@@ -49,7 +49,8 @@ fn with_logger(exporter: Exporter, work: impl Fn(&Telemetry, u64) + Clone + Send
     with_voice(exporter, speak_by, work)
 }
 
-/// Runs `work` on some threads whose allocator logs; gives what the ledger says, and how many records the allocator made.
+/// Runs `work` on some threads whose allocator logs. Returns the counts of the ledger, and the number of the
+/// allocator's records.
 fn with_voice(
     exporter: Exporter,
     speak_by: impl FnOnce(&Telemetry) -> Box<dyn Fn(&str) + Send + Sync>,
@@ -69,7 +70,7 @@ fn with_voice(
         })
         .collect();
     for _ in &threads {
-        // the ledger is not shown: it needs the lock that such a thread would hold
+        // The ledger is not shown: it needs the lock that a blocked thread would hold.
         assert_eq!(ended.recv_timeout(LONG), Ok(()), "a thread waits for itself");
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -77,7 +78,7 @@ fn with_voice(
     (ledger.total(), voice.records.load(Ordering::SeqCst).into())
 }
 
-/// Spans of one scope and of many, small ones and some that need a chunk of their own.
+/// Emits spans of one scope and of many, small ones and some that need a separate chunk.
 fn emit_all_kinds(telemetry: &Telemetry, thread: u64) {
     let tracer = telemetry.tracer("shop");
     let others: Vec<_> = (0..20).map(|scope| telemetry.tracer(&format!("shop {thread} {scope}"))).collect();
@@ -129,7 +130,7 @@ fn an_allocator_that_asks_for_loggers_stops_no_other_that_does() {
     const SCOPES: u64 = 100;
     let receiver = Receiver::start().unwrap();
     let speak_by = |telemetry: &Telemetry| -> Box<dyn Fn(&str) + Send + Sync> {
-        // each word is a target; the bridge remembers its logger, and asks the route for it first
+        // Each word is a target; the bridge caches its logger, and requests it first from the provider.
         let bridge = LogBridge::new(telemetry);
         Box::new(move |text| log_by(&bridge, text))
     };
@@ -151,7 +152,7 @@ fn log_by(bridge: &LogBridge, target: &str) {
     );
 }
 
-/// Runs `work` in a forked child whose allocator logs; false if it waits for itself, or `work` says so.
+/// Runs `work` in a forked child whose allocator logs. Returns false if it deadlocks, or if `work` returns false.
 #[cfg(unix)]
 fn in_child(telemetry: &Telemetry, work: impl FnOnce() -> bool) -> bool {
     let logger = telemetry.logger("allocator");
@@ -188,7 +189,7 @@ fn an_allocator_that_logs_stops_no_child_of_a_program_that_has_shut_down() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver));
     let tracer = telemetry.tracer("shop");
-    // the thread has its buffer from now on: the next span allocates nothing before it gets to the exporters
+    // The thread has its buffer from now on: the next span allocates nothing before it reaches the exporters.
     tracer.span("work").end();
     let _ = telemetry.shutdown(LONG);
     let emit = || {

@@ -1,4 +1,4 @@
-//! What does a record cost its caller in memory, and what may an allocator do while it is made?
+//! Memory that a record costs its caller, and allocators that emit records themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! A program whose allocator measures: whatever a measurement allocates on its way, no lock that the next one needs is held
-//! meanwhile.
+//! A program whose allocator records measurements: whatever a measurement allocates, no lock that the next one needs is
+//! held meanwhile.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,10 +16,10 @@ use crate::support::scene::{LONG, exporter, start};
 
 const THREADS: u64 = 4;
 const STEPS: u64 = 500;
-/// So few sets of attributes that idle ones must make way for new ones.
+/// So few sets of attributes that new ones evict idle ones.
 const LIMIT: usize = 40;
 
-/// What the allocator measures with: the instruments of the program.
+/// The program's instruments, with which the allocator measures.
 struct Voice {
     orders: Counter<u64>,
     revenue: Counter<f64>,
@@ -32,7 +32,7 @@ impl Voice {
         let attributes = &[("n", (number % 100) as i64)];
         self.orders.add(1, attributes);
         self.revenue.add(0.5, attributes);
-        // of all sizes, so that there are more and more buckets
+        // Values of all sizes, so that the number of buckets grows.
         self.time.record(1.1_f64.powi((number % 500) as i32), attributes);
     }
 }
@@ -45,7 +45,7 @@ fn an_allocator_that_measures_stops_no_measurement() {
         let telemetry = Arc::new(start(exporter));
         let meter = telemetry.meter("shop");
         let build = |name| meter.build(name).cardinality_limit(LIMIT);
-        // never freed: threads may end after the test
+        // Never freed, because threads may end after the test.
         let voice: &'static Voice = Box::leak(Box::new(Voice {
             orders: build("orders").counter(),
             revenue: build("revenue").counter_f64(),
@@ -56,7 +56,7 @@ fn an_allocator_that_measures_stops_no_measurement() {
             Box::leak(Box::new(|_, _| voice.measure(voice.calls.fetch_add(1, Ordering::SeqCst).into())));
         let is_over = Arc::new(AtomicU32::new(0));
         let over = Arc::clone(&is_over);
-        // the exporter's own thread has a voice while it collects what comes after this
+        // The allocator of the exporter's thread measures while the thread collects the following instruments.
         meter.build("voice").observe_gauge(move |_| {
             set_hook((over.load(Ordering::SeqCst) == 0).then_some(hook));
         });
@@ -79,13 +79,13 @@ fn an_allocator_that_measures_stops_no_measurement() {
         let calls = u64::from(voice.calls.load(Ordering::SeqCst));
         assert!(calls > 0);
         let arrived = orders_in(&receiver, temporality);
-        // those that the exporter's thread makes in its last push may come after their series was collected
+        // Measurements of the exporter's thread during its last collection may follow the collection of their series.
         let made = THREADS * STEPS + calls;
         assert!(arrived >= THREADS * STEPS && arrived <= made, "{temporality:?}: {arrived} of {made}");
     }
 }
 
-/// All orders that arrived; of a cumulative counter the newest snapshot of each series.
+/// Returns all received orders; for a cumulative counter, the newest snapshot of each series.
 fn orders_in(receiver: &Receiver, temporality: Temporality) -> u64 {
     let mut newest = std::collections::BTreeMap::new();
     let mut sum = 0;

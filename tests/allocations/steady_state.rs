@@ -1,5 +1,5 @@
-//! In the steady state a span, a log record or a measurement costs its caller no heap allocation, whatever the worker
-//! does meanwhile.
+//! In the steady state, a span, a log record or a measurement needs no heap allocation on the calling thread, whatever
+//! the worker does meanwhile.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
@@ -29,10 +29,11 @@ use crate::support::allocator::allocations;
 
 const LONG: Duration = Duration::from_secs(30);
 const MEASURED: u64 = 5_000;
-/// Measured in turns, each begun when the last has arrived, so that the worker has something to send in every one.
+/// Number of rounds of the measurement. Each begins when the records of the last have arrived, so that the worker sends
+/// in every round.
 const TURNS: u64 = 10;
-/// Twice as many, queued while the collector does not answer: chunks enough for the measured ones, however slow the
-/// worker may then be.
+/// Twice as many records, queued while the collector does not answer: this allocates enough chunks for the measured
+/// records, however slow the worker is.
 const WARM_UP: u64 = 2 * MEASURED;
 
 /// Allocations of 5,000 spans on the calling thread. `emit` ends `spans` spans at a time.
@@ -60,7 +61,7 @@ fn steady_state_of_bridge(emit: impl Fn(&LogBridge)) -> u64 {
 }
 
 fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&Telemetry) -> E) -> u64 {
-    // it counts records, and keeps none
+    // The receiver counts records, and keeps none.
     let receiver = Receiver::builder().keep_bytes(0).start().expect("a receiver starts");
     let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("telemetry starts");
@@ -102,7 +103,7 @@ fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&
     counted
 }
 
-/// A span with five attributes: two strings, an integer, a truth value and a double.
+/// A span with five attributes: two strings, an integer, a bool and a double.
 fn checkout(tracer: &Tracer) {
     let mut span = tracer.span("checkout");
     span.set("http.route", "/orders/{id}").set("customer.name", "Åsa Öberg");
@@ -237,7 +238,7 @@ fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record()
             assert_eq!(tracer.span("child").context(), &remote);
             emit();
         };
-        // the thread's list of spans is made with the first of any telemetry
+        // The thread's list of spans is allocated with its first span of any telemetry.
         inside();
         assert_eq!(allocations(|| (0..MEASURED).for_each(|_| inside())), 0);
     }
@@ -284,7 +285,7 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let logger = telemetry.logger("shop");
     let emit_many = || (0..MEASURED).for_each(|_| logger.info("quiet").set("key", 1).event_name("x").emit());
-    // not even the first one
+    // Not even the first one allocates.
     assert_eq!(allocations(emit_many), 0);
     let total = telemetry.shutdown(LONG).total();
     assert_eq!((total.accepted, total.lost(), total.filtered), (0, 0, MEASURED));
@@ -342,7 +343,7 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     let telemetry = Telemetry::start(config).unwrap();
     let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
     let metadata = Metadata::new(module_path!(), Level::INFO, None);
-    // made up at run time, three within the limit and three beyond it
+    // Created at run time, three within the limit and three beyond it.
     let mut keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
     let many: Vec<_> = (0..12).map(|number| (format!("label.{number}"), "value")).collect();
     keys.push(Key::from(("many labels", &many)));
@@ -401,7 +402,7 @@ fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
     };
     let measure_many = || (0..MEASURED).for_each(measure);
     measure_many();
-    // the next ones start from nothing for the exporter of deltas
+    // For the delta exporter, the next measurements begin with empty series.
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(allocations(measure_many), 0);
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);

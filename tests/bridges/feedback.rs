@@ -1,7 +1,7 @@
-//! Logs routed into the exporter make no record of the exporter's own making, whatever it is doing.
+//! Logs that are routed into the exporter cause no records about the exporter itself, whatever it does.
 //!
-//! Each test has a process of its own, whose logger turns every record of the `log` crate into a span or a log record, at
-//! the finest level. What it makes is counted where it arrives.
+//! Each test runs in its own process, whose logger turns every record of the `log` crate into a span or a log record,
+//! at the finest level. The records are counted at the receiver.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,22 +19,22 @@ use crate::support::{figures, process};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// An exporter without a throttle sends at once what it has; this is many times longer.
+/// Many times longer than an exporter without a throttle needs to send its records.
 const QUIET: Duration = Duration::from_millis(200);
 const ROUNDS: u64 = 5;
 
-/// Where log records go now.
+/// Current destination of log records.
 static ROUTE: Mutex<Option<Route>> = Mutex::new(None);
 
-/// What becomes of a record of the `log` crate.
+/// What a record of the `log` crate becomes.
 #[derive(Clone)]
 enum Route {
     Spans(Tracer),
     Logs(Logger),
-    /// By way of the OpenTelemetry SDK.
+    /// Through the OpenTelemetry SDK.
     Sdk(SdkLogger),
 }
-/// Records that came from a thread of the exporter.
+/// Number of records from a thread of the exporter.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
 struct IntoTelemetry;
@@ -47,11 +47,11 @@ impl log::Log for IntoTelemetry {
     fn log(&self, record: &log::Record<'_>) {
         match thread::current().name() {
             Some(name) if name.starts_with("standpipe-") => _ = OWN.fetch_add(1, Ordering::SeqCst),
-            // the other end of TLS is in this process, too
+            // The TLS server is in this process, too.
             None if record.target().starts_with("rustls") => return,
             _ => {}
         }
-        // no lock is held while the record is made: it may itself be logged about
+        // No lock is held while the record is built, because building it may log again.
         let route = ROUTE.lock().expect("nobody panics with it").clone();
         let text = record.args().to_string();
         match route {
@@ -87,7 +87,7 @@ impl Program {
         let exporter = exporter
             .throttle(Duration::ZERO)
             .retry_delays(Duration::from_millis(1), Duration::from_millis(5));
-        // a hook that logs is the likeliest feedback of all
+        // A hook that logs is the most likely cause of feedback.
         let config = Config::new()
             .service_name("shop")
             .exporter(exporter)
@@ -103,11 +103,11 @@ impl Program {
         assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
 
-    /// The exporter was logged about, and yet there are only the records of the program.
+    /// Asserts that the exporter logged, but only records of the program exist.
     #[track_caller]
     fn assert_only(&self, records: u64) {
         let total = self.telemetry.ledger().total();
-        // what the hook says is counted, and goes nowhere
+        // Records of the hook are counted and not sent.
         let not_enqueued = total.not_enqueued;
         assert_eq!((total.accepted, not_enqueued.total()), (records, not_enqueued.suppressed), "{total}");
         assert!(OWN.load(Ordering::SeqCst) > 0, "exporting is not logged any more: this test proves nothing");
@@ -255,7 +255,7 @@ fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_ei
         log::info!("a customer came in");
         provider.force_flush().unwrap();
         assert_eq!(program.telemetry.flush(PATIENCE), FlushOutcome::Complete);
-        // what was logged about that would be in the hands of the SDK now
+        // Records that were logged about that would be in the SDK's queue now.
         provider.force_flush().unwrap();
         program.assert_only(round);
     }

@@ -1,7 +1,7 @@
-//! With every bridge open at every level, whatever the exporters are doing: no record of their own making comes back in.
+//! With every bridge installed at the finest level, exporters cause no records about themselves, whatever they do.
 //!
-//! Each test is a program in a process of its own, with its bridges installed as any program would do it. The collector is
-//! in another one, so that all that is logged here is logged by the program or by its exporters.
+//! Each test runs a program in its own process, with bridges installed as any program would do it. The collector is in
+//! another process, so that only the program and its exporters log here.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -30,16 +30,16 @@ use crate::support::tls::{TestCa, TlsFront};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const ROUNDS: u64 = 5;
-/// How a program gets its trusted CA.
+/// Variable with the trusted CA of a program.
 const CA: &str = "TRUSTED_CA";
-/// What the program logs when it hears of a problem, which it does on an exporter's thread.
+/// Target of the program's log records about problems, which it emits on an exporter's thread.
 const HOOK: &str = "hook";
 
-/// Whose records of the `log` crate came from an exporter's thread.
+/// Crates that used the `log` crate on an exporter's thread.
 static OWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static SPOKEN: Condvar = Condvar::new();
 
-/// A logger that only remembers who speaks on the exporters' threads.
+/// A logger that only notes which crates log on exporters' threads.
 struct OwnThreads;
 
 impl log::Log for OwnThreads {
@@ -66,9 +66,10 @@ struct Program {
     loggers: SdkLoggerProvider,
 }
 
-/// What the program speaks with by way of the OpenTelemetry SDK.
+/// The program's tracer and logger of the OpenTelemetry SDK.
 static OTEL: OnceLock<(SdkTracer, SdkLogger)> = OnceLock::new();
-/// The spans and log records of one saying: by the log crate, by it and tracing, by tracing, by OpenTelemetry.
+/// Spans and log records of one call of `speak`: through the log crate, through log and tracing, through tracing,
+/// through OpenTelemetry.
 const SPANS: u64 = 2;
 const LOGS: u64 = 4;
 
@@ -77,20 +78,20 @@ impl Program {
         let telemetry =
             Telemetry::start(Config::new().service_name("shop").exporter(hasty(exporter)).on_problem(report))
                 .unwrap();
-        // what is logged becomes a record of its own, and an event of tracing besides
+        // A log record is exported directly, and also becomes an event of tracing.
         LogBridge::new(&telemetry).chain(LogTracer::new()).chain(OwnThreads).install().unwrap();
         let layer = TracingLayer::new(&telemetry).events(Events::Both);
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
         assert_eq!(log::max_level(), log::LevelFilter::Trace);
         MetricsRecorder::new(&telemetry).install().unwrap();
-        // straight into the queue, and by way of a thread of the SDK
+        // Directly into the queue, and through a thread of the SDK.
         let tracers = SdkTracerProvider::builder().with_span_processor(SpanExporter::new(&telemetry)).build();
         let loggers = SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(&telemetry)).build();
         OTEL.set((tracers.tracer("shop"), loggers.logger("shop"))).unwrap();
         Self { telemetry, _tracers: tracers, loggers }
     }
 
-    /// Says something in every way that it knows.
+    /// Emits a record through each API.
     fn speak(&self) {
         let _checkout = tracing::info_span!("checkout").entered();
         log::info!("a customer came in");
@@ -100,30 +101,32 @@ impl Program {
         self.hand_over();
     }
 
-    /// Has the SDK hand over the log records that it still holds.
+    /// Makes the SDK export the log records in its queue.
     fn hand_over(&self) {
         self.loggers.force_flush().unwrap();
     }
 
-    /// Speaks, and waits until that is settled; again and again, as what a round brings in would go with the next.
+    /// Emits records and waits until they are settled, several times: feedback of a round would be sent with the next
+    /// one.
     fn speak_in_rounds(&self) {
         for round in 1..=ROUNDS {
             self.speak();
             assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
-            // what was said about that would be in the hands of the SDK now
+            // Records that were logged about that would be in the SDK's queue now.
             self.hand_over();
             assert_only(round, &self.telemetry.ledger());
         }
     }
 
-    /// Shuts down, and finds nothing but what was said so many times, although these spoke on the exporter's thread.
+    /// Shuts down. Asserts that there are only the records of `times` calls, although the crates `speakers` logged on
+    /// the exporter's thread.
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
         assert_only(times, &ledger);
-        // what comes now is not enqueued and counted
+        // Later records are not enqueued, and are counted.
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
-        // the exporter's thread may outlive a shutdown
+        // The exporter's thread may outlive a shutdown.
         let some_are_silent = |own: &mut BTreeSet<String>| own.len() < speakers.len();
         let (own, _) = SPOKEN.wait_timeout_while(OWN.lock().unwrap(), PATIENCE, some_are_silent).unwrap();
         assert_eq!(
@@ -135,7 +138,7 @@ impl Program {
     }
 }
 
-/// Sends at once, and everything.
+/// Configures an exporter that sends everything at once.
 fn hasty(exporter: Exporter) -> Exporter {
     exporter
         .level(Severity::Trace)
@@ -143,13 +146,13 @@ fn hasty(exporter: Exporter) -> Exporter {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(5))
 }
 
-/// A hook that says what it hears in every way is the likeliest feedback of all.
+/// A hook that emits through every API is the most likely cause of feedback.
 fn report(problem: &Problem) {
     let _problem = tracing::error_span!("problem").entered();
     log::warn!(target: HOOK, "{problem}");
     tracing::error!("{problem}");
     speak_by_the_sdk();
-    // no record, and no reason to send any: it goes with the next push, as what the program counts
+    // Not a record, and not a reason to send: the measurement is exported with the next collection.
     metrics::counter!("problems").increment(1);
 }
 
@@ -167,21 +170,21 @@ fn assert_only(times: u64, ledger: &Ledger) {
     let exporter = &ledger.exporters[0];
     let accepted = (exporter.traces.accepted, exporter.logs.accepted);
     assert_eq!(accepted, (SPANS * times, LOGS * times), "{ledger}");
-    // a shutdown of little time may end before the last snapshot of the metrics, which are no feedback, is collected
+    // A short shutdown may end before the last collection of the metrics, which is not feedback.
     let late = exporter.metrics.not_enqueued.after_shutdown;
     assert_eq!(ledger.total().not_enqueued.total() - late, suppressed(ledger), "{ledger}");
 }
 
-/// What the hook has said: it is counted, and goes nowhere.
+/// Returns the number of records of the hook, which are counted and not sent.
 fn suppressed(ledger: &Ledger) -> u64 {
     ledger.total().not_enqueued.suppressed
 }
 
-/// What the collector has got, if all was well.
+/// Asserts that the collector has received exactly the program's records.
 #[track_caller]
 fn assert_arrived(receiver: &Receiver, times: u64) {
     assert_eq!((receiver.span_count(), receiver.log_count()), (SPANS * times, LOGS * times));
-    // the program's own, which were both said in a span
+    // The program's own events, both within a span.
     let events: usize = receiver.spans().iter().map(|received| received.span.events.len()).sum();
     assert_eq!(events as u64, 2 * times);
     let metrics = receiver.metrics();
@@ -234,7 +237,7 @@ fn so_it_does_over_grpc() {
     };
     let program = Program::start(Exporter::grpc(endpoint));
     program.speak_in_rounds();
-    // nothing in this way of sending logs, but the hook does
+    // This transport logs nothing, but the hook does.
     let ledger = program.end(ROUNDS, PATIENCE, &[HOOK]);
     // a span, and log records by the log crate, by it and tracing, and by tracing
     assert_eq!((ledger.lost(), suppressed(&ledger)), (4, 4), "{ledger}");
@@ -332,7 +335,7 @@ fn a_shutdown_that_has_to_break_a_connection_of_grpc_and_tls_makes_no_record() {
     break_a_connection(&task, |endpoint| trusting(Exporter::grpc(endpoint)), &[HOOK, "rustls"]);
 }
 
-/// Starts a child, and lets it go on once it has asked for something that it will not get.
+/// Starts a child, and lets it continue once it has made a request that gets no answer.
 fn leave_hanging(receiver: &Receiver, name: &str, endpoint: &str, ca: &str) {
     receiver.always(Answer::hang());
     let gate = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -347,7 +350,7 @@ fn break_a_connection(task: &str, exporter: fn(&str) -> Exporter, speakers: &[&s
     let (endpoint, gate) = task.split_once(' ').unwrap();
     let program = Program::start(exporter(endpoint));
     program.speak();
-    // the parent opens the gate by closing this
+    // The parent lets the child continue by closing this.
     TcpStream::connect(gate).unwrap().read_to_end(&mut Vec::new()).unwrap();
     let ledger = program.end(1, Duration::from_millis(50), speakers);
     let exporter = &ledger.exporters[0];
@@ -373,7 +376,7 @@ fn the_start_and_the_end_of_another_exporter_make_no_record() {
     assert_eq!(program.end(1, PATIENCE, &["rustls", "ureq", "ureq_proto"]).lost(), 0);
 }
 
-/// A logger of the program's own, which asks for a logger each time.
+/// A logger of the program that requests a `Logger` for each record.
 struct Asking(Provider);
 
 impl log::Log for Asking {

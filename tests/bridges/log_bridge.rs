@@ -1,4 +1,4 @@
-//! What a program says through the `log` crate arrives as log records: whole, once, and with the ids of its span.
+//! Records of the `log` crate arrive as log records: complete, once, and with the ids of their span.
 //!
 //! A process has one logger, so most tests call the bridge themselves.
 
@@ -18,7 +18,7 @@ use standpipe::{Application, Config, Exporter, FlushOutcome, Severity, Signal, T
 use crate::support::process;
 use crate::support::scene::{LONG, exporter, gathering, start, start_with};
 
-/// Logs through a bridge of its own program and gives what arrived, all in order.
+/// Logs through the bridge of a new program. Returns the received records in order.
 fn arrived(say: impl FnOnce(&LogBridge)) -> Vec<ReceivedLog> {
     arrived_with(Config::new(), |bridge| bridge, |_, bridge| say(bridge))
 }
@@ -327,7 +327,7 @@ fn a_record_belongs_to_the_current_span() {
     assert_eq!(log.log.flags & 1, 1);
 }
 
-/// A value that logs while it is formatted, and what it says.
+/// A value that logs while it is formatted, and the text that it logs.
 struct Talkative<'a>(&'a LogBridge);
 
 impl fmt::Display for Talkative<'_> {
@@ -436,7 +436,7 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
             LevelFilter::Trace,
             LevelFilter::Debug,
         ),
-        // between two levels: the coarser one is the finest that passes whole
+        // Between two levels: the coarser one is the finest that passes completely.
         (vec![to_nobody(Some(Severity::Info2))], LevelFilter::Trace, LevelFilter::Warn),
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Off, LevelFilter::Off),
         (vec![to_nobody(None)], LevelFilter::Trace, LevelFilter::Off),

@@ -1,4 +1,4 @@
-//! What becomes of what a program says by tracing, log, metrics or the OpenTelemetry SDK?
+//! Records of programs that use tracing, log, metrics or the OpenTelemetry SDK.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

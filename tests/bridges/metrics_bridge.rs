@@ -1,4 +1,4 @@
-//! What the macros of the `metrics` crate measure is what arrives.
+//! Measurements of the `metrics` crate's macros arrive unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -94,7 +94,7 @@ fn labels_are_attributes_and_their_order_makes_no_difference() {
         counter!("orders", "kind" => "web", "country" => "SE").increment(4);
         counter!("orders", "country" => country.clone(), "kind" => "web").increment(8);
         counter!("orders", "kind" => "web", "country" => country).increment(16);
-        // of a key that is there twice the last value counts, as everywhere
+        // For a duplicate key the last value counts, as everywhere.
         counter!("orders", "country" => "DK", "country" => "SE", "kind" => "web").increment(32);
     });
     flush(&telemetry);
@@ -306,7 +306,7 @@ fn a_description_counts_whether_it_comes_before_or_after_the_first_use() {
         describe_histogram!("before.histogram", Unit::Milliseconds, "late");
         describe_counter!("only.text", "no unit");
         describe_gauge!("never.used", "nobody sees it");
-        // of another kind: it is nobody's
+        // Of another kind, so it belongs to no instrument.
         describe_gauge!("after.counter", Unit::Seconds, "no gauge of this name");
         for when in ["before", "after"] {
             counter!(format!("{when}.counter")).increment(1);

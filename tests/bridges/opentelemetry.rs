@@ -1,4 +1,4 @@
-//! Programs that use the OpenTelemetry SDK, bridged: what they make arrives, with all that they said about it.
+//! Programs that use the OpenTelemetry SDK through the bridge: their records arrive with every field.
 
 mod arrivals;
 mod ends;

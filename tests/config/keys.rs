@@ -26,7 +26,7 @@ level = "debug"
 enable = true
 "#;
 
-const MOST_QUEUE: &str = if usize::BITS == 64 { "4 GiB" } else { "1 GiB" };
+const MAX_QUEUE: &str = if usize::BITS == 64 { "4 GiB" } else { "1 GiB" };
 
 #[test]
 fn the_documented_http_example_loads_without_a_word() {
@@ -102,7 +102,7 @@ fn every_good_value_becomes_the_effective_one() {
         ("queue-records = 1", "queue-records", "1"),
         ("queue-records = 0xff_ffff", "queue-records", "16777215"),
         ("queue-bytes = 1024", "queue-bytes", "1 KiB"),
-        (&format!("queue-bytes = '{MOST_QUEUE}'"), "queue-bytes", MOST_QUEUE),
+        (&format!("queue-bytes = '{MAX_QUEUE}'"), "queue-bytes", MAX_QUEUE),
         ("batch-records = 1", "batch-records", "1"),
         ("batch-records = 16_777_215\nqueue-records = 16_777_215", "batch-records", "16777215"),
         ("batch-bytes = '64MiB'", "batch-bytes", "64 MiB"),
@@ -133,7 +133,7 @@ fn every_bad_value_has_its_own_message() {
         64 => "the most the queue can count",
         _ => "the most a queue may hold on a 32-bit machine",
     };
-    let too_large = format!("is too large: {most} is {MOST_QUEUE}; write 1 KiB to {MOST_QUEUE}");
+    let too_large = format!("is too large: {most} is {MAX_QUEUE}; write 1 KiB to {MAX_QUEUE}");
     for (line, message) in [
         (
             "endpoint = ''",
@@ -225,7 +225,7 @@ fn every_bad_value_has_its_own_message() {
         ),
         (
             "queue-bytes = 1023",
-            &format!("4:15: tracer.otel.queue-bytes: 1023 is too small; write 1 KiB to {MOST_QUEUE}"),
+            &format!("4:15: tracer.otel.queue-bytes: 1023 is too small; write 1 KiB to {MAX_QUEUE}"),
         ),
         ("queue-bytes = '5 GiB'", &format!("4:15: tracer.otel.queue-bytes: 5 GiB {too_large}")),
         ("queue-bytes = '99 GiB'", &format!("4:15: tracer.otel.queue-bytes: 99 GiB {too_large}")),

@@ -1,4 +1,5 @@
-//! An answer has a limit of 4 MiB: what is longer is no answer. Only gRPC's answers are unpacked, and only 64 KiB of them.
+//! The limit of an answer is 4 MiB; a longer one does not count as an answer. Only answers over gRPC are decompressed,
+//! up to 64 KiB.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ struct Outcome {
     receiver: Receiver,
 }
 
-/// Exports one span that gets this answer, and one more that gets an honest one.
+/// Exports one span that gets this answer, and one that is accepted.
 fn export(answer: Answer) -> Outcome {
     export_by(answer, |receiver| Exporter::http(receiver.endpoint()))
 }
@@ -49,7 +50,7 @@ fn an_answer_up_to_the_limit_is_taken_and_its_connection_used_again() {
     }
 }
 
-/// The message names each record that was rejected, and is longer than what is kept of an answer.
+/// The message names each rejected record, and is longer than the part of an answer that is kept.
 #[test]
 fn what_a_long_answer_rejects_is_counted() {
     let message = "too old ".repeat(20_000);
@@ -92,7 +93,7 @@ fn the_status_of_a_longer_error_is_what_counts() {
     assert!(message.len() < 500, "{} bytes of message", message.len());
 }
 
-/// Unpacked it would be far longer than the limit, which counts what there is after unpacking.
+/// Decompressed, it would far exceed the limit, which applies to the decompressed size.
 #[test]
 fn a_packed_answer_is_not_asked_for_and_not_unpacked_beyond_what_is_kept_of_an_answer() {
     let outcome = export(Answer::gzip_bomb(1 << 30));
@@ -102,7 +103,8 @@ fn a_packed_answer_is_not_asked_for_and_not_unpacked_beyond_what_is_kept_of_an_a
     }
 }
 
-/// A server that was asked in gzip may answer in gzip. What it took is delivered, whatever it unpacks to.
+/// A server that gets gzip may answer in gzip. Accepted records count as delivered, whatever the size of the
+/// decompressed answer.
 #[test]
 fn a_packed_answer_over_grpc_is_not_unpacked_beyond_what_is_kept_of_an_answer() {
     let over_grpc =

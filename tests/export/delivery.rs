@@ -1,4 +1,4 @@
-//! Records arrive, all of them, once; what does not arrive is counted.
+//! All records arrive once, or are counted as lost.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::support::scene::{
 
 const BURST: u64 = 100_000;
 
-/// A receiver that keeps nothing but the numbers of the spans it saw, with repetitions.
+/// A receiver that keeps only the numbers of the received spans, with repetitions.
 fn counting_receiver() -> (Receiver, Arc<Mutex<Vec<u64>>>) {
     let numbers = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&numbers);
@@ -51,7 +51,7 @@ fn a_burst_of_100_000_spans_arrives_whole_and_once_when_callers_wait() {
 fn a_burst_of_100_000_spans_is_delivered_or_counted_when_the_queue_is_lossy() {
     let (receiver, numbers) = counting_receiver();
     let telemetry = start(exporter(&receiver).queue_records(1000).when_full(WhenFull::DropNewest));
-    // held for a part of the burst, so that some of it is certain to be lost
+    // Held during a part of the burst, so that some records are certain to be lost.
     receiver.pause();
     let tracer = telemetry.tracer("shop");
     emit_in_time(&tracer, BURST / 2);
@@ -147,7 +147,7 @@ fn no_request_holds_more_records_than_it_may() {
     receiver.pause();
     let telemetry = start(exporter(&receiver).batch_records(64));
     let tracer = telemetry.tracer("shop");
-    // the first is held while the others gather
+    // The first request is held while the other records are queued.
     emit(&tracer, 1);
     assert!(receiver.wait_for_held(1, LONG));
     emit(&tracer, 200);
@@ -164,9 +164,9 @@ fn no_request_is_longer_than_it_may_be() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let telemetry = start(exporter(&receiver).batch_bytes(LIMIT));
-    // several scopes, as each costs a header of its own
+    // Several scopes, because each needs its own header.
     let tracers = ["a", "shop", "a scope with a rather long name"].map(|scope| telemetry.tracer(scope));
-    // the first is held while the others gather
+    // The first request is held while the other records are queued.
     tracers[0].span("first").end();
     assert!(receiver.wait_for_held(1, LONG));
     for number in 0..600 {
@@ -185,7 +185,7 @@ fn no_request_is_longer_than_it_may_be() {
 
 #[test]
 fn large_records_stay_below_what_every_collector_accepts_by_default() {
-    // 4 MiB is where collectors refuse, over HTTP and gRPC
+    // 4 MiB is the usual limit of collectors, over HTTP and gRPC.
     let receiver = Receiver::builder().max_body_bytes(4 << 20).start().unwrap();
     receiver.pause();
     let telemetry = start(exporter(&receiver));
@@ -237,7 +237,7 @@ fn one_connection_serves_many_requests_whatever_is_answered() {
         emit(&tracer, 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
-    // two were sent twice
+    // Two were sent twice.
     assert_eq!((receiver.request_count(), receiver.connection_count()), (22, 1));
 }
 
@@ -272,7 +272,7 @@ fn spans_of_a_request_are_grouped_by_scope() {
     let seen = Arc::clone(&groups);
     let receiver = Receiver::builder()
         .on_batch(move |batch| {
-            // shared by the spans of a group: as many pointers as groups
+            // Shared by the spans of a group: there are as many pointers as groups.
             let scopes: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.scope)).collect();
             let names: HashSet<_> = batch.spans.iter().map(|span| span.scope.name.clone()).collect();
             let resources: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.resource)).collect();
@@ -313,7 +313,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        // enough that callers always wait for room, and chunks are handed over all the time
+        // Enough that callers always wait for room, and full chunks reach the worker all the time.
         for _ in 0..4 {
             scope.spawn(|| {
                 let text = "x".repeat(5000);
@@ -333,9 +333,9 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // the callers have enough for ten seconds
+    // The callers have records for ten seconds.
     receiver.always(Answer::ok().delay(Duration::from_millis(10)));
-    // several requests a round: the callers fill the room that the first makes while the last is sent
+    // Several requests per round: while the last is sent, callers fill the room that the first released.
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");
     let (callers, spans_each) = (16, 500);

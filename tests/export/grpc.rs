@@ -1,5 +1,4 @@
-//! Over gRPC everything is as over HTTP: what is sent arrives, what does not is accounted for, in time, and with a
-//! word about why.
+//! gRPC behaves like HTTP: sent records arrive or are counted, in time, and the reason is reported.
 
 mod connections;
 #[cfg(unix)]
@@ -18,7 +17,7 @@ use standpipe::{Exporter, FlushOutcome, Ledger, Problem, ProblemKind};
 
 use crate::support::scene::{LONG, Problems, emit};
 
-/// An exporter that hurries.
+/// An exporter without delays.
 fn exporter(receiver: &Receiver) -> Exporter {
     exporter_to(&receiver.grpc_endpoint())
 }
@@ -30,7 +29,7 @@ fn exporter_to(endpoint: &str) -> Exporter {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
 }
 
-/// Exports one span, and waits for what becomes of it.
+/// Exports one span, and waits for its outcome.
 fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     let problems = Problems::default();
     let telemetry = problems.start(exporter);
@@ -39,7 +38,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     (telemetry.shutdown(LONG), problems.reported())
 }
 
-/// The span was refused after one attempt, and the only problem says why.
+/// Asserts that the span was refused after one attempt, and that the only problem has the reason.
 #[track_caller]
 fn assert_refused_at_once((ledger, problems): &(Ledger, Vec<Problem>), why: &str) {
     assert_eq!((ledger.total().delivered, ledger.total().dropped.refused), (0, 1), "{why}: {ledger}");

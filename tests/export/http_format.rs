@@ -1,4 +1,4 @@
-//! What a request looks like on the wire.
+//! The format of requests on the wire.
 
 use std::env;
 
@@ -10,7 +10,7 @@ use crate::support::scene::{A_WHILE, LONG, emit, exporter, exporter_to, gatherin
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Sends one span and gives back what arrived.
+/// Sends one span and returns the received request.
 fn one_span(config: Config) -> impl FnOnce(&Receiver) -> ReceivedSpan {
     |receiver| {
         let telemetry = start_with(config.exporter(exporter(receiver)));
@@ -39,7 +39,7 @@ fn a_request_is_a_post_of_protobuf_to_the_path_of_its_signal() {
     let headers = |name: &str| -> Vec<&str> {
         request.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str()).collect()
     };
-    // exactly this: some receivers refuse a parameter such as a charset
+    // Exactly this value: some receivers refuse parameters such as a charset.
     assert_eq!(headers("content-type"), ["application/x-protobuf"]);
     assert_eq!(headers("content-length"), [request.body_bytes.to_string()]);
     assert_eq!(headers("host"), [receiver.address().to_string()]);

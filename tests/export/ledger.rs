@@ -1,4 +1,4 @@
-//! Every record is accounted for, at every moment, and the receiver's count is the same.
+//! Every record is counted at every moment, and the receiver has the same count.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,7 +16,7 @@ const PRODUCERS: u64 = 4;
 const SPANS_EACH: u64 = 3000;
 const QUEUE: usize = 500;
 
-/// Everything that can go wrong without a wait, over and over.
+/// Every failure that causes no wait, repeatedly.
 fn misbehaviour() -> impl Iterator<Item = Answer> {
     let answers = [
         Answer::ok(),
@@ -41,7 +41,7 @@ fn balance(counts: &Counts) -> u64 {
     counts.delivered + counts.rejected + counts.dropped.total() + counts.in_flight
 }
 
-/// What producers have begun to emit and what they have got rid of.
+/// Numbers of records that producers have begun and finished to emit.
 #[derive(Default)]
 struct Emitted {
     begun: AtomicU32,
@@ -146,7 +146,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
         assert_eq!((total.accepted, total.in_flight), (balance(&total), 0), "{total}");
         assert!(total.dropped.shutdown > 0, "{total}");
     });
-    // callers came to their end without a worker to take their records
+    // Callers ended without a worker that could take their records.
     let total = telemetry.ledger().total();
     let emitted = u64::from(emitted.into_inner());
     assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted, "{total}");
@@ -280,7 +280,7 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
     assert_eq!(ledger.total().rejected, 2);
 }
 
-/// Starts a program that fails once, and what its hook does then on the exporter's thread. Gives the ledger of its end.
+/// Runs a program that fails once, and whose hook then does this on the exporter's thread. Returns the final ledger.
 fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503)]);

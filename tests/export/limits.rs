@@ -1,15 +1,15 @@
-//! Values at the edge are refused with a message or well defined: never an overflow, never a huge allocation.
+//! Extreme values are refused with a message, or have a defined effect: no overflow, and no huge allocation.
 
 use std::time::Duration;
 
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry, WhenFull};
 
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
-const MOST_RECORDS: usize = (1 << 24) - 1;
-const MOST_QUEUE_BYTES: usize = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
-const MOST_BATCH_BYTES: usize = 64 << 20;
+const MAX_RECORDS: usize = (1 << 24) - 1;
+const MAX_QUEUE_BYTES: usize = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
+const MAX_BATCH_BYTES: usize = 64 << 20;
 
 type Setting = fn(Exporter) -> Exporter;
 
@@ -22,7 +22,7 @@ fn emit(telemetry: &Telemetry, spans: u64) {
     (0..spans).for_each(|_| tracer.span("checkout").end());
 }
 
-/// Sends some spans through such an exporter; all of them arrive.
+/// Sends some spans through such an exporter. All of them arrive.
 fn works(setting: Setting) {
     const SPANS: u64 = 50;
     let receiver = Receiver::start().unwrap();
@@ -40,15 +40,15 @@ fn works(setting: Setting) {
 fn what_cannot_be_is_refused_at_start_with_the_name_of_the_setting() {
     let refused: [(&str, Setting); 17] = [
         ("queue-records", |exporter| exporter.queue_records(0)),
-        ("queue-records", |exporter| exporter.queue_records(MOST_RECORDS + 1)),
+        ("queue-records", |exporter| exporter.queue_records(MAX_RECORDS + 1)),
         ("queue-records", |exporter| exporter.queue_records(usize::MAX)),
         ("queue-bytes", |exporter| exporter.queue_bytes(0)),
-        ("queue-bytes", |exporter| exporter.queue_bytes(MOST_QUEUE_BYTES + 1)),
+        ("queue-bytes", |exporter| exporter.queue_bytes(MAX_QUEUE_BYTES + 1)),
         ("queue-bytes", |exporter| exporter.queue_bytes(usize::MAX)),
         ("batch-records", |exporter| exporter.batch_records(0)),
         ("batch-records", |exporter| exporter.batch_records(usize::MAX)),
         ("batch-bytes", |exporter| exporter.batch_bytes(0)),
-        ("batch-bytes", |exporter| exporter.batch_bytes(MOST_BATCH_BYTES + 1)),
+        ("batch-bytes", |exporter| exporter.batch_bytes(MAX_BATCH_BYTES + 1)),
         ("batch-bytes", |exporter| exporter.batch_bytes(usize::MAX)),
         ("throttle", |exporter| exporter.throttle(Duration::MAX)),
         ("linger", |exporter| exporter.linger(Duration::MAX)),
@@ -96,7 +96,7 @@ fn a_queue_of_one_record_is_not_held_up_by_throttle_and_linger() {
 
 #[test]
 fn the_largest_queue_passes_everything() {
-    works(|exporter| exporter.queue_records(MOST_RECORDS).queue_bytes(MOST_QUEUE_BYTES));
+    works(|exporter| exporter.queue_records(MAX_RECORDS).queue_bytes(MAX_QUEUE_BYTES));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_resource_larger_than_a_request_turns_every_record_away_and_counts_it() {
 
 #[test]
 fn batches_larger_than_the_queue_are_as_large_as_the_queue_allows() {
-    works(|exporter| exporter.queue_records(4).batch_records(MOST_RECORDS).throttle(Duration::ZERO));
-    works(|exporter| exporter.queue_bytes(4 << 10).batch_bytes(MOST_BATCH_BYTES).throttle(Duration::ZERO));
+    works(|exporter| exporter.queue_records(4).batch_records(MAX_RECORDS).throttle(Duration::ZERO));
+    works(|exporter| exporter.queue_bytes(4 << 10).batch_bytes(MAX_BATCH_BYTES).throttle(Duration::ZERO));
 }
 
 #[test]
@@ -151,14 +151,14 @@ fn several_records_together_take_an_eighth_of_the_queue_and_a_larger_one_goes_al
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let telemetry =
-        start(Exporter::http(receiver.endpoint()).queue_bytes(QUEUE).batch_bytes(MOST_BATCH_BYTES));
+        start(Exporter::http(receiver.endpoint()).queue_bytes(QUEUE).batch_bytes(MAX_BATCH_BYTES));
     let tracer = telemetry.tracer("shop");
     let emit = |bytes: usize| {
         tracer.span("large").set("filling", &vec![0_u8; bytes][..]);
     };
     emit(1);
     assert!(receiver.wait_for_held(1, PATIENCE));
-    // these wait for each other while the first is held
+    // These records wait while the first is held.
     (0..8).for_each(|_| emit(50 << 10));
     emit(500 << 10);
     receiver.resume();
@@ -222,7 +222,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
-    // only the first of them: nothing was delivered since
+    // Only the first caller waits: nothing was delivered since.
     assert!(start.elapsed() >= bound, "{:?}", start.elapsed());
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();

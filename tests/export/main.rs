@@ -1,4 +1,4 @@
-//! What becomes of a record on its way from the queue to the collector's answer?
+//! The outcome of a record, from the queue to the collector's answer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

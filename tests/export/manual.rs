@@ -1,4 +1,4 @@
-//! Telemetry without a thread: the program gives it time, and everything else is as ever.
+//! Telemetry without a thread: it works as with a thread, in the time that the program gives to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -11,29 +11,29 @@ use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Signal, Telemetry, 
 
 use crate::support::scene::{A_WHILE, FOR_EVER, LONG, NOISE, closed_address, emit, exporter_to, open_at};
 
-/// What a turn of the main loop gives to the telemetry.
+/// Budget of the telemetry in one turn of the main loop.
 const TURN: Duration = Duration::from_millis(5);
-/// A budget that a collector in trouble uses up.
+/// A budget that a failing collector uses up.
 const BUDGET: Duration = Duration::from_millis(300);
-/// What a shutdown may take in addition.
+/// Time by which a shutdown may exceed its budget.
 const PROMISED: Duration = Duration::from_millis(50);
 
 fn exporter(receiver: &Receiver) -> Exporter {
     bounded(&receiver.endpoint())
 }
 
-/// Of spans alone, as metrics are due all the time.
+/// An exporter of spans only, because metrics would be due all the time.
 fn of_spans(receiver: &Receiver) -> Exporter {
     exporter(receiver).signals([Signal::Traces])
 }
 
-/// Its callers wait as long as a test may last.
+/// An exporter whose callers wait for as long as a test lasts.
 fn bounded(endpoint: &str) -> Exporter {
     exporter_to(endpoint).block_timeout(LONG)
 }
 
 fn start(exporter: Exporter) -> Telemetry {
-    // what a test leaves behind is not worth waiting for
+    // Records that a test leaves behind need not be delivered.
     start_with(Config::new().service_name("shop").exporter(exporter).drop_budget(Duration::ZERO))
 }
 
@@ -41,7 +41,7 @@ fn start_with(config: Config) -> Telemetry {
     Telemetry::start_manual(config).unwrap()
 }
 
-/// Gives the counts, whose equation holds at every moment.
+/// Returns the counts, and asserts their equation.
 #[track_caller]
 fn balanced(telemetry: &Telemetry) -> Counts {
     let counts = telemetry.ledger().total();
@@ -50,13 +50,13 @@ fn balanced(telemetry: &Telemetry) -> Counts {
     counts
 }
 
-/// What the main loop of a program does when it has nothing else to do.
+/// Waits like the main loop of a program that is idle.
 fn wait_until(due: Instant) {
     let (_sender, silent) = mpsc::channel::<()>();
     let _ = silent.recv_timeout(due.saturating_duration_since(Instant::now()));
 }
 
-/// Runs a main loop that is called when something is due, until `is_over`.
+/// Runs a main loop that pumps when something is due, until `is_over`.
 #[track_caller]
 fn pump_until(telemetry: &Telemetry, is_over: impl Fn(Counts) -> bool) {
     let deadline = Instant::now() + LONG;
@@ -72,8 +72,8 @@ fn attempts(telemetry: &Telemetry) -> u64 {
     telemetry.ledger().exporters[0].attempts
 }
 
-/// Gives turns until an attempt was made in one: a busy machine may use a turn up before anything has begun. Gives what came
-/// of that turn, and the time it took.
+/// Pumps until an attempt was made in a turn: a busy machine may use up a turn before anything begins. Returns the
+/// result of that turn, and its duration.
 #[track_caller]
 fn pump_for_attempt(telemetry: &Telemetry) -> (Option<Instant>, Duration) {
     let deadline = Instant::now() + LONG;
@@ -206,11 +206,11 @@ fn metrics_are_collected_when_they_are_due() {
     wait_until(due);
     let next = telemetry.pump(LONG).expect("the next collection is due");
     assert!(next > due);
-    // more than once on a machine that is slower than the interval
+    // More than once on a machine that is slower than the interval.
     assert!(receiver.point_count() >= 1);
 }
 
-/// A collector with which nothing comes to an end.
+/// A collector that never completes a request.
 fn hanging() -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::hang());
@@ -268,7 +268,7 @@ fn a_collector_that_hangs_leaves_the_others_their_share_of_a_budget() {
         let config = Config::new().drop_budget(Duration::ZERO);
         config.exporter(exporter(&bad, "bad")).exporter(exporter(&good, "good"))
     };
-    // a share is to be enough for a delivery on a busy machine
+    // A share must suffice for a delivery on a busy machine.
     let budget = NOISE;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -294,17 +294,17 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         start_with(Config::new().drop_budget(Duration::ZERO).exporter(bad).exporter(good_exporter));
     emit(&telemetry.tracer("shop"), 7);
     telemetry.logger("shop").info("paid").emit();
-    // an attempt of one signal uses up a turn, and one of the other could use up the next
+    // An attempt of one signal uses up a turn, and one of the other signal could use up the next.
     pump_for_attempt(&telemetry);
     let deadline = Instant::now() + LONG;
     let mut was_bad = true;
     while good.request_count() == 0 {
         assert!(Instant::now() < deadline, "it has no turn");
-        // a call that only asks for the time is no turn
+        // A call that only returns the time is not a turn.
         telemetry.pump(Duration::ZERO);
         let before = attempts(&telemetry);
         telemetry.pump(TURN);
-        // neither has one that a busy machine uses up
+        // A turn that a busy machine uses up has no attempt, either.
         let is_bad = attempts(&telemetry) > before && good.request_count() == 0;
         assert!(!was_bad || !is_bad, "the one that hangs had two turns, one after the other");
         was_bad = is_bad;
@@ -340,7 +340,7 @@ fn a_caller_that_finds_no_room_waits_no_longer_than_it_may() {
         let begun = Instant::now();
         emit(&telemetry.tracer("shop"), 50);
         let took = begun.elapsed();
-        // only the first of them waits: no other does until something was delivered
+        // Only the first caller waits: no other waits until something was delivered.
         assert!(took >= BUDGET && took < BUDGET + NOISE, "{took:?}");
         let counts = balanced(&telemetry);
         assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (4, 46), "{counts}");
@@ -370,10 +370,10 @@ fn callers_that_would_wait_without_limit_are_refused() {
     }
 }
 
-/// What the program's own code did, and what came of it.
+/// Notes of the program's own code.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Telemetry that is known to its own hook.
+/// Telemetry that its own hook can use.
 fn start_with_hook(
     exporter: Exporter,
     hook: impl Fn(&Telemetry, ProblemKind) + Send + Sync + 'static,
@@ -407,7 +407,7 @@ fn code_that_is_called_in_a_turn_may_use_the_telemetry() {
     telemetry.pump(LONG);
     let seen = seen.lock().unwrap().clone();
     assert!(seen[0].starts_with("None, TimedOut { left: 2 }"), "{seen:?}");
-    // the shutdown has only begun in the hook
+    // In the hook, the shutdown has only begun.
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
     assert_eq!(telemetry.ledger().total().not_enqueued.suppressed, 10);
 }
@@ -441,12 +441,12 @@ fn a_callback_that_panics_costs_its_metric_and_not_the_program() {
 fn a_caller_that_sends_calls_no_code_of_the_program() {
     let lock = Arc::new(Mutex::new(()));
     let (for_hook, for_callback) = (Arc::clone(&lock), Arc::clone(&lock));
-    // one that waited for it on the thread that holds it would never go on
+    // A hook or callback that waited for the lock on the thread that holds it would never return.
     let is_free = |lock: &Mutex<()>| lock.try_lock().is_ok();
     let seen = Seen::default();
     let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
     let exporter = bounded(&format!("http://{}", closed_address()))
-        // its wait is reported after half a second, unless the machine is busy until its end
+        // The wait is reported after half a second, unless the machine is busy until its end.
         .block_timeout(12 * BUDGET)
         .queue_records(4)
         .interval(Duration::from_millis(1));
@@ -462,7 +462,7 @@ fn a_caller_that_sends_calls_no_code_of_the_program() {
     assert!(seen.lock().unwrap().is_empty(), "its caller holds a lock");
     assert!(attempts(&telemetry) > 1);
     drop(held);
-    // a slow machine may need more than one turn for all of it
+    // A slow machine may need more than one turn for all records.
     let is_collected = || seen.lock().unwrap().iter().any(|called| called.starts_with("callback"));
     for _ in 0..1000 {
         telemetry.pump(TURN);
@@ -486,7 +486,7 @@ fn several_threads_send_for_each_other() {
     let (done, ended) = mpsc::channel();
     for _ in 0..THREADS {
         let (tracer, done) = (telemetry.tracer("shop"), done.clone());
-        // not scoped: a caller that is never let go must fail the test, not hold it up
+        // Not scoped, so that a caller that waits forever makes the test fail instead of hang.
         thread::spawn(move || {
             emit(&tracer, SPANS);
             done.send(())
@@ -518,7 +518,7 @@ fn a_thread_that_finds_another_at_it_waits_within_its_budget() {
         assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 1 });
         assert!(!is_over.load(Ordering::SeqCst), "the other is still at it");
         receiver.resume();
-        // they wait for the other's attempt, and then go on by themselves
+        // They wait for the other thread's attempt, and then drive the worker themselves.
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         pumping.join().unwrap();

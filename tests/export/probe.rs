@@ -1,4 +1,4 @@
-//! A probe goes through the stages one by one, and says of the first that fails what is wrong and what to do.
+//! A probe passes through the stages in order. For the first that fails, it reports the cause and the remedy.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -20,10 +20,10 @@ mod tls;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For what will not happen.
+/// Time to wait for an event that must not happen.
 const SHORT: Duration = Duration::from_secs(3);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Settings of an HTTP/2 server: at most 100 streams.
 const SETTINGS: &[u8] = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64";
 /// An alert of TLS 1.2, fatal, unexpected message.
@@ -39,7 +39,7 @@ fn only(report: &Report) -> &EndpointReport {
     endpoint
 }
 
-/// The names of the stages, then what and advice of the one that failed.
+/// Returns the names of the stages, then cause and advice of the one that failed.
 fn failure(exporter: &Exporter) -> (Vec<&'static str>, String, String) {
     let report = probe(exporter, PATIENCE);
     let endpoint = only(&report);
@@ -73,17 +73,17 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// A server that does the same to each client, until the process ends.
+/// A server that treats each client the same way, until the process ends.
 fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        listener.incoming().take(MOST_CONNECTIONS).flatten().for_each(conduct);
+        listener.incoming().take(MAX_CONNECTIONS).flatten().for_each(conduct);
     });
     address
 }
 
-/// Sends fixed bytes to any client, and waits for it to leave.
+/// Sends fixed bytes to any client, and waits until it disconnects.
 fn saying(words: &'static [u8]) -> SocketAddr {
     serve(move |mut client| {
         let _ = client.read(&mut [0; 4096]);
@@ -93,14 +93,14 @@ fn saying(words: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Speaks HTTP/2 with those who do, and hangs up on others without a word.
+/// Answers clients that use HTTP/2, and closes the connection of others without an answer.
 fn strict_grpc_server() -> SocketAddr {
     serve(|mut client| {
         let mut greeting = [0; 24];
         if client.read_exact(&mut greeting).is_ok() && greeting.starts_with(b"PRI * HTTP/2.0") {
             let _ = client.write_all(SETTINGS);
         }
-        // what was sent is read, so that it ends with an end and not with a reset
+        // The client's bytes are read, so that the connection ends without a reset.
         let _ = client.read(&mut [0; 4096]);
     })
 }
@@ -167,7 +167,7 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert_eq!(advice, "is a collector running? try: standpipe receive");
 }
 
-/// The probe ends with its budget, at this stage and with this message: nothing else would have ended it.
+/// Asserts that the probe ends with its budget, at this stage and with this message. Nothing else would have ended it.
 #[track_caller]
 fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
     let began = Instant::now();
@@ -207,7 +207,7 @@ fn endpoints_are_probed_at_the_same_time_so_that_one_budget_is_enough_for_all() 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        // no request is answered before all have come
+        // No request is answered before all have arrived.
         let clients: Vec<TcpStream> = listener.incoming().take(Signal::ALL.len()).flatten().collect();
         for mut client in clients {
             let _ = client.read(&mut [0; 4096]);
@@ -255,10 +255,10 @@ fn plain_http_on_a_tls_port_is_recognized() {
             .header("content-type", "text/plain")
             .body("Client sent an HTTP request to an HTTPS server."),
     );
-    // closes connections that begin without a handshake, and forwards the others
+    // Closes connections that begin without a handshake, and forwards the others.
     let (strict, tls) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), front.address());
     let silent = format!("http://{}", strict.local_addr().unwrap());
-    thread::spawn(move || strict.incoming().take(MOST_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));
+    thread::spawn(move || strict.incoming().take(MAX_CONNECTIONS).flatten().for_each(|c| pass_tls(c, tls)));
     for endpoint in [format!("http://localhost:{}", front.port()), alert, text.endpoint(), silent] {
         let (stages, what, advice) = failure(&traces(&endpoint));
         assert_eq!(stages, ["resolve", "connect", "export"], "{endpoint}");
@@ -267,11 +267,11 @@ fn plain_http_on_a_tls_port_is_recognized() {
     }
 }
 
-/// Forwards a client to a TLS server if its first byte is one of TLS; else ends the connection without a word.
+/// Forwards a client to a TLS server if its first byte is that of TLS. Otherwise closes the connection.
 fn pass_tls(client: TcpStream, server: SocketAddr) {
     let mut first = [0];
     if !matches!((client.peek(&mut first), first), (Ok(1), [0x16])) {
-        // what was sent is read, so that it ends with an end and not with a reset
+        // The client's bytes are read, so that the connection ends without a reset.
         let _ = (&client).read(&mut [0; 4096]);
         return;
     }

@@ -1,4 +1,4 @@
-//! Many producers: every span is accounted for, no producer starves; and one that panics harms only itself.
+//! Many producers: every span is counted, no producer starves, and a panic affects only its own producer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,15 +14,15 @@ use crate::support::figures;
 const PRODUCERS: usize = 64;
 const SPANS_EACH: u64 = 200;
 const ALL_SPANS: u64 = PRODUCERS as u64 * SPANS_EACH;
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().exporter(exporter)).unwrap()
 }
 
-/// Lets all producers emit at the same time, and calls `all_began` when they do; gives how far each had come when the
-/// first was done. Threads are not scoped: one that is stuck must fail the test, not hold it.
+/// Lets all producers emit at the same time, and calls `all_began` when they do. Returns how far each had come when the
+/// first was done. Threads are not scoped, so that a blocked one makes the test fail instead of hang.
 fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
     let progress: Arc<Vec<AtomicU32>> = Arc::new((0..PRODUCERS).map(|_| AtomicU32::new(0)).collect());
     let begin = Arc::new(Barrier::new(PRODUCERS));
@@ -55,13 +55,13 @@ fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
 #[test]
 fn of_64_producers_that_wait_for_room_every_span_arrives_and_all_but_a_few_keep_pace() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // room for one span of each producer: a producer that is let in had to wait for it
+    // Room for one span of each producer: each accepted span had to wait.
     let exporter = Exporter::http(receiver.endpoint())
         .block_timeout(None)
         .queue_records(PRODUCERS)
         .throttle(Duration::ZERO);
     let telemetry = start(exporter);
-    // no producer gets far before all of them are there
+    // No producer gets far before all have begun.
     receiver.pause();
     let mut progress = produce(&telemetry, || {
         assert!(receiver.wait_for_held(1, PATIENCE));
@@ -70,7 +70,8 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_all_but_a_few_keep_
     progress.sort_unstable();
     let slowest = progress[0];
     figures::show(format!("when the first was done with {SPANS_EACH} spans, the slowest had {slowest}"));
-    // a few may have had no time from the system; that none who waits is passed over is shown where the line is
+    // The system may not have scheduled a few of them. The tests of the backpressure show that no waiter is passed
+    // over.
     assert!(progress[PRODUCERS / 8] >= SPANS_EACH / 10, "many starve: {progress:?}");
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
@@ -220,7 +221,7 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     );
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
-    // retried and taken with a warning; refused; taken
+    // Retried and accepted with a warning; refused; accepted.
     for _ in 0..3 {
         tracer.span("checkout").end();
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
@@ -253,7 +254,7 @@ fn a_flush_in_the_problem_hook_does_not_wait_for_itself() {
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
 }
 
-/// What a panic can carry that panics once more when it is dropped.
+/// A panic payload that panics again when it is dropped.
 struct Grenade;
 
 impl Drop for Grenade {
@@ -290,7 +291,7 @@ fn producers_may_outlive_the_telemetry() {
         let late = Arc::clone(&late);
         move || {
             let open = tracer.span("open all the time");
-            // ends when the telemetry is gone
+            // Ends when the telemetry has been dropped.
             let _ = gone.recv_timeout(PATIENCE);
             for _ in 0..SPANS_EACH {
                 tracer.span("late").end();

@@ -1,4 +1,4 @@
-//! A redirect takes telemetry and credentials nowhere: it is refused, counted and reported.
+//! A redirect is refused, counted and reported: telemetry and credentials are not sent elsewhere.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Telemetry}
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An exporter to `receiver` that carries a credential, and what it reports.
+/// An exporter to `receiver` with a credential, and its problems.
 fn start(receiver: &Receiver) -> (Telemetry, mpsc::Receiver<Problem>) {
     let (report, reported) = mpsc::channel();
     let exporter = Exporter::http(receiver.endpoint())

@@ -1,4 +1,4 @@
-//! What a collector refuses is lost once, counted, and never in the way of what is behind it.
+//! Records that a collector refuses are lost once, counted, and do not block later records.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,7 +30,7 @@ fn noting_receiver(answers: impl IntoIterator<Item = Answer>) -> (Receiver, Seen
     (receiver, requests)
 }
 
-/// Every way in which collectors say that a request is too large.
+/// Every way in which collectors reject a request as too large.
 fn too_large() -> [Answer; 4] {
     [
         Answer::status(413),
@@ -71,7 +71,7 @@ fn a_refused_batch_makes_room_for_callers() {
 #[test]
 fn a_batch_that_is_too_large_is_halved_down_to_the_one_record_that_is() {
     for answer in too_large() {
-        // eight, the first four of them, the first two, the first: all too large; the rest is welcome
+        // Eight spans, the first four of them, the first two, the first: all too large. The others are accepted.
         let (receiver, requests) = noting_receiver(vec![answer.clone(); 4]);
         let telemetry = start(gathering(&receiver));
         emit(&telemetry.tracer("shop"), 8);
@@ -102,7 +102,7 @@ fn a_collector_that_finds_everything_too_large_is_asked_once_per_part() {
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().dropped.too_large, ledger.lost()), (9, 9), "{answer:?}: {ledger}");
         let requests = requests.lock().unwrap();
-        // a binary tree with a leaf for each record
+        // A binary tree with a leaf for each record.
         assert_eq!(requests.len(), 2 * 9 - 1, "{answer:?}");
         assert_eq!(requests.iter().collect::<HashSet<_>>().len(), requests.len(), "{answer:?}");
     }
@@ -122,7 +122,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     let requests = receiver.request_count();
     assert!(requests < 100, "{requests} requests");
 
-    // and it is asked again
+    // Later it is tried again.
     receiver.behave();
     let deadline = Instant::now() + LONG;
     while receiver.span_count() == 0 {
@@ -198,7 +198,7 @@ fn a_refusal_before_a_large_request_is_read_arrives() {
     }
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (8, 0), "{ledger}");
-    // 8 and 4 are too large; 2 fit
+    // 8 and 4 are too large; 2 fit.
     assert_eq!(ledger.exporters[0].attempts, 3 + 4, "{ledger}");
 }
 
@@ -220,8 +220,8 @@ fn a_refusal_is_read_even_if_the_collector_hangs_up_on_the_rest_of_the_request()
     assert_eq!(too_large, 3, "eight spans, and twice four");
 }
 
-/// One request on a connection of its own. What is above the limit is refused and not read: the client is still
-/// writing when the connection is reset.
+/// Serves one request per connection. A request above the limit is refused and not read: the client is still writing
+/// when the connection is reset.
 fn take_or_hang_up(collector: &TcpListener, limit: usize) -> usize {
     let (socket, _) = collector.accept().unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
@@ -236,7 +236,7 @@ fn take_or_hang_up(collector: &TcpListener, limit: usize) -> usize {
     if length <= limit {
         io::copy(&mut reader.take(length as u64), &mut io::sink()).unwrap();
     }
-    // in one piece, as what is not sent when the connection is reset never will be
+    // In one write, because unsent bytes are lost when the connection is reset.
     let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     (&socket).write_all(answer.as_bytes()).unwrap();
     length
@@ -401,7 +401,7 @@ fn a_status_that_says_that_there_is_no_such_signal_is_reported_as_that() {
     }
 }
 
-/// A page to log in on, of a proxy or a portal: the batch went there and never to a collector.
+/// A login page of a proxy or a portal: the batch never reached a collector.
 #[test]
 fn a_web_page_in_place_of_an_answer_is_refused_and_not_delivered() {
     let answer =
@@ -437,7 +437,7 @@ fn a_web_page_in_place_of_an_answer_is_refused_and_not_delivered() {
     }
 }
 
-/// Some servers compress whatever they were asked in.
+/// Some servers compress their answer if the request was compressed.
 #[test]
 fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
     let packed = |text: &str| {
@@ -468,7 +468,7 @@ fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
     assert!(reported[0].contains("too old") && reported[1].contains("not yours"), "{reported:?}");
 }
 
-/// Some collectors answer in JSON whatever they were asked in.
+/// Some collectors always answer in JSON.
 #[test]
 fn a_success_in_json_is_one_with_its_rejected_records() {
     for (body, rejected, said) in [

@@ -1,4 +1,4 @@
-//! What is tried again, when, and for how long.
+//! Which requests are retried, when, and for how long.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, g
 
 mod signals;
 
-/// An exporter whose own back-off would never end: an attempt that follows soon has another reason.
+/// An exporter whose back-off never ends: an attempt that follows soon has another cause.
 fn patient(receiver: &Receiver) -> Exporter {
     exporter(receiver).retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER)
 }
@@ -66,7 +66,7 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     let begun = Instant::now();
     emit(&telemetry.tracer("shop"), 7);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // it gives up when the next pause, of at most 20 ms, would end too late
+    // The batch is given up when the next pause, of at most 20 ms, would end too late.
     assert!(begun.elapsed() >= time - Duration::from_millis(20), "{:?}", begun.elapsed());
     figures::show(format!(
         "given up after {:.0?} of {time:?} and {} attempts",
@@ -78,7 +78,7 @@ fn a_batch_is_given_up_and_counted_when_its_time_is_up() {
     assert!(receiver.request_count() > 1, "{}", receiver.request_count());
     problems.wait_for(ProblemKind::GaveUp);
 
-    // and nothing stays behind that would hold up the next
+    // The next batch is not delayed.
     receiver.behave();
     emit(&telemetry.tracer("shop"), 1);
     let ledger = telemetry.shutdown(LONG);
@@ -92,9 +92,9 @@ fn pauses_grow_while_the_collector_stays_unavailable() {
     let first = Duration::from_millis(1);
     let telemetry = start(exporter(&receiver).retry_delays(first, FOR_EVER).give_up_after(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);
-    // 1 + 2 + … + 256 ms at most before the tenth
+    // At most 1 + 2 + … + 256 ms before the tenth attempt.
     assert!(receiver.wait_for_requests(10, LONG));
-    // ten more are minutes, unless jitter has more luck than there is
+    // Ten more attempts take minutes, unless the jitter is extremely small each time.
     assert!(!receiver.wait_for_requests(20, A_WHILE));
     receiver.behave();
     let ledger = telemetry.shutdown(LONG);
@@ -161,7 +161,7 @@ fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
         emit(&telemetry.tracer("shop"), 1);
         assert!(receiver.wait_for_requests(1, LONG));
         assert!(!receiver.wait_for_requests(2, A_WHILE), "{nonsense:?} was taken for now");
-        // a pause of its own is cut short by a flush, one that the server asked for is not
+        // A flush shortens a back-off, but not a pause that the server asked for.
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{nonsense:?}");
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{nonsense:?}: {ledger}");
@@ -170,7 +170,7 @@ fn retry_after_nonsense_is_ignored_in_favour_of_the_back_off() {
 
 #[test]
 fn a_program_that_flushes_all_the_time_does_not_send_all_the_time() {
-    const LEAST_PAUSE: Duration = Duration::from_millis(100);
+    const MIN_PAUSE: Duration = Duration::from_millis(100);
     let receiver = Receiver::start().unwrap();
     receiver.always(Answer::status(503));
     let telemetry = start(patient(&receiver));
@@ -182,7 +182,7 @@ fn a_program_that_flushes_all_the_time_does_not_send_all_the_time() {
     let (requests, elapsed) = (receiver.request_count(), begun.elapsed());
     figures::show(format!("{requests} requests in {elapsed:.2?} of flushes"));
     assert!(
-        requests <= 1 + (elapsed.as_millis() / LEAST_PAUSE.as_millis()) as u64,
+        requests <= 1 + (elapsed.as_millis() / MIN_PAUSE.as_millis()) as u64,
         "{requests} in {elapsed:?}"
     );
     receiver.behave();
@@ -200,7 +200,7 @@ fn retry_after_thousands_of_years_keeps_the_records() {
     assert!(receiver.wait_for_requests(1, LONG));
     assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
     assert_eq!(receiver.request_count(), 1, "it did not wait");
-    // a shutdown is worth one more try
+    // A shutdown makes one more attempt.
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
 }
@@ -215,7 +215,7 @@ fn retry_after_beyond_the_batchs_time_ends_with_one_last_attempt_and_holds_for_t
     emit(&telemetry.tracer("shop"), 6);
     assert!(receiver.wait_for_requests(2, LONG), "there was no last attempt");
     assert!(!receiver.wait_for_requests(3, A_WHILE), "the next batch did not wait");
-    // measured from before the first: what either takes on its way can only be added
+    // Measured from before the first attempt, so delays on the way can only make the pause longer.
     let pause = receiver.requests()[1].received_at - begun;
     figures::show(format!("30 s asked for, {time:?} left: last attempt after {pause:.2?}"));
     assert!(pause >= time, "{pause:?}");
@@ -254,7 +254,7 @@ fn a_connection_lost_without_an_answer_is_retried() {
         Answer::reset(),
         Answer::reset_after_request(),
         Answer::close(),
-        // no status is an answer before its line is whole
+        // A status does not count before its line is complete.
         Answer::garbage(""),
         Answer::garbage("HTTP/1.1 2"),
         Answer::garbage("HTTP/1.1 200 OK\r\nContent-Le"),
@@ -273,7 +273,7 @@ fn a_connection_lost_without_an_answer_is_retried() {
 fn a_reset_in_the_middle_of_a_large_request_is_retried() {
     let receiver = Receiver::builder().first_answers([Answer::reset(), Answer::reset()]).start().unwrap();
     let telemetry = start(exporter(&receiver));
-    // more than the socket's buffers hold: the exporter is still writing when it happens
+    // More than the socket buffers can hold: the exporter is still writing when it happens.
     let tracer = telemetry.tracer("shop");
     for _ in 0..3 {
         tracer.span("large").set("text", "x".repeat(1 << 20).as_str());
@@ -305,7 +305,7 @@ fn a_connection_closed_while_idle_costs_no_failed_attempt() {
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 1);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // the collector is restarted, and the exporter still has the old connection
+    // The collector restarts, and the exporter still has the old connection.
     before.stop_listening();
     let after = open_at(before.address());
     emit(&tracer, 1);

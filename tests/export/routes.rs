@@ -1,4 +1,4 @@
-//! Two routes of one program: each with its own resource, sampler, exporters and queues, and one end for both.
+//! Two providers of one program: each with its own resource, sampler, exporters and queues, and one shutdown for both.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -32,8 +32,7 @@ fn start(main: Exporter, application: Exporter) -> Telemetry {
     start_with(config(main, application))
 }
 
-/// The name of the service in a resource that arrived.
-/// Each span that arrived: its service and its name, in order.
+/// Returns the service and the name of each received span, sorted.
 fn arrived(receiver: &Receiver) -> Vec<(String, String)> {
     let spans = receiver.spans();
     let mut arrived: Vec<_> =
@@ -149,7 +148,7 @@ fn a_sampler_that_asks_no_parent_keeps_spans_inside_an_unsampled_span_of_the_oth
         let checkout = theirs.span("checkout");
         assert_eq!((run.is_recording(), checkout.is_recording()), (false, is_kept), "{sampler}");
         assert_eq!(checkout.context().trace_id(), run.context().trace_id(), "{sampler}");
-        // the parent's word counts, whichever route it belongs to
+        // The parent's decision applies, whichever provider the parent belongs to.
         assert_eq!(own.span("inside").is_recording(), is_kept, "{sampler}");
         let run_context = run.context().clone();
         drop((checkout, run));
@@ -203,7 +202,7 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
     let Some(mut expected) = process::threads_and_sockets() else {
         return process::report("SKIPPED: this system does not show how many threads there are");
     };
-    // kept to the end, as a thread that has done its work may still be there for a moment
+    // Kept until the end, because a thread that is done may still exist for a moment.
     let mut started = Vec::new();
     for (config, threads) in [
         (Config::new(), 0),
@@ -346,17 +345,17 @@ fn an_id_may_be_there_on_each_route_but_not_twice_on_one() {
     assert!(Telemetry::start(Config::new().application(twice)).is_err());
 }
 
-/// A port that answers neither yes nor no, and a collector that takes a request and never answers.
+/// A port that neither accepts nor refuses connections, and a collector that takes a request and never answers.
 fn two_dead_collectors() -> (Unanswered, Receiver) {
     let hanging = Receiver::start().unwrap();
     hanging.always(Answer::hang());
     (Unanswered::start(), hanging)
 }
 
-/// The budget of two dead routes.
+/// The budget of two unreachable providers.
 const SHARED: Duration = NOISE.saturating_add(Duration::from_secs(1));
 
-/// Both routes have something that they cannot get rid of.
+/// Emits records to both providers that they cannot deliver.
 fn emit_to_the_dead(telemetry: &Telemetry) {
     emit(&telemetry.tracer("t"), 100);
     emit(&telemetry.application().tracer("t"), 100);
@@ -367,7 +366,8 @@ fn emit_to_the_dead(telemetry: &Telemetry) {
     }
 }
 
-/// How long `end` takes; with a budget for one route after the other, it would take more than a busy machine adds.
+/// Asserts that `end` is in time. With one budget after the other, it would take longer than the noise of a busy
+/// machine.
 #[track_caller]
 fn ends_in_time<T>(end: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -383,7 +383,7 @@ fn is_shut_down_in_time(telemetry: &Telemetry) {
     for exporter in &ledger.exporters {
         assert_eq!((exporter.traces.accepted, exporter.traces.dropped.shutdown), (100, 100), "{ledger}");
     }
-    // both take nothing more, and a second shutdown has nothing to wait for
+    // Both accept no more records, and a second shutdown has nothing to wait for.
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 1);
     let start = Instant::now();

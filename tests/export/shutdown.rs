@@ -1,4 +1,5 @@
-//! Shutdown returns within its budget plus 50 ms whatever the network does, and its ledger counts what was left.
+//! Shutdown returns within its budget plus 50 ms, whatever the network does, and its ledger counts the remaining
+//! records.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -16,11 +17,11 @@ use crate::support::tls::{TestCa, TlsFront};
 
 const BUDGET: Duration = Duration::from_millis(300);
 const PROMISED: Duration = Duration::from_millis(50);
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SPANS: u64 = 100;
 
-/// Waits until the ledger says so.
+/// Waits until the ledger meets a condition.
 #[track_caller]
 fn wait_until(telemetry: &Telemetry, is_reached: impl Fn(&Ledger) -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -45,7 +46,7 @@ fn wait_for_attempts(telemetry: &Telemetry) {
     wait_until(telemetry, |ledger| ledger.exporters.iter().all(|exporter| exporter.attempts > 0));
 }
 
-/// Shuts down and holds the promise on time.
+/// Shuts down and asserts the time limit.
 fn shutdown_in_time(telemetry: &Telemetry, budget: Duration) -> Ledger {
     let start = Instant::now();
     let ledger = telemetry.shutdown(budget);
@@ -56,7 +57,7 @@ fn shutdown_in_time(telemetry: &Telemetry, budget: Duration) -> Ledger {
     ledger
 }
 
-/// Nothing gets through this exporter: shutdown is in time and counts all spans as lost to it.
+/// Asserts that the shutdown is in time and counts all spans as lost, if this exporter can deliver nothing.
 fn loses_all_in_time(exporter: Exporter) {
     let telemetry = start([exporter]);
     emit(&telemetry, SPANS);
@@ -64,7 +65,7 @@ fn loses_all_in_time(exporter: Exporter) {
     let counts = shutdown_in_time(&telemetry, BUDGET).total();
     assert_eq!((counts.accepted, counts.dropped.shutdown), (SPANS, SPANS), "{counts}");
     assert_eq!((counts.delivered, counts.in_flight), (0, 0), "{counts}");
-    // the books are closed: whatever the worker still does cannot change them
+    // The counters are closed: the worker cannot change them any more.
     assert_eq!(telemetry.ledger().total(), counts);
 }
 
@@ -74,7 +75,7 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// As above, and the server is not blamed for what was broken off from here.
+/// As above. Also asserts that no problem blames the server for an attempt that the client ended.
 fn is_reported_late(exporter: Exporter) {
     let (report, reported) = mpsc::channel();
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
@@ -94,9 +95,9 @@ fn a_collector_that_is_down_costs_no_more_than_the_budget() {
     loses_all_in_time(Exporter::http(closed_endpoint()));
 }
 
-/// With all three signals, where nothing listens: two attempts of each, and the budget is not used up.
+/// All three signals, to an address on which nothing listens: two attempts for each, and the budget is not used up.
 fn is_soon_given_up(exporter: Exporter) {
-    // the first attempts are made in the shutdown
+    // The first attempts are made during the shutdown.
     let telemetry = start([exporter.linger(PATIENCE)]);
     emit(&telemetry, SPANS);
     telemetry.logger("shop").info("paid").emit();
@@ -118,7 +119,7 @@ fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts
 
 #[test]
 fn attempts_before_the_shutdown_do_not_count_as_its_own() {
-    // so long that there is no second attempt before the shutdown, and the batch waits for it
+    // So long that no second attempt precedes the shutdown, and the batch waits for it.
     let exporter = Exporter::http(closed_endpoint()).retry_delays(60 * PATIENCE, 60 * PATIENCE);
     let telemetry = start([exporter.give_up_after(120 * PATIENCE)]);
     emit(&telemetry, SPANS);
@@ -133,7 +134,7 @@ fn a_collector_that_had_been_reached_is_tried_until_the_budget_is_used_up() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start([Exporter::http(receiver.endpoint())]);
     emit(&telemetry, 1);
-    // or the receiver might go before it has answered
+    // The receiver must not be dropped before it has answered.
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let address = receiver.address();
     drop(receiver);
@@ -250,7 +251,7 @@ fn no_budget_at_all_is_kept_too() {
 #[test]
 fn a_slow_collector_gets_what_fits_into_the_budget_and_the_rest_is_counted() {
     let receiver = receiver_that(Answer::ok().delay(Duration::from_millis(100)));
-    // ten seconds of work
+    // Ten seconds of work.
     let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO).batch_records(1);
     let telemetry = start([exporter]);
     emit(&telemetry, SPANS);
@@ -259,7 +260,7 @@ fn a_slow_collector_gets_what_fits_into_the_budget_and_the_rest_is_counted() {
     assert_eq!(counts.accepted, SPANS);
     assert_eq!(counts.delivered + counts.dropped.shutdown, SPANS, "{counts}");
     assert!(counts.delivered > 0 && counts.dropped.shutdown > 0, "{counts}");
-    // the receiver may still count the one span whose answer came too late
+    // The receiver may also count the one span whose answer was too late.
     receiver.stop_listening();
     let surplus = receiver.span_count() - counts.delivered;
     assert!(surplus <= 1, "{surplus} spans arrived that the ledger calls lost");
@@ -281,7 +282,7 @@ fn what_is_queued_goes_out_without_waiting_for_throttle_or_linger() {
     );
 }
 
-/// Of some spans that are emitted just before the shutdown.
+/// Asserts that spans emitted just before the shutdown all arrive.
 #[track_caller]
 fn everything_arrives(telemetry: Telemetry, receiver: &Receiver) {
     emit(&telemetry, SPANS);
@@ -305,7 +306,7 @@ fn a_collector_that_comes_back_within_the_budget_gets_everything() {
 fn a_busy_collector_gets_at_most_one_attempt_in_100_ms_and_a_last_one() {
     for answer in [Answer::status(503), Answer::status(503).retry_after("0")] {
         let receiver = receiver_that(answer);
-        // so that no attempt is made before the shutdown, and back-offs are short
+        // No attempt is made before the shutdown, and back-offs are short.
         let moment = Duration::from_millis(1);
         let telemetry =
             start([Exporter::http(receiver.endpoint()).linger(LONG).retry_delays(moment, moment)]);
@@ -324,7 +325,7 @@ fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
     receiver.script([Answer::status(503), Answer::status(503)]);
     let moment = Duration::from_millis(1);
     let exporter = Exporter::http(receiver.endpoint()).give_up_after(moment);
-    // the first attempt is made in the shutdown
+    // The first attempt is made during the shutdown.
     let telemetry = start([exporter.linger(Duration::from_secs(60))]);
     everything_arrives(telemetry, &receiver);
 }
@@ -333,7 +334,8 @@ fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
 fn exporters_share_one_budget() {
     let hanging = receiver_that(Answer::hang());
     let healthy = Receiver::start().unwrap();
-    // each of them can only be left, not interrupted: were it waited for in turn, it would show
+    // These workers can only be abandoned, not interrupted. If the shutdown waited for one after the other, it would
+    // take too long.
     let unanswered: Vec<_> = (0..8).map(|_| Unanswered::start()).collect();
     let mut exporters = vec![
         Exporter::http(hanging.endpoint()).named("hanging"),
@@ -357,7 +359,7 @@ fn exporters_share_one_budget() {
     assert_eq!(healthy.span_count(), SPANS);
 }
 
-/// All others here have to allow for a machine that stalls. It does not do so each time.
+/// The other tests allow for a machine that stalls. It does not stall in each of five runs.
 #[test]
 fn the_fastest_of_five_shutdowns_takes_little_more_than_its_budget() {
     let receiver = receiver_that(Answer::hang());
@@ -399,7 +401,7 @@ fn a_drop_without_shutdown_takes_no_longer_than_two_seconds() {
 #[test]
 fn a_drop_without_shutdown_takes_no_longer_than_the_budget_that_is_set() {
     let receiver = receiver_that(Answer::hang());
-    // longer than without the setting
+    // Longer than without the setting.
     let budget = Duration::from_secs(3);
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).drop_budget(budget);
     let telemetry = Telemetry::start(config).unwrap();
@@ -428,7 +430,7 @@ fn a_shutdown_closes_the_connection_though_the_telemetry_lives_on() {
 
 #[test]
 fn a_second_shutdown_returns_the_same_ledger_at_once_and_so_does_a_drop() {
-    // the worker is stuck in a connect, which nothing can interrupt
+    // The worker is blocked in `connect`, which cannot be interrupted.
     let unanswered = Unanswered::start();
     let exporter = Exporter::http(unanswered.url()).timeout(LONG);
     let telemetry = Telemetry::start(Config::new().exporter(exporter).drop_budget(LONG)).unwrap();
@@ -456,7 +458,7 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
             let _ = done.send(());
         });
     }
-    // nothing is enqueued while the queue is full
+    // Nothing is enqueued while the queue is full.
     assert!(callers_done.recv_timeout(Duration::from_millis(100)).is_err());
     shutdown_in_time(&telemetry, BUDGET);
     for _ in 0..CALLERS {
@@ -478,7 +480,7 @@ fn spans_after_shutdown_are_turned_away_and_counted() {
     assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, SPANS), "{counts}");
 }
 
-/// A program whose first request fails once the receiver goes on, and what its hook does then: the hook runs on the
+/// A program whose first request fails once the receiver resumes, and whose hook then does this. The hook runs on the
 /// exporter's own thread.
 fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static) -> Telemetry {
     receiver.script([Answer::status(503)]);
@@ -522,7 +524,7 @@ fn a_shutdown_in_a_callback_lets_the_worker_finish() {
     });
     let telemetry = program.get_or_init(|| telemetry);
     emit(telemetry, SPANS);
-    // it collects the metrics, too
+    // It collects the metrics, too.
     let _ = telemetry.flush(3 * PATIENCE);
     let counts = telemetry.shutdown(PATIENCE).total();
     assert_eq!((receiver.span_count(), counts.in_flight, counts.lost()), (SPANS, 0, 0), "{counts}");

@@ -1,4 +1,4 @@
-//! The pace of sending, and what may break it.
+//! The pace of sending, and its exceptions.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use standpipe::{Exporter, FlushOutcome, Telemetry, WhenFull};
 
 use crate::support::scene::{A_WHILE, FOR_EVER, LONG, emit, emit_in_time, exporter, start};
 
-/// A program that has had its first round; the throttle allows no other in the life of a test.
+/// Starts a program and lets it complete its first round. The throttle permits no other round during a test.
 fn after_first_round(receiver: &Receiver, exporter: Exporter) -> Telemetry {
     let telemetry = start(exporter.throttle(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);
@@ -34,7 +34,7 @@ fn rounds_start_no_closer_than_the_throttle() {
         emit(&tracer, 1);
         assert!(receiver.wait_for_spans(round, LONG));
     }
-    // measured from before the first round: what a request takes on its way can only be added
+    // Measured from before the first round, so delays on the way can only make the time longer.
     for (round, request) in receiver.requests().iter().enumerate() {
         let earliest = throttle * u32::try_from(round).unwrap();
         let arrived = request.received_at - begun;
@@ -114,13 +114,13 @@ fn a_queue_three_quarters_full_of_bytes_cuts_throttle_and_linger_short() {
     assert!(receiver.wait_for_spans(8, LONG));
 }
 
-/// A span with this many bytes of text.
+/// Emits a span with this many bytes of text.
 fn emit_large(telemetry: &Telemetry, bytes: usize) {
     telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
 }
 
-/// Waits until the worker has nothing in its hands: a record that arrived takes room until its answer was read, and it is
-/// counted before its room is free.
+/// Waits until all records are settled: a received record takes room until its answer is read, and it is counted before
+/// its room is released.
 fn until_settled(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{}", telemetry.ledger());
 }
@@ -153,7 +153,7 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     until_settled(&telemetry);
     (0..60).for_each(|_| emit_large(&telemetry, 10 << 10));
     assert!(!receiver.wait_for_requests(2, A_WHILE), "600 of 1024 KiB are not three quarters");
-    // or a worker that is woken by it may be so fast that there is room when it looks again
+    // Paused, because a worker that this record wakes could be so fast that there is room at the second check.
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);

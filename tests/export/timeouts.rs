@@ -1,4 +1,4 @@
-//! An attempt ends at its time-out plus 100 ms, whatever the collector does or leaves undone.
+//! An attempt ends within its timeout plus 100 ms, whatever the collector does.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,19 +15,20 @@ use crate::support::tls::{TestCa, TlsFront};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 const PROMISED: Duration = Duration::from_millis(100);
-/// Between two bytes: less than the time-out, and an answer takes far longer than the time-out and the noise.
+/// Time between two bytes: less than the timeout. A whole answer takes far longer than the timeout plus the noise.
 const STEP: Duration = Duration::from_millis(200);
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than the sockets between two ends of loopback can hold.
+/// More than the socket buffers of a loopback connection can hold.
 const LARGE: usize = 12 << 20;
 
-/// The first attempt to send a span with an attribute of `attribute_bytes` ends in time with a problem, and not before.
+/// Asserts that the first attempt to send a span with an attribute of `attribute_bytes` ends at its timeout, with a
+/// problem.
 fn ends_in_time(exporter: Exporter, timeout: Duration, attribute_bytes: usize) -> (Problem, ExporterLedger) {
     let (reported, problems) = mpsc::channel();
     let exporter = exporter
         .timeout(timeout)
-        // no second attempt: its time is up with the first
+        // No second attempt: the batch's time is up with the first.
         .give_up_after(timeout)
         .queue_bytes(2 * LARGE)
         .batch_bytes(2 * LARGE);
@@ -40,13 +41,13 @@ fn ends_in_time(exporter: Exporter, timeout: Duration, attribute_bytes: usize) -
     span.set("filling", &filling);
     let ended = Instant::now();
     span.end();
-    // a large record takes its time on the way to the worker
+    // A large record needs some time until it reaches the worker.
     let began = wait_for_attempt(&telemetry, ended + PATIENCE);
     let (problem, end) = problems.recv_timeout(PATIENCE).expect("the attempt never ended");
     let took = end - began;
     println!("{took:?} for a time-out of {timeout:?}: {problem}");
     figures::show_most(took.as_millis(), format!("ms for a time-out of {timeout:?}"));
-    // sockets count in milliseconds
+    // Socket timeouts are in milliseconds.
     assert!(end - ended >= timeout - Duration::from_millis(10), "too early: {:?}: {problem}", end - ended);
     assert!(took <= timeout + PROMISED + NOISE, "too late: {took:?}: {problem}");
     let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);
@@ -54,7 +55,7 @@ fn ends_in_time(exporter: Exporter, timeout: Duration, attribute_bytes: usize) -
     (problem, ledger)
 }
 
-/// When the first attempt was seen to be under way.
+/// Returns when the first attempt was seen to be under way.
 fn wait_for_attempt(telemetry: &Telemetry, deadline: Instant) -> Instant {
     while telemetry.ledger().exporters[0].attempts == 0 {
         assert!(Instant::now() < deadline, "the attempt never began");
@@ -103,7 +104,7 @@ fn an_error_body_one_byte_at_a_time_does_not_stretch_the_time_out() {
 #[test]
 fn a_success_whose_body_comes_too_slowly_is_delivered_with_a_warning_in_time() {
     let receiver = receiver_that(Answer::ok().slow_body(STEP));
-    // the head is to come before that, also from a busy machine
+    // The head must arrive before that, even on a busy machine.
     let timeout = Duration::from_secs(3);
     let (problem, ledger) = ends_in_time(Exporter::http(receiver.endpoint()), timeout, 0);
     assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{problem}");

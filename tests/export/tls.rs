@@ -1,4 +1,4 @@
-//! Never an unverified connection: a certificate that is not right in every respect fails at once, with the reason.
+//! No unverified connection: an invalid certificate fails at once, with the reason.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, Identity, TestCa, 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Alerts of TLS.
 const ACCESS_DENIED: u8 = 49;
 const INTERNAL_ERROR: u8 = 80;
@@ -27,7 +27,7 @@ struct Outcome {
     problems: Vec<Problem>,
 }
 
-/// Exports one span, and waits for nothing but what becomes of it.
+/// Exports one span, and waits for its outcome.
 fn export(exporter: Exporter) -> Outcome {
     let (report, reported) = mpsc::channel();
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
@@ -39,7 +39,7 @@ fn export(exporter: Exporter) -> Outcome {
     Outcome { ledger: telemetry.shutdown(PATIENCE), problems: reported.try_iter().collect() }
 }
 
-/// The span was refused after one attempt on one connection, and the problem says why.
+/// Asserts that the span was refused after one attempt on one connection, and that the problem has the reason.
 #[track_caller]
 fn assert_refused_at_once(outcome: &Outcome, front: &TlsFront, receiver: &Receiver, why: &str) {
     let Outcome { ledger, problems } = outcome;
@@ -87,7 +87,7 @@ fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent_over_gr
 fn a_certificate_for_a_name_is_not_good_for_another_address() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    // 127.0.0.1 is in the certificate, [::1] is not listened on: only the address in the URL counts
+    // 127.0.0.1 is in the certificate, and nothing listens on [::1]: only the address in the URL counts.
     let good = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
     assert_eq!(good.ledger.total().delivered, 1, "{}", good.ledger);
 
@@ -199,7 +199,7 @@ fn several_authorities_in_one_file_are_all_trusted() {
     }
 }
 
-/// The collector is restarted with a renewed certificate: what waits must be sent without a restart of the program.
+/// The collector restarts with a renewed certificate: waiting records must be sent without a restart of the program.
 #[test]
 fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
@@ -222,7 +222,7 @@ fn after_a_bad_certificate_the_next_batch_is_delivered_to_a_good_one() {
     assert_eq!(receiver.spans()[0].span.name, "delivered");
 }
 
-/// OpenSSL, nginx and Java do not say in their alert that it is about a certificate; some servers say nothing at all.
+/// The alerts of OpenSSL, nginx and Java do not mention a certificate; some servers send no alert.
 #[test]
 fn a_client_certificate_that_is_wanted_over_tls_1_2_is_named_and_not_tried_again() {
     let ca = TestCa::new();
@@ -257,7 +257,7 @@ fn a_client_certificate_that_is_asked_for_and_not_needed_is_no_hindrance() {
     assert_eq!(receiver.span_count(), 2);
 }
 
-/// The server may only have asked, and have trouble of its own.
+/// The server may only have requested a certificate, and have another problem.
 #[test]
 fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_for() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
@@ -288,7 +288,7 @@ fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_f
     }
 }
 
-/// A load balancer that has no server behind it for a moment says so with an alert, as TLS has no better word.
+/// A load balancer that temporarily has no server behind it sends an alert, because TLS has no better message.
 #[test]
 fn an_alert_that_is_not_about_certificates_is_tried_again() {
     const TIMES: usize = 2;
@@ -322,13 +322,13 @@ fn an_alert_that_is_not_about_certificates_is_tried_again() {
     }
 }
 
-/// Ends this many handshakes with an alert, and leads to a TLS server from then on. It ends with the process.
+/// Ends this many handshakes with an alert, and forwards to a TLS server from then on. Runs until the process ends.
 fn alerting(alert: u8, times: usize, target: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
-        for (number, client) in listener.incoming().take(MOST_CONNECTIONS).flatten().enumerate() {
-            // a connection that breaks is for its ends to notice
+        for (number, client) in listener.incoming().take(MAX_CONNECTIONS).flatten().enumerate() {
+            // Errors of a connection are ignored: both ends notice them.
             let _ = match number < times {
                 true => end_handshake(client, alert),
                 false => TcpStream::connect(target).and_then(|server| join(client, server)),
@@ -343,10 +343,10 @@ fn end_handshake(mut client: TcpStream, alert: u8) -> io::Result<()> {
     client.read_exact(&mut head)?;
     let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
     client.read_exact(&mut hello)?;
-    // a record of TLS 1.2 with a fatal alert
+    // A TLS 1.2 record with a fatal alert.
     client.write_all(&[0x15, 3, 3, 0, 2, 2, alert])?;
     client.shutdown(Shutdown::Write)?;
-    // what the client says is read, so that the connection ends without a reset
+    // The client's bytes are read, so that the connection ends without a reset.
     client.set_read_timeout(Some(PATIENCE))?;
     io::copy(&mut client, &mut io::sink()).map(drop)
 }
@@ -407,7 +407,7 @@ fn a_server_that_stalls_the_handshake_costs_no_more_than_the_time_of_an_attempt(
     assert_eq!(outcome.ledger.total().dropped.gave_up, 1, "{}", outcome.ledger);
 }
 
-/// Copies bytes to an address that can change, so that one address can have two servers, one after the other.
+/// Forwards bytes to an address that can change, so that one address can have two servers, one after the other.
 struct Relay {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
@@ -422,9 +422,9 @@ impl Relay {
         thread::spawn({
             let target = Arc::clone(&target);
             move || {
-                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
                     let target = *target.lock().expect("nobody panics with it");
-                    // a connection that breaks is for its ends to notice
+                    // Errors of a connection are ignored: both ends notice them.
                     let _ = TcpStream::connect(target).and_then(|server| join(client, server));
                 }
             }
@@ -448,8 +448,8 @@ fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Metrics are pushed less often than idle connections are kept, so each push of a program without other signals has a new
-/// connection.
+/// The interval of metrics is longer than idle connections are kept, so each export of a program without other signals
+/// needs a new connection.
 #[test]
 fn resumes_the_tls_session_on_every_new_connection() {
     for is_over_grpc in [false, true] {

@@ -1,4 +1,4 @@
-//! What happens to a record that finds no room: its caller waits, or it is dropped; either way it is counted.
+//! A record that finds the queue full: its caller waits, or the record is dropped. In both cases it is counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver as Progress, RecvTimeoutError};
@@ -12,7 +12,7 @@ use crate::support::scene::{
     A_WHILE, LONG, NOISE, Problems, emit, emit_in_time, exporter, start, start_with,
 };
 
-/// A receiver that holds what it gets: nothing is settled before it is resumed.
+/// A receiver that holds its requests: nothing is settled before it is resumed.
 fn shut_gate() -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
@@ -32,7 +32,7 @@ fn caller(tracer: &Tracer, spans: u64) -> (JoinHandle<()>, Progress<u64>) {
     (thread, emitted)
 }
 
-/// Emits spans with a text of this many bytes; fails if they wait for ever.
+/// Emits spans with a text of this many bytes. Fails if the caller waits forever.
 fn emit_large_in_time(tracer: &Tracer, bytes: usize, spans: u64) {
     let (done, ended) = mpsc::channel();
     let tracer = tracer.clone();
@@ -77,7 +77,7 @@ fn a_queue_is_full_by_its_bytes_too() {
     let telemetry = start(exporter(&receiver).queue_bytes(4096).when_full(WhenFull::DropNewest));
     let tracer = telemetry.tracer("shop");
     emit_large_in_time(&tracer, 1000, 10);
-    // three of a little more than 1000 bytes; a small one still finds room
+    // Three records of slightly more than 1000 bytes; a small one still fits.
     let total = telemetry.ledger().total();
     assert_eq!((total.accepted, total.not_enqueued.queue_full), (3, 7));
     emit_in_time(&tracer, 1);
@@ -99,7 +99,7 @@ fn a_lossy_queue_drops_the_newest_and_counts_each() {
     assert_eq!((total.accepted, total.in_flight, total.not_enqueued.queue_full), (4, 4, 6));
     receiver.resume();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // there is room again
+    // There is room again.
     tracer.span("work").set("number", 10);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();
@@ -132,7 +132,7 @@ fn a_caller_waits_no_longer_than_its_time_out() {
 #[test]
 fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
     let receiver = shut_gate();
-    // a thousand waits of this time would outlast the test
+    // A thousand waits of this length would outlast the test.
     let longest = LONG / 100;
     let telemetry = start(exporter(&receiver).queue_records(2).block_timeout(longest));
     let tracer = telemetry.tracer("shop");
@@ -141,7 +141,7 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
     assert_eq!((total.accepted, total.not_enqueued.queue_full), (2, 998));
     receiver.resume();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // it waits for room again
+    // The caller waits for room again.
     receiver.pause();
     emit_in_time(&tracer, 2);
     let begun = Instant::now();
@@ -155,7 +155,7 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
 #[test]
 fn a_caller_waits_for_all_exporters_at_the_same_time() {
     let (first, second) = (shut_gate(), shut_gate());
-    // one after the other would take more than a busy machine adds
+    // Consecutive waits would take longer than the noise of a busy machine.
     let longest = NOISE;
     let impatient = |receiver: &Receiver| exporter(receiver).queue_records(1).block_timeout(longest);
     let config = Config::new().exporter(impatient(&first).named("first"));
@@ -346,7 +346,7 @@ fn a_full_queue_of_one_exporter_costs_another_nothing_when_it_is_lossy() {
 fn a_dead_exporter_keeps_no_record_from_the_healthy_one_behind_it() {
     let (dead, healthy) = (shut_gate(), Receiver::start().unwrap());
     let config = Config::new()
-        // the caller waits for longer than this test looks at the healthy one
+        // The caller waits for longer than this test observes the healthy exporter.
         .exporter(exporter(&dead).named("dead").queue_records(1).block_timeout(2 * LONG))
         .exporter(exporter(&healthy).named("healthy"));
     let telemetry = start_with(config);

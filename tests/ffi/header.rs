@@ -1,4 +1,4 @@
-//! The header says what the library has: the same functions with the same types, the same numbers, and docs for each.
+//! The C header agrees with the library: the same functions, types and numbers, each documented.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ const MISUSE: &str = include_str!("programs/misuse.c");
 /// A function: its result, and the types of its arguments.
 type Signature = (String, Vec<String>);
 
-/// The C type of a parameter or a result, and what Rust has in its place.
+/// The C type of a parameter or a result, and the Rust type.
 #[rustfmt::skip]
 const TYPES: &[(&str, &[&str])] = &[
     ("void",                               &["()"]),

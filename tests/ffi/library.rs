@@ -19,7 +19,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The compiler, and its options for this language.
+    /// The compiler and its options for this language.
     fn compiler(self) -> (String, [&'static str; 3]) {
         let (variable, usual, options) = match self {
             Language::C99 => ("CC", "cc", ["-x", "c", "-std=c99"]),
@@ -29,7 +29,7 @@ impl Language {
     }
 }
 
-/// A compiler for this machine, strict; prints why there is none.
+/// Returns a compiler for this machine, with strict options. Prints the reason if there is none.
 pub(crate) fn compiler(language: Language) -> Option<Command> {
     let (name, options) = language.compiler();
     let reason = match Command::new(&name).arg("-dumpmachine").output() {
@@ -54,18 +54,18 @@ fn is_this_machine(machine: &str) -> bool {
         "arm" => architecture.starts_with("arm"),
         other => architecture == other,
     };
-    // a static C library loads no other
+    // A statically linked C library cannot load another library.
     is_known && cfg!(target_env = "musl") == machine.contains("musl") && !cfg!(target_feature = "crt-static")
 }
 
-/// A program that was built, in a folder that is gone with it.
+/// A program that was built, in a folder that is removed on drop.
 pub(crate) struct Built {
     program: PathBuf,
     _folder: Scratch,
 }
 
 impl Built {
-    /// Of `tests/ffi/programs/NAME.c`, linked with the library; prints why it cannot be.
+    /// Builds `tests/ffi/programs/NAME.c` and links it with the library. Prints the reason if that is impossible.
     pub(crate) fn new(name: &str, language: Language) -> Option<Self> {
         let mut compiler = compiler(language)?;
         let (folder, library) = (Scratch::new(), library());
@@ -79,18 +79,18 @@ impl Built {
         Some(Self { program, _folder: folder })
     }
 
-    /// Runs it to its end, which must be a good one, and gives what it printed.
+    /// Runs the program, which must succeed. Returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         self.run_with(arguments, &[])
     }
 
-    /// The same with these variables, and none else that a configuration asks.
+    /// The same with these variables, and no other variables that a configuration reads.
     pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         finish(Command::new(&self.program).args(arguments), variables)
     }
 }
 
-/// What a program prints that comes to a good end, and prints nothing on standard error.
+/// Returns the output of a program that must succeed, and print nothing on standard error.
 pub(crate) fn finish(command: &mut Command, variables: &[(&str, &str)]) -> String {
     command::forget_surroundings(command);
     command.envs(variables.iter().copied());
@@ -104,7 +104,7 @@ pub(crate) fn library() -> PathBuf {
     examples::library(LIBRARY)
 }
 
-/// A script beside the programs.
+/// Returns a script in the folder of the programs.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }

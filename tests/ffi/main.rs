@@ -1,4 +1,4 @@
-//! Does the C ABI keep what its header promises? Programs in C, C++ and other languages, run as processes.
+//! The C ABI does what its header promises. Programs in C, C++ and other languages, run as processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

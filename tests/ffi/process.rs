@@ -1,4 +1,4 @@
-//! How the library behaves in a process of C: threads, forks, callbacks, signals, and what a program gets wrong.
+//! The library in a C process: threads, forks, callbacks, signals, and misuse by a program.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ fn no_function_minds_null_other_sizes_or_impossible_lengths() {
     for left_out in ["circle", "pairs of pairs", "no text"] {
         assert!(impossible.attribute(left_out).is_none(), "{left_out}");
     }
-    // the circle, and the pairs: others were never values
+    // The circle and the pairs. The others were never values.
     assert_eq!(impossible.span.dropped_attributes_count, 2);
     assert_eq!(receiver.metric("parts").unwrap().value(()), 0.25);
 }
@@ -81,7 +81,7 @@ fn a_callback_may_free_the_telemetry_that_its_own_thread_flushes() {
     program.run(&["manual_free_inside", &closed_endpoint()]);
 }
 
-/// Accepts connections, reads a little and hangs up, until it is dropped.
+/// Accepts connections, reads a few bytes and closes them, until it is dropped.
 struct HangsUp {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ impl HangsUp {
         Self::start_with(|_| ())
     }
 
-    /// After a TLS handshake, which this front has for it.
+    /// The same after a TLS handshake, which a front performs.
     fn after_handshake_by(front: SocketAddr) -> Self {
         Self::start_with(move |client| {
             let server = TcpStream::connect(front).unwrap();
@@ -103,7 +103,7 @@ impl HangsUp {
                 let mut hello = [0; 4096];
                 let length = (&*client).read(&mut hello).unwrap_or(0);
                 let _ = (&server).write_all(&hello[..length]);
-                // what the client sends next is encrypted
+                // The client's next bytes are encrypted.
                 let _ = client.peek(&mut [0]);
                 let _ = server.shutdown(Shutdown::Both);
             });
@@ -123,8 +123,8 @@ impl HangsUp {
                 accepts.fetch_add(1, Ordering::SeqCst);
                 greet(&stream);
                 let _ = (&stream).read(&mut [0; 10]);
-                // Both an end and, as not all is read, a reset: the next write fails with EPIPE, and raises SIGPIPE. After a
-                // reset alone it would fail with ECONNRESET, which raises nothing.
+                // The server sends both an end and, because not all bytes are read, a reset: the next write fails with
+                // EPIPE, and raises SIGPIPE. After a reset alone it would fail with ECONNRESET, which raises no signal.
                 let _ = stream.shutdown(Shutdown::Write);
             }
         });
@@ -139,7 +139,7 @@ impl HangsUp {
 impl Drop for HangsUp {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // ends its wait
+        // Ends the wait of the acceptor.
         let _ = TcpStream::connect(self.address);
         let _ = self.thread.take().unwrap().join();
     }
@@ -157,7 +157,7 @@ fn a_server_that_hangs_up_raises_no_sigpipe() {
 fn a_server_that_hangs_up_over_tls_raises_no_sigpipe() {
     let Some(program) = Built::new("process", Language::C99) else { return };
     let (ca, folder) = (TestCa::new(), Scratch::new());
-    // it never gets to speak with what is behind it
+    // It never reaches the server behind the front.
     let behind = TcpListener::bind("127.0.0.1:0").unwrap();
     let front = TlsFront::start(&ca.leaf("localhost"), behind.local_addr().unwrap());
     let server = HangsUp::after_handshake_by(front.address());

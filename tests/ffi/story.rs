@@ -1,4 +1,4 @@
-//! A program of any language sends all signals, and each record arrives as it was made.
+//! A program in any language sends all signals, and each record arrives unchanged.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ fn span<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
     spans.iter().find(|span| span.name() == name).unwrap_or_else(|| panic!("there is no span {name}"))
 }
 
-/// What a program of every language records.
+/// Checks the records that programs of every language emit.
 fn assert_story(receiver: &Receiver) {
     let (spans, logs) = (receiver.spans(), receiver.logs());
     let (checkout, payment) = (span(&spans, "checkout"), span(&spans, "payment"));
@@ -45,7 +45,7 @@ fn assert_story(receiver: &Receiver) {
     assert_eq!((point.count(), point.sum(), point.bounds()), (2, Some(50.0), [1.0, 10.0].as_slice()));
 }
 
-/// What only the program in C and C++ does.
+/// Checks the records that only the C and C++ program emits.
 fn assert_rest_of_story(receiver: &Receiver) {
     let (spans, logs) = (receiver.spans(), receiver.logs());
     assert_eq!((spans.len(), logs.len()), (5, 2));
@@ -82,7 +82,7 @@ fn assert_rest_of_story(receiver: &Receiver) {
     assert_eq!(receiver.metric("litres").unwrap().value(()), 0.75);
 }
 
-/// The program has printed its last ledger, which agrees with what arrived.
+/// Asserts that the ledger that the program printed last agrees with the received records.
 fn assert_ledger(printed: &str, receiver: &Receiver) {
     let ledger: Json = serde_json::from_str(printed).unwrap();
     let exporter = &ledger["exporters"][0];
@@ -112,9 +112,10 @@ fn a_program_in_cxx17_sends_all_signals() {
     tell_in(Language::Cxx17);
 }
 
-/// Runs a script with the library and the endpoint, if there is an interpreter, which shows its version by this option.
+/// Runs a script with the library and the endpoint, if there is an interpreter, which prints its version with this
+/// option.
 fn tell_by(interpreter: &str, version: &str, name: &str) {
-    // one for another machine cannot load the library
+    // An interpreter for another machine cannot load the library.
     if compiler(Language::C99).is_none() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What servers say in gRPC's own words, right and wrong, and what proxies say instead.
+//! Valid and invalid gRPC statuses of servers, and answers of proxies.
 
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ fn the_delay_that_a_server_asks_for_is_kept() {
     for (case, number, is_padded) in [
         ("UNAVAILABLE", "14", true),
         ("UNAVAILABLE, unpadded", "14", false),
-        // with a delay it passes, without one it does not
+        // With a delay it is retried, without one it is not.
         ("RESOURCE_EXHAUSTED", "8", false),
     ] {
         let details = base64(&retry_in_a_second(), is_padded);
@@ -275,7 +275,7 @@ fn a_message_that_is_too_large_is_halved_whichever_side_finds_it_so() {
         let mut stage = Stage::set(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
             loop {
-                // four are too large, and two; one is not
+                // Four and two spans are too large; one is not.
                 let request = peer.request()?;
                 let is_large = request.body.len() > 3000;
                 let refusal = [("grpc-status", number), ("grpc-message", words)];
@@ -288,13 +288,13 @@ fn a_message_that_is_too_large_is_halved_whichever_side_finds_it_so() {
     }
 }
 
-/// nginx takes 1 MiB unless its configuration says more, and says so in HTTP's words.
+/// nginx accepts 1 MiB by default, and refuses more with an HTTP status.
 #[test]
 fn a_request_too_large_for_a_proxy_is_halved_as_over_http() {
     let mut stage = Stage::set("413 of a proxy", Setting::default(), |peer| {
         peer.greet(&[])?;
         loop {
-            // four are too large, and two; one is not
+            // Four and two spans are too large; one is not.
             let request = peer.request()?;
             let fields = [(":status", "413"), ("content-type", "text/html")];
             let page = frame(DATA, END_STREAM, request.stream, b"<html>413 Request Entity Too Large</html>");

@@ -1,4 +1,4 @@
-//! Answers that are far larger than what is worth hearing.
+//! Answers that are far larger than a client needs.
 
 use std::io;
 use std::sync::mpsc;
@@ -8,10 +8,10 @@ use crate::stage::{Fate, LONG, Setting, Stage, export};
 use crate::wire::*;
 
 const CANCEL: u32 = 8;
-/// The largest that every client takes.
+/// The largest frame that every client accepts.
 const LARGEST_FRAME: usize = 16_384;
 
-/// Says data without end, as fast as the client's windows allow.
+/// Sends data as fast as the client's windows allow.
 fn say_data(peer: &mut Peer, stream: u32, bytes: usize) -> io::Result<()> {
     let piece = data(stream, &vec![0; LARGEST_FRAME]);
     for _ in 0..bytes.div_ceil(LARGEST_FRAME) {
@@ -42,7 +42,7 @@ fn what_follows_a_head_that_is_too_long_can_still_be_read() {
         let bomb = [kept("grpc-status", "0"), kept("x", &"y".repeat(3000)), vec![0xbe; 12_000]].concat();
         peer.say(&frame(HEADERS, END_HEADERS, FIRST, &bomb))?;
         let next = peer.request()?;
-        // the status is the entry before the last
+        // The status is the entry before the last.
         let block = [block(&HEAD), vec![0xbf]].concat();
         peer.say(&head(next.stream))?;
         peer.say(&data(next.stream, &message(&[])))?;
@@ -94,7 +94,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
         peer.say(&head(request.stream))?;
         say_data(peer, request.stream, 5 << 20)?;
         peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
-        // the last mebibyte found room only when the next call had come
+        // The last MiB got its window only when the next call was made.
         peer.say(&well(3))?;
         peer.until_gone()
     });
@@ -102,7 +102,8 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
     stage.export(1).is(Fate::Delivered, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.resets()), (1, vec![(FIRST, CANCEL)]));
-    // all of it but what no update is worth, also what came after the reset
+    // All bytes are returned to the window, including those after the reset, except a rest that is too small for an
+    // update.
     assert!(heard.given_back(0) > (5 << 20) - WINDOW / 2, "{}", heard.given_back(0));
     assert!(heard.given_back(FIRST) <= (4 << 20) + WINDOW, "{}", heard.given_back(FIRST));
 }
@@ -117,7 +118,7 @@ fn an_answer_of_4_mebibytes_is_read_to_its_end() {
         peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
         peer.until_gone()
     });
-    // it begins with a message of nothing
+    // The data begins with an empty message.
     outcome.is(Fate::Delivered, "");
 }
 
@@ -128,7 +129,7 @@ fn an_endless_answer_is_broken_off() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
-        // this much is read, and its last byte is too much
+        // These bytes are read, and the last one exceeds the limit.
         say_data(peer, request.stream, (4 << 20) + LARGEST_FRAME)?;
         while !peer.has_heard(RESET) {
             peer.hear()?;
@@ -137,7 +138,7 @@ fn an_endless_answer_is_broken_off() {
         say_data(peer, request.stream, usize::MAX)
     });
     stage.export(1).is(Fate::Refused, "the response is longer than 4 MiB");
-    // a socket that is closed with something unread takes back what was said on it
+    // If a socket is closed with unread input, the sent bytes may be lost.
     was_broken_off.recv_timeout(LONG).unwrap();
     assert_eq!(stage.end().resets(), [(FIRST, CANCEL)]);
 }
@@ -154,7 +155,7 @@ fn an_answer_without_regard_for_windows_costs_no_memory() {
     outcome.is(Fate::Refused, "");
 }
 
-/// A message that says that it is compressed, behind a head that says how, and a status of success.
+/// Returns an answer with a compressed message, a head that names the compression, and status OK.
 fn packed(encoding: &str, content: &[u8]) -> Vec<u8> {
     let message = [&[1][..], &(content.len() as u32).to_be_bytes(), content].concat();
     let frames = message.chunks(LARGEST_FRAME).map(|piece| data(FIRST, piece));
@@ -168,7 +169,7 @@ fn packed(encoding: &str, content: &[u8]) -> Vec<u8> {
 
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// A gzip file that holds this as it is.
+/// Returns a gzip file that stores the bytes without compression.
 fn gzip(content: &[u8]) -> Vec<u8> {
     let checksum = !content.iter().fold(!0_u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xedb8_8320 * (sum & 1)))
@@ -186,16 +187,17 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// 40 KB that unpack to more than 6 MB: a zero, and again and again the 258 bytes behind it.
+/// Returns 40 KB that decompress to more than 6 MB: a zero, then the previous 258 bytes again and again.
 fn gzip_bomb() -> Vec<u8> {
-    // a block of fixed codes, the last; a literal 0; then length 258 and distance 1, all bits in their order
+    // One last block with fixed codes: a literal 0, then length 258 and distance 1 repeatedly, in bit order.
     let bits = "110".chars().chain("00110000".chars()).chain("1100010100000".chars().cycle());
     let bits: Vec<u8> = bits.take(40_000 * 8).map(|bit| u8::from(bit == '1')).collect();
     let bytes = bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit));
     GZIP_HEAD.into_iter().chain(bytes).collect()
 }
 
-/// grpc-go, and with it the official Collector, answers as it was asked: compressed, whatever else was wished for.
+/// grpc-go, and so the official Collector, compresses its answer if the request was compressed, whatever the client
+/// accepts.
 #[test]
 fn a_compressed_answer_is_read_and_what_it_rejects_is_counted() {
     for (case, content, fate, words) in [

@@ -1,4 +1,4 @@
-//! Servers that leave: before, during and after a call, with and without a reason.
+//! Servers that close the connection with GOAWAY: before, during and after a call, with and without an error.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn a_server_that_is_about_to_leave_finishes_the_call_and_is_called_no_more() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&go_away(LARGEST, 0, ""))?;
-        // it has heard of it before it gets its answer
+        // The client receives the GOAWAY before the answer.
         peer.say(&ping())?;
         peer.hear_of(PING)?;
         peer.say(&[well(request.stream), go_away(request.stream, 0, "")].concat())?;
@@ -115,7 +115,7 @@ fn the_second_of_two_farewells_counts() {
     assert_eq!(heard.0.len(), 2);
 }
 
-/// Whatever a server says afterwards: it has answered, so it has looked at it.
+/// Whatever follows an answer, the server has processed the request.
 #[test]
 fn an_answer_stands_even_if_the_server_then_says_it_never_looked() {
     let words = [well(FIRST), go_away(0, 0, "")].concat();
@@ -182,7 +182,7 @@ fn a_farewell_that_comes_while_a_call_waits_for_its_turn_moves_it_elsewhere() {
         peer.greet(&[(MAX_STREAMS, 0)])?;
         let request = peer.request()?;
         peer.say(&well(request.stream))?;
-        // answered only when the next call waits
+        // Answered only when the next call waits.
         peer.say(&ping())?;
         peer.hear_of(PING)?;
         peer.say(&go_away(request.stream, 0, ""))?;

@@ -1,13 +1,13 @@
-//! Frames without end: the useless ones end the connection, the useful ones do not.
+//! Endless frames: useless ones end the connection, useful ones do not.
 
 use crate::stage::{Fate, Setting, Stage, export};
 use crate::wire::*;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 const FLOOD: &str = "too many frames without effect";
-/// Frames in one piece.
+/// Frames per write.
 const PIECE: usize = 500;
-/// More than any honest server needs for a call, in pieces.
+/// Number of writes: more frames than any valid server needs for a call.
 const MANY: usize = 40;
 
 fn piece(frame: &[u8]) -> Vec<u8> {
@@ -37,7 +37,8 @@ fn frames_that_say_nothing_end_the_connection_when_there_is_no_end_to_them() {
         });
         outcome.is(Fate::Refused, FLOOD);
         let farewells = heard.farewells();
-        // what floods back may still be on its way, and then the farewell behind it is lost with the connection
+        // The client's replies to the flood may still be in flight, and then the GOAWAY behind them is lost with the
+        // connection.
         let is_answered = heard.0[0].iter().filter(|frame| frame.is_ack()).count() > 1;
         let may_be_lost = is_answered && farewells.is_empty();
         assert!(farewells == [ENHANCE_YOUR_CALM] || may_be_lost, "{case}: {farewells:?}");
@@ -142,8 +143,8 @@ fn as_much_noise_as_an_honest_server_makes_is_none() {
     assert_eq!((heard.0.len(), heard.farewells()), (1, vec![]));
 }
 
-/// None of this is noise, so that only the deadline can end it: also where the client only looks whether something has
-/// come, between two pieces of what it sends, or before it uses the connection again.
+/// These frames are not useless, so only the deadline can end the call, even where the client only checks for input:
+/// between two pieces of its request, or before it reuses the connection.
 #[test]
 fn a_flood_that_is_no_noise_ends_at_the_deadline() {
     for (case, words) in

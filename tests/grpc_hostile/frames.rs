@@ -222,7 +222,7 @@ fn an_answer_said_twice_is_one() {
     assert_eq!((heard.0.len(), heard.requests(), heard.farewells()), (1, 2, vec![]));
 }
 
-/// What follows a whole answer is another matter than the answer.
+/// Frames after a complete answer do not affect the answer.
 #[test]
 fn an_answer_stands_even_if_garbage_follows_it() {
     let mut stage = Stage::set("garbage behind", Setting::default(), |peer| {

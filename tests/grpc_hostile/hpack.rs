@@ -1,4 +1,4 @@
-//! Header blocks that break HPACK's rules: nothing that follows could be read, so that the connection ends.
+//! Header blocks that violate HPACK: later blocks could not be decoded, so the connection ends.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};
@@ -8,7 +8,7 @@ const COMPRESSION: u32 = 9;
 
 #[test]
 fn a_block_that_breaks_a_rule_ends_the_connection() {
-    // `:status: 200` from the static table, so that each block is good up to its fault
+    // `:status: 200` from the static table, so that each block is valid up to its fault.
     let cases: [(&'static str, &[u8]); 19] = [
         ("index 0", &[0x88, 0x80]),
         ("an index that nothing has", &[0x88, 0xbe]),
@@ -59,27 +59,27 @@ fn whatever_the_rules_allow_is_read() {
     }
 }
 
-/// Each block builds on those before it, whether a call waited for them or not.
+/// Each block depends on the ones before it, even on those of canceled calls.
 #[test]
 fn a_head_that_comes_late_on_a_cancelled_stream_is_decoded() {
     let mut stage = Stage::set("late head", Setting::default(), |peer| {
         peer.greet(&[])?;
         peer.request()?;
         peer.say(&data(FIRST, b"x"))?;
-        // the client has cancelled the call
+        // The client has canceled the call.
         assert_eq!(peer.hear_of(RESET)?.stream, FIRST);
         let late = [block(&HEAD), kept("grpc-message", "from the table"), kept("grpc-status", "3")].concat();
         let (begun, rest) = late.split_at(20);
         peer.say(&frame(HEADERS, 0, FIRST, begun))?;
         peer.say(&frame(CONTINUATION, END_HEADERS, FIRST, rest))?;
         let next = peer.request()?;
-        // `:status: 200`, and the two that the late head has left behind
+        // `:status: 200`, and the two entries that the late head has added.
         peer.say(&frame(HEADERS, END_HEADERS | END_STREAM, next.stream, &[0x88, 0xbe, 0xbf]))?;
         peer.until_gone()
     });
     stage.export(1).is(Fate::Refused, "DATA before HEADERS");
     let outcome = stage.export(1);
-    // of each kind only the first is reported: that the batch was refused shows that the status was read
+    // Only the first problem of each kind is reported. The refusal of the batch shows that the status was decoded.
     outcome.is(Fate::Refused, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.requests(), heard.farewells()), (1, 2, vec![]));

@@ -1,7 +1,7 @@
-//! The gRPC client before servers that break every rule: each case ends inside its deadline, with a verdict that says
-//! what to do with the records, and the program holds no more memory than usual.
+//! The gRPC client with servers that break every rule: each case ends within its deadline, with a verdict about the
+//! records, and the program uses no more memory than usual.
 //!
-//! The servers are scripts on real sockets. Their frames are made by hand here, with nothing of the library's.
+//! The servers are scripts on real sockets. Their frames are hand-written here, without code of the library.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Padding: it is not part of what is said, but it takes room.
+//! Padding is not part of the contents, but it takes window.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};
@@ -44,7 +44,7 @@ fn more_padding_than_frame_ends_the_connection() {
     }
 }
 
-/// A server that keeps to its windows would stall if padding were not given back.
+/// A server that respects its windows would stall if padding were not returned to them.
 #[test]
 fn room_is_given_back_for_padding_too() {
     const CALLS: usize = 1000;

@@ -1,4 +1,4 @@
-//! Servers that break calls off.
+//! Servers that reset calls.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};
@@ -47,7 +47,7 @@ fn each_code_of_a_reset_has_its_verdict() {
         });
         stage.export(1).is(fate, words);
         assert_eq!(stage.attempts(), 1, "{case}");
-        // only the call was broken off
+        // Only the call was reset.
         stage.export(1).is(Fate::Delivered, "");
         let heard = stage.end();
         assert_eq!((heard.0.len(), heard.resets(), heard.farewells()), (1, vec![], vec![]), "{case}");

@@ -1,4 +1,4 @@
-//! A server that follows a script, frame by frame, and notes the client's frames.
+//! A server that follows a script, frame by frame, and records the client's frames.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use crate::wire::{
     settings, well,
 };
 
-/// Acknowledgements of a flood are not all worth remembering.
-const MOST_ACKS: usize = 1000;
+/// Maximum number of acknowledgements that are recorded in a flood.
+const MAX_ACKS: usize = 1000;
 
-/// What happens on a connection. An error means that the client has left.
+/// The script of a connection. An error means that the client has disconnected.
 pub(crate) type Script = dyn Fn(&mut Peer) -> io::Result<()> + Send + Sync;
 
 pub(crate) struct Server {
@@ -34,14 +34,14 @@ struct Shared {
 
 type Notes = Arc<Mutex<Vec<Frame>>>;
 
-/// What a client said on one connection.
+/// A frame of the client.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) length: usize,
-    /// Nothing for data.
+    /// Empty for DATA frames.
     pub(crate) payload: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Frame {
     }
 }
 
-/// What the client said on all connections, one after the other.
+/// The client's frames of all connections, in order.
 pub(crate) struct Heard(pub(crate) Vec<Vec<Frame>>);
 
 impl Heard {
@@ -68,13 +68,13 @@ impl Heard {
         self.0.iter().flatten()
     }
 
-    /// The codes with which the client left.
+    /// Returns the codes of the client's GOAWAY frames.
     pub(crate) fn farewells(&self) -> Vec<u32> {
         let code = |frame: &Frame| frame.payload.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         self.all().filter(|frame| frame.kind == GO_AWAY).map(code).collect()
     }
 
-    /// The streams that the client reset, and why.
+    /// Returns the streams that the client reset, with the codes.
     pub(crate) fn resets(&self) -> Vec<(u32, u32)> {
         self.all().filter(|frame| frame.kind == RESET).map(|frame| (frame.stream, frame.number())).collect()
     }
@@ -83,14 +83,14 @@ impl Heard {
         self.all().filter(|frame| frame.kind == HEADERS).count()
     }
 
-    /// How much of its window was given back for a stream, or for the connection.
+    /// Returns the sum of the client's window updates for a stream, or for the connection.
     pub(crate) fn given_back(&self, stream: u32) -> u32 {
         let updates = self.all().filter(|frame| frame.kind == WINDOW_UPDATE && frame.stream == stream);
         updates.map(Frame::number).sum()
     }
 }
 
-/// A request, all of it.
+/// A complete request.
 pub(crate) struct Request {
     pub(crate) stream: u32,
     pub(crate) body: Vec<u8>,
@@ -113,7 +113,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Ends all scripts, and gives what they heard.
+    /// Ends all scripts, and returns the recorded frames.
     pub(crate) fn end(mut self) -> Heard {
         self.stop();
         let notes = self.shared.notes.lock().unwrap();
@@ -125,7 +125,7 @@ impl Server {
         self.shared.is_over.store(true, Ordering::SeqCst);
         *self.shared.rest.0.lock().unwrap() = true;
         self.shared.rest.1.notify_all();
-        // wakes it
+        // Wakes the acceptor.
         let _ = TcpStream::connect(self.address);
         let panicked = acceptor.join().is_err();
         assert!(!panicked || thread::panicking(), "a script panicked");
@@ -149,7 +149,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, script: &Arc<Script>) {
         shared.notes.lock().unwrap().push(Arc::clone(&peer.notes));
         let script = Arc::clone(script);
         scripts.push(thread::spawn(move || {
-            // an error means that the client has left, which some cases are about
+            // An error means that the client has disconnected, as it does in some cases.
             let _ = script(&mut peer);
         }));
     }
@@ -160,11 +160,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, script: &Arc<Script>) {
 
 /// The server's end of a connection.
 pub(crate) struct Peer {
-    /// Of the connection, from 0.
+    /// Number of the connection, from 0.
     pub(crate) number: usize,
-    /// What the server may still send on all streams together, as the client has said.
+    /// Bytes that the server may still send on all streams together, according to the client's window updates.
     pub(crate) window: i64,
-    /// Whether what is heard is kept.
+    /// Whether received frames are recorded.
     pub(crate) takes_notes: bool,
     socket: BufReader<TcpStream>,
     has_heard_preface: bool,
@@ -191,12 +191,12 @@ impl Peer {
         self.say(&settings(entries))
     }
 
-    /// Whether a frame of this kind has come.
+    /// Returns whether a frame of this kind was received.
     pub(crate) fn has_heard(&self, kind: u8) -> bool {
         self.notes.lock().unwrap().iter().any(|frame| frame.kind == kind)
     }
 
-    /// The next frame; its payload for data, too.
+    /// Returns the next frame, with its payload even for DATA.
     pub(crate) fn hear(&mut self) -> io::Result<Frame> {
         if !self.has_heard_preface {
             let mut preface = [0; PREFACE.len()];
@@ -220,13 +220,13 @@ impl Peer {
 
     fn note(&self, frame: &Frame) {
         let mut notes = self.notes.lock().unwrap();
-        if self.takes_notes && !(frame.is_ack() && notes.len() > MOST_ACKS) {
+        if self.takes_notes && !(frame.is_ack() && notes.len() > MAX_ACKS) {
             let payload = if frame.kind == DATA { Vec::new() } else { frame.payload.clone() };
             notes.push(Frame { payload, ..*frame });
         }
     }
 
-    /// Waits for the frame that begins a request, and gives its stream.
+    /// Waits for the frame that begins a request, and returns its stream.
     pub(crate) fn hear_head(&mut self) -> io::Result<u32> {
         loop {
             let frame = self.hear()?;
@@ -261,7 +261,7 @@ impl Peer {
         }
     }
 
-    /// Answers everything well until the client leaves.
+    /// Accepts all requests until the client disconnects.
     pub(crate) fn behave(&mut self) -> io::Result<()> {
         loop {
             let request = self.request()?;
@@ -269,14 +269,15 @@ impl Peer {
         }
     }
 
-    /// Listens until the client leaves.
+    /// Reads until the client disconnects.
     pub(crate) fn until_gone(&mut self) -> io::Result<()> {
         loop {
             self.hear()?;
         }
     }
 
-    /// Says the same so often, while it listens: neither side can hold the other up. Then it goes on listening.
+    /// Sends the same bytes this many times while it reads, so that neither side can block the other. Then continues to
+    /// read.
     pub(crate) fn flood(&mut self, words: Vec<u8>, times: usize) -> io::Result<()> {
         let mut mouth = self.socket.get_ref().try_clone()?;
         let speaker = thread::spawn(move || (0..times).try_for_each(|_| mouth.write_all(&words)));
@@ -286,25 +287,26 @@ impl Peer {
         heard
     }
 
-    /// Neither listens nor speaks until the case is over.
+    /// Neither reads nor writes until the case is over.
     pub(crate) fn rest(&self) {
         let (is_over, changed) = &self.shared.rest;
         let _over = changed.wait_while(is_over.lock().unwrap(), |is_over| !*is_over).unwrap();
     }
 
-    /// As [`rest`](Self::rest), but not for longer than this.
+    /// Like [`rest`](Self::rest), but for at most this time.
     pub(crate) fn pause(&self, pause: Duration) {
         let (is_over, changed) = &self.shared.rest;
         let _over = changed.wait_timeout_while(is_over.lock().unwrap(), pause, |is_over| !*is_over).unwrap();
     }
 
-    /// Says that it will say nothing more.
+    /// Ends the sending side of the connection.
     pub(crate) fn hush(&self) -> io::Result<()> {
         self.socket.get_ref().shutdown(Shutdown::Write)
     }
 }
 
-/// Greets, takes the first request of each connection, says this, and listens until the client leaves.
+/// Sends settings, reads the first request of each connection, sends these bytes, and reads until the client
+/// disconnects.
 pub(crate) fn saying(words: Vec<u8>) -> impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static {
     move |peer| {
         peer.greet(&[])?;

@@ -1,4 +1,4 @@
-//! Servers that change the rules while a call is under way.
+//! Servers that change their settings during a call.
 
 use prost::Message as _;
 
@@ -11,7 +11,7 @@ use crate::wire::*;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// Spans in a request, which must be one.
+/// Returns the number of spans in a request, which must contain exactly one message.
 fn spans(request: &Request) -> usize {
     let (prefix, message) = request.body.split_first_chunk::<5>().unwrap();
     assert_eq!(prefix[0], 0);
@@ -20,7 +20,7 @@ fn spans(request: &Request) -> usize {
     request.resource_spans.iter().flat_map(|spans| &spans.scope_spans).map(|spans| spans.spans.len()).sum()
 }
 
-/// Takes a request whose data gets window updates of `step` bytes at a time, in both windows.
+/// Reads a request whose data gets window updates of `step` bytes at a time, in both windows.
 fn take_slowly(peer: &mut Peer, step: u32) -> std::io::Result<Request> {
     let stream = peer.hear_head()?;
     let mut body = Vec::new();
@@ -53,7 +53,7 @@ fn a_window_of_a_few_bytes_splits_even_the_prefix_of_a_message() {
                 peer.say(&well(request.stream))?;
             }
         });
-        // the first request leaves before the window is known
+        // The first request is sent before the window is known.
         stage.export(1).is(Fate::Delivered, "");
         stage.export(3).is(Fate::Delivered, "");
         stage.export(3).is(Fate::Delivered, "");
@@ -70,21 +70,21 @@ fn a_window_that_shrinks_below_nothing_is_waited_for() {
         while body.len() < WINDOW as usize {
             body.extend(peer.hear_of(DATA)?.payload);
         }
-        // all of the first window is spent: the stream's becomes −64,535
+        // The first window is used up, so the stream's window becomes −64,535.
         peer.say(&[settings(&[(INITIAL_WINDOW, 1000)]), update(0, LARGEST - WINDOW)].concat())?;
-        // of the greeting, and of this
+        // The acknowledgements of the first settings and of these.
         for _ in 0..2 {
             while !peer.hear_of(SETTINGS)?.is_ack() {}
         }
-        // up to nothing: no byte may come, and the answer to a ping shows that none did
+        // The window becomes 0: no byte may follow, and the answer to a ping shows that none did.
         peer.say(&[update(stream, WINDOW - 1000), ping()].concat())?;
         assert_eq!(peer.hear()?.kind, PING);
-        // one byte
+        // The window becomes 1.
         peer.say(&update(stream, 1))?;
         let frame = peer.hear_of(DATA)?;
         assert_eq!(frame.length, 1);
         body.extend(frame.payload);
-        // grown by settings, in the middle of it
+        // Settings enlarge the window in the middle of the request.
         peer.say(&settings(&[(INITIAL_WINDOW, 100_000)]))?;
         loop {
             let frame = peer.hear_of(DATA)?;
@@ -134,7 +134,7 @@ fn frames_grow_as_the_server_allows_and_shrink_when_it_does_not() {
     stage.end();
 }
 
-/// Whoever allows frames of 16 MiB must not decide what the client holds.
+/// A server that allows frames of 16 MiB must not determine the client's memory use.
 #[test]
 fn the_largest_frames_cost_no_memory() {
     let cost = |entries: &'static [(u16, u32)]| {
@@ -181,7 +181,7 @@ fn a_block_after_a_change_of_the_table_says_that_ours_is_empty() {
     let heard = stage.end();
     let first_bytes = heard.0[0].iter().filter(|frame| frame.kind == HEADERS).map(|frame| frame.payload[0]);
     let says_so: Vec<bool> = first_bytes.map(|byte| byte == 0x20).collect();
-    // the first always, the second after the greeting, the fourth after the change
+    // The first always, the second after the first settings, the fourth after the change.
     assert_eq!(says_so, [true, true, false, true]);
 }
 
@@ -191,7 +191,7 @@ fn a_call_waits_until_the_server_allows_one() {
         peer.greet(&[(MAX_STREAMS, 0)])?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
-        // nothing else shows the next call: the answer to a ping shows that no head came before
+        // The next call cannot be seen otherwise: the answer to a ping shows that no head was sent before.
         for _ in 0..3 {
             peer.say(&ping())?;
             let frame = peer.hear_of(PING)?;
@@ -234,7 +234,7 @@ fn a_head_longer_than_the_server_takes_is_not_sent() {
     assert_eq!((heard.0.len(), heard.requests()), (1, 1));
 }
 
-/// The first head leaves before the server has said how long it may be.
+/// The first head is sent before the server has announced its limit.
 #[test]
 fn a_head_that_turns_out_to_be_too_long_is_not_sent_again() {
     for (case, is_reset) in [("farewell", false), ("reset", true)] {

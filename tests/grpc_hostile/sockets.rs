@@ -1,4 +1,4 @@
-//! Connections that end without a word, at the worst of times.
+//! Connections that end without a GOAWAY, at unfavorable times.
 
 use crate::stage::{Fate, Setting, Stage, export};
 use crate::wire::*;
@@ -32,7 +32,7 @@ fn a_connection_closed_before_an_answer_is_for_trying_again() {
 fn a_connection_reset_in_the_middle_is_for_trying_again() {
     let mut stage = Stage::set("reset", Setting::retrying(), |peer| {
         if peer.number < 2 {
-            // what was sent and not read makes it a reset
+            // Unread bytes of the client turn the end into a reset.
             peer.greet(&[])?;
             peer.hear()?;
             return Ok(());
@@ -87,8 +87,8 @@ fn a_connection_closed_while_idle_costs_no_attempt() {
     assert_eq!(stage.end().0.len(), 4);
 }
 
-/// The server leaves when the request is on its way already: it is unknown whether it was processed, and an old
-/// connection had every reason to be dead.
+/// The server closes the connection after the request was sent. It is unknown whether the request was processed, and an
+/// old connection may have been dead already.
 #[test]
 fn a_request_that_an_old_connection_swallows_is_sent_again_once() {
     let mut stage = Stage::set("swallowed", Setting::default(), |peer| {

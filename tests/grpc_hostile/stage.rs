@@ -1,4 +1,4 @@
-//! One case: a program that exports to a scripted server, what came of it, how long it took and what it held.
+//! One case: a program that exports to a scripted server, the outcome, its duration, and the memory used.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,35 +13,35 @@ use crate::server::{Heard, Peer, Server};
 
 /// Longer than anything on loopback takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// How long an attempt may take where the server is to decide before that.
+/// Timeout of an attempt that the server ends earlier.
 const PATIENT: Duration = Duration::from_secs(20);
-/// How long an attempt may take where nothing but the time can end it.
+/// Timeout of an attempt that only the timeout ends.
 pub(crate) const HASTY: Duration = Duration::from_secs(1);
-/// What a busy machine may add.
+/// Additional time on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
-/// No pause ends that is this long: one attempt decides.
+/// A pause that never ends, so that one attempt decides.
 const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
-/// What a case may hold, program and server together.
-const MOST_BYTES: usize = 2 << 20;
+/// Maximum memory of a case, for program and server together.
+const MAX_BYTES: usize = 2 << 20;
 
-/// Memory is counted for the whole process: one case at a time.
+/// Memory is measured for the whole process, so cases run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What became of records.
+/// The outcome of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Delivered,
     /// Delivered, with a problem reported.
     Warned,
     Rejected,
-    /// To be tried again; its time is up here.
+    /// Would be retried, but was given up here.
     Later,
     Refused,
     NotTaken,
     TooLarge,
 }
 
-/// What came of an export.
+/// The result of an export.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) fate: Fate,
@@ -70,7 +70,7 @@ pub(crate) struct Stage {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// How a program differs from the usual one.
+/// Settings of a program.
 pub(crate) struct Setting {
     pub(crate) timeout: Duration,
     pub(crate) give_up_after: Duration,
@@ -86,23 +86,23 @@ impl Default for Setting {
             give_up_after: PATIENT,
             retry_delay: FOR_EVER,
             batch_records: 1000,
-            most_bytes: MOST_BYTES,
+            most_bytes: MAX_BYTES,
         }
     }
 }
 
 impl Setting {
-    /// For servers that never come to an end.
+    /// For servers that never complete a call.
     pub(crate) fn hasty() -> Self {
         Self { timeout: HASTY, give_up_after: HASTY, ..Self::default() }
     }
 
-    /// What is to be tried again is, at once, up to the usual time.
+    /// Retries at once, within the usual time.
     pub(crate) fn retrying() -> Self {
         Self { give_up_after: LONG, retry_delay: Duration::from_millis(1), ..Self::default() }
     }
 
-    /// For requests of several mebibytes, which the program holds more than once.
+    /// For requests of several MiB, of which the program holds more than one copy.
     pub(crate) fn large(self) -> Self {
         Self { most_bytes: 12 << 20, ..self }
     }
@@ -180,7 +180,7 @@ impl Stage {
         Outcome { fate, words, took, case: self.case }
     }
 
-    /// Emits `spans` spans with `bytes` of text each, and does not wait for them.
+    /// Emits `spans` spans with `bytes` of text each, without waiting for them.
     pub(crate) fn emit(&self, spans: u64, bytes: usize) {
         let tracer = self.running().tracer("shop");
         let text = "x".repeat(bytes);
@@ -197,12 +197,12 @@ impl Stage {
         self.telemetry.as_ref().expect("not ended")
     }
 
-    /// Shuts the program down, which the server must not be able to hold up, and looks at what was held.
+    /// Shuts the program down, which the server must not delay, and checks the memory.
     pub(crate) fn end(self) -> Heard {
         self.shut_down(LONG, 0)
     }
 
-    /// As [`end`](Self::end), with one span under way and this budget.
+    /// Like [`end`](Self::end), with one span in flight and this budget.
     pub(crate) fn end_within(self, budget: Duration) -> Heard {
         self.shut_down(budget, 1)
     }
@@ -223,7 +223,7 @@ impl Stage {
     }
 }
 
-/// Exports one span in a case of its own.
+/// Exports one span in a separate case.
 pub(crate) fn export(
     case: &'static str,
     setting: Setting,

@@ -1,4 +1,4 @@
-//! Servers that stop somewhere, and never go on: the deadline ends it, and the next call has a new connection.
+//! Servers that stop sending: the deadline ends the call, and the next call uses a new connection.
 
 use std::io;
 use std::thread;
@@ -8,9 +8,9 @@ use crate::server::Peer;
 use crate::stage::{Fate, HASTY, Setting, Stage};
 use crate::wire::*;
 
-/// Between two frames of a slow server.
+/// Pause between two frames of a slow server.
 const A_MOMENT: Duration = Duration::from_millis(5);
-/// For a shutdown while the server stalls.
+/// Budget of a shutdown while the server stalls.
 const BUDGET: Duration = Duration::from_millis(400);
 
 type Stall = fn(&mut Peer) -> io::Result<()>;
@@ -59,7 +59,7 @@ fn a_server_that_stops_somewhere_in_its_answer() {
         ("behind the message", head_bytes + 14),
         ("before the last byte", answer.len() - 1),
     ];
-    // each waits for its deadline, so all at the same time
+    // Each case waits for its deadline, so all run at the same time.
     thread::scope(|scope| {
         for (case, end) in stops {
             let part = answer[..end].to_vec();
@@ -135,7 +135,7 @@ fn an_answer_that_takes_longer_than_the_deadline_byte_by_byte_is_none() {
 #[test]
 fn a_server_that_never_reads() {
     let mut stage = Stage::set("never reads", Setting::hasty().large(), |peer| {
-        // room enough that only the socket itself holds the client up
+        // Large windows, so that only the socket delays the client.
         peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
         peer.say(&update(0, LARGEST - WINDOW))?;
         if peer.number > 0 {
@@ -145,13 +145,13 @@ fn a_server_that_never_reads() {
         peer.rest();
         Ok(())
     });
-    // more than the buffers of both sides hold
+    // More than the buffers of both sides can hold.
     stage.export_large(1, 3 << 20).is(Fate::Later, "no answer in time");
     stage.export(1).is(Fate::Delivered, "");
     stage.end();
 }
 
-/// A deadline within a header block leaves a connection that cannot be read any more.
+/// A deadline in the middle of a header block leaves a connection that cannot be used any more.
 #[test]
 fn what_a_server_says_after_the_deadline_is_ignored() {
     let mut stage = Stage::set("too late", Setting::hasty(), |peer| {
@@ -159,7 +159,7 @@ fn what_a_server_says_after_the_deadline_is_ignored() {
         let request = peer.request()?;
         if peer.number == 0 {
             peer.say(&head(request.stream))?;
-            // the client leaves at its deadline
+            // The client closes the connection at its deadline.
             peer.until_gone().unwrap_err();
             let _ = peer.say(&trailers(request.stream, &[("grpc-status", "0")]));
             return Ok(());
@@ -195,7 +195,7 @@ fn a_window_of_nothing_for_ever() {
         peer.say(&well(first.stream))?;
         peer.until_gone()
     });
-    // the first request leaves before it is known
+    // The first request is sent before the settings are known.
     stage.export(1).is(Fate::Delivered, "");
     stage.export(1).is(Fate::Later, "no answer in time");
     let heard = stage.end();
@@ -217,7 +217,7 @@ fn a_connection_that_gives_no_window_back_is_not_used_again() {
         while sent + first.body.len() < WINDOW as usize {
             sent += peer.hear_of(DATA)?.length;
         }
-        // all that the connection allows has come: an answer ends the call, and frees nothing
+        // The client has used up the connection's window. An answer ends the call, but does not enlarge the window.
         peer.say(&status(second, &[("grpc-status", "3"), ("grpc-message", "enough")]))?;
         peer.until_gone()
     });

@@ -1,4 +1,4 @@
-//! Answers to a request that is still on its way.
+//! Answers to a request that is still being sent.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::wire::*;
 
 const TOO_LARGE: [(&str, &str); 2] =
     [("grpc-status", "8"), ("grpc-message", "grpc: received message larger than max (9 vs. 4)")];
-/// More than the first window.
+/// Larger than the first window.
 const LARGE: usize = 300_000;
 
 /// Waits until the client has used up its window.
@@ -21,7 +21,7 @@ fn hear_all_it_may(peer: &mut Peer) -> io::Result<u32> {
     Ok(stream)
 }
 
-/// What came on this stream behind the client's reset.
+/// Returns the frames of this stream after the client's reset.
 fn behind_reset(heard: &Heard, stream: u32) -> Vec<Frame> {
     let frames = heard.0[0].iter().filter(|frame| frame.stream == stream);
     frames.skip_while(|frame| frame.kind != RESET).skip(1).cloned().collect()
@@ -39,13 +39,13 @@ fn an_early_answer_stops_the_upload() {
         ("not taken", &[("grpc-status", "12")], Fate::NotTaken, "UNIMPLEMENTED"),
         ("too large", &TOO_LARGE, Fate::TooLarge, "larger than max"),
         ("later", &[("grpc-status", "14")], Fate::Later, "UNAVAILABLE"),
-        // it cannot have heard the end of it, but that is what it says
+        // The server cannot have received the end of the request, but answers nevertheless.
         ("well", &[("grpc-status", "0")], Fate::Warned, "the answer has no message"),
     ] {
         let mut stage = Stage::set(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
             let stream = hear_all_it_may(peer)?;
-            // room for the rest, which must not come
+            // Window for the rest of the request, which must not be sent.
             let room = [update(stream, LARGEST - WINDOW), update(0, LARGEST - WINDOW)].concat();
             peer.say(&[status(stream, fields), room].concat())?;
             peer.behave()
@@ -79,7 +79,8 @@ fn an_early_answer_is_read_while_there_is_room_for_more() {
     assert_eq!(behind_reset(&heard, 3).len(), 0);
 }
 
-/// The answer and the end of the connection wait together when the client looks, in the middle of its upload.
+/// When the client checks for input in the middle of its request, both the answer and the end of the connection have
+/// arrived.
 #[test]
 fn an_early_answer_is_read_even_if_the_server_hangs_up_behind_it() {
     let mut stage = Stage::set("answer and hang up", Setting::default().large(), |peer| {

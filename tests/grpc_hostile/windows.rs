@@ -1,4 +1,4 @@
-//! Windows: what the client may send, and what it lets the server send.
+//! Flow-control windows in both directions.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};
@@ -16,7 +16,7 @@ fn fifteen_thousand_answers_fit_into_one_connection() {
         loop {
             let request = peer.request()?;
             let message = message(&[]);
-            // a server that keeps to its window waits here for ever if nothing is given back
+            // A server that respects its window waits here forever if nothing is returned to it.
             while peer.window < message.len() as i64 {
                 peer.hear()?;
             }

@@ -1,4 +1,4 @@
-//! HTTP/2 frames, made by hand: good ones, and whatever else a server may say.
+//! Hand-written HTTP/2 frames, valid and invalid.
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -19,7 +19,7 @@ pub(crate) const END_HEADERS: u8 = 0x4;
 pub(crate) const PADDED: u8 = 0x8;
 pub(crate) const WITH_PRIORITY: u8 = 0x20;
 
-// numbers of settings
+// Identifiers of settings.
 pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
 pub(crate) const ENABLE_PUSH: u16 = 2;
 pub(crate) const MAX_STREAMS: u16 = 3;
@@ -27,7 +27,7 @@ pub(crate) const INITIAL_WINDOW: u16 = 4;
 pub(crate) const MAX_FRAME: u16 = 5;
 pub(crate) const MAX_HEADER_LIST: u16 = 6;
 
-/// What windows have before anything is said.
+/// Initial size of windows.
 pub(crate) const WINDOW: u32 = 65_535;
 pub(crate) const LARGEST: u32 = (1 << 31) - 1;
 
@@ -42,7 +42,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The head of a frame of this length, with nothing behind it.
+/// Returns the head of a frame of this length, without a payload.
 pub(crate) fn head_only(kind: u8, length: u32) -> Vec<u8> {
     let mut head = length.to_be_bytes()[1..].to_vec();
     head.extend([kind, 0, 0, 0, 0, FIRST as u8]);
@@ -75,18 +75,18 @@ pub(crate) fn data(stream: u32, content: &[u8]) -> Vec<u8> {
     frame(DATA, 0, stream, content)
 }
 
-/// Content with this much padding behind it.
+/// Returns a payload followed by this much padding.
 pub(crate) fn padded(kind: u8, flags: u8, stream: u32, content: &[u8], padding: u8) -> Vec<u8> {
     let payload = [&[padding], content, &vec![0; usize::from(padding)]].concat();
     frame(kind, flags | PADDED, stream, &payload)
 }
 
-/// Fields that are spelled out, and that no table keeps.
+/// Returns literal fields that are not added to the table.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
 }
 
-/// A field that the table keeps from then on.
+/// Returns a field that is added to the table.
 pub(crate) fn kept(name: &str, value: &str) -> Vec<u8> {
     [vec![0x40], text(name), text(value)].concat()
 }
@@ -97,7 +97,7 @@ fn text(text: &str) -> Vec<u8> {
     encoded
 }
 
-/// With a prefix of seven bits, behind a 0.
+/// Encodes a number with a prefix of seven bits, after a 0 bit.
 fn integer(value: usize) -> Vec<u8> {
     let Some(mut rest) = value.checked_sub(127) else { return vec![value as u8] };
     let mut bytes = vec![127];
@@ -129,12 +129,12 @@ pub(crate) fn message(content: &[u8]) -> Vec<u8> {
     [&[0][..], &(content.len() as u32).to_be_bytes(), content].concat()
 }
 
-/// All is well, and nothing more to say.
+/// Returns an answer with status OK and an empty message.
 pub(crate) fn well(stream: u32) -> Vec<u8> {
     [head(stream), data(stream, &message(&[])), trailers(stream, &[("grpc-status", "0")])].concat()
 }
 
-/// A head that is all there is.
+/// Returns an answer that consists of a head only.
 pub(crate) fn status(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     trailers(stream, &[&HEAD, fields].concat())
 }

@@ -1,5 +1,5 @@
-//! The wall clock may jump: only timestamps are taken from it, and nothing waits by it. And a process that was
-//! stopped for a while goes on as if nothing had happened.
+//! The wall clock may jump: only timestamps depend on it, and no wait does. A process that was stopped for a while
+//! continues normally.
 
 #![cfg(target_os = "linux")]
 
@@ -15,13 +15,13 @@ use crate::support::scene::open_at;
 use crate::support::{figures, process};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// By how many seconds this process's wall clock is wrong.
+/// Seconds by which this process's wall clock is wrong.
 static WRONG_BY: AtomicI32 = AtomicI32::new(0);
 
-/// The system's clock as this program sees it: the linker finds this one before the C library's.
+/// The system clock of this program: the linker prefers this function to that of the C library.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
@@ -34,19 +34,19 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     result as libc::c_int
 }
 
-/// The same for std where the time has 32 bits: it asks for one of 64, seconds and nanoseconds.
+/// The same for std on systems with 32-bit time: std calls the 64-bit variant there.
 #[cfg(all(target_env = "gnu", target_pointer_width = "32", not(target_arch = "riscv32")))]
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 extern "C" fn __clock_gettime64(clock: libc::clockid_t, time: *mut [i64; 2]) -> libc::c_int {
     let mut short = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let result = clock_gettime(clock, &raw mut short);
-    // SAFETY: the caller has room there for what it asks for.
+    // SAFETY: the caller passes a valid pointer to the result.
     unsafe { *time = [short.tv_sec.into(), short.tv_nsec.into()] };
     result
 }
 
-/// Sets this process's wall clock a day back. Tests that do so have a process of their own.
+/// Sets this process's wall clock back by a day. Tests that call it run in a separate process.
 fn jump_back_a_day() {
     let before = SystemTime::now();
     WRONG_BY.store(-(DAY.as_secs() as i32), Ordering::SeqCst);
@@ -71,7 +71,7 @@ fn nanos(time: SystemTime) -> u64 {
 fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        // so that a retry, too, has to wait while the clock is wrong
+        // A retry must also wait while the clock is wrong.
         receiver.script([Answer::ok(), Answer::status(503), Answer::status(503).retry_after("1")]);
         let took = process::run("a_wall_clock_that_jumps_back_a_day_delays_nothing", &receiver.endpoint());
         figures::show(format!("delivered in {}, 1 s of it asked for by the server", took[0]));
@@ -86,7 +86,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let start = Instant::now();
     drop(open);
     tracer.span("after").end();
-    // throttle, back-off and Retry-After are waited for without a flush
+    // Throttle, back-off and Retry-After elapse without a flush.
     let counts = loop {
         let counts = telemetry.ledger().total();
         if counts.delivered == 3 || start.elapsed() > PATIENCE {
@@ -112,12 +112,12 @@ fn a_span_open_while_the_wall_clock_jumps_back_has_its_true_duration() {
         let duration = Duration::from_nanos(parent.end_time_unix_nano - parent.start_time_unix_nano);
         assert!(duration >= Duration::from_millis(50) && duration < PATIENCE, "{duration:?}");
         let [event] = &parent.events[..] else { panic!("{parent:?}") };
-        // a trace uses one clock: what happens within a span is within its times
+        // A trace uses one clock: events within a span are within its times.
         let within = parent.start_time_unix_nano..=parent.end_time_unix_nano;
         for time in [event.time_unix_nano, child.start_time_unix_nano, child.end_time_unix_nano] {
             assert!(within.contains(&time), "{time} is not within {within:?}");
         }
-        // and a new trace by the clock as it is then
+        // A new trace uses the clock as it is at its start.
         let later = received(&receiver, "later");
         assert!(later.start_time_unix_nano < parent.start_time_unix_nano);
         return;
@@ -190,11 +190,11 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
         // SAFETY: the child is ours; `status` outlives the call.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) }, pid);
         assert!(libc::WIFSTOPPED(status), "{status}");
-        // the connection goes stale while the process is stopped
+        // The connection becomes stale while the process is stopped.
         before.stop_listening();
         let after = open_at(before.address());
         wait(stopped);
-        // SAFETY: the child is ours and not reaped yet, so the number is its own.
+        // SAFETY: the child is ours and not reaped yet, so the process id is still its own.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
         let reports = child.finish();
         figures::show(format!("stopped for {stopped:?}: {}", reports[0]));
@@ -213,7 +213,7 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
     let tracer = telemetry.tracer("shop");
     tracer.span("before").end();
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
-    // SAFETY: stops this process until the parent has it go on; the signal is this thread's, which does nothing before.
+    // SAFETY: stops this process until the parent continues it; this thread does nothing meanwhile.
     assert_eq!(unsafe { libc::raise(libc::SIGSTOP) }, 0);
     tracer.span("after").end();
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
@@ -223,7 +223,7 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
     process::report(format!("{delivered} delivered in {attempts} attempts, {problems} problems"));
 }
 
-/// Lets time pass; for what is about the passing of time itself.
+/// Lets time pass, for tests that are about the passing of time.
 fn wait(time: Duration) {
     let (_never, nothing) = mpsc::channel::<()>();
     assert!(nothing.recv_timeout(time).is_err());

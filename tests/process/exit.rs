@@ -1,4 +1,4 @@
-//! What survives each way in which a program can end, as the guide's chapter on exits has it.
+//! Records that survive each way in which a program can end, as the guide's chapter on exits states.
 
 #[cfg(unix)]
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,8 @@ const ENDPOINT: &str = "ENDPOINT_OF_TEST";
 #[cfg(unix)]
 const READY: &str = "ready";
 
-/// Telemetry that sends nothing by itself, with one span in its queue: what arrives was sent by the end of the program.
+/// Starts telemetry that sends nothing by itself, with one span in its queue: if the span arrives, the end of the
+/// program has sent it.
 fn started() -> Telemetry {
     let exporter = Exporter::http(std::env::var(ENDPOINT).unwrap()).linger(10 * LONG);
     let config = Config::new().service_name("shop").exporter(exporter).drop_budget(BUDGET);
@@ -48,7 +49,7 @@ fn wait(mut child: Child) -> ExitStatus {
     }
 }
 
-/// Ends a program by `end` in a process of its own, and gives how it ended and the spans that arrived.
+/// Runs a program that ends by `end` in a child process. Returns how it ended, and the received spans.
 fn ended_by(name: &str, end: impl FnOnce(Telemetry)) -> (ExitStatus, u64) {
     if task().is_some() {
         end(started());
@@ -115,7 +116,7 @@ fn a_panic_that_unwinds_through_the_owner_sends_what_is_queued() {
     assert_eq!(spans, 1);
 }
 
-/// What the runtime does after the panic hook in a program that is built with `panic = "abort"`.
+/// Does what the runtime does after the panic hook if `panic = "abort"` is set.
 fn panic_and_abort(hook: impl Fn() + Send + Sync + 'static) {
     panic::set_hook(Box::new(move |_| {
         hook();
@@ -152,7 +153,7 @@ fn a_host_that_is_not_known_does_not_use_up_the_budget() {
     use standpipe::config::Proxy;
     let endpoint = format!("http://{}:4318", crate::system::UNKNOWN);
     for exporter in [Exporter::http(&endpoint), Exporter::grpc(&endpoint)] {
-        // the first attempt is made in the shutdown
+        // The first attempt is made during the shutdown.
         let exporter = exporter.proxy(Proxy::Off).linger(LONG);
         let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
         telemetry.tracer("shop").span("checkout").end();
@@ -161,7 +162,7 @@ fn a_host_that_is_not_known_does_not_use_up_the_budget() {
     }
 }
 
-/// Sends a signal to a program once it is ready, and gives how it ended and the spans that arrived.
+/// Sends a signal to a program that is ready. Returns how it ended, and the received spans.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std sends no signals")]
 fn ended_by_signal(name: &str, signal: libc::c_int) -> (ExitStatus, u64) {
@@ -175,7 +176,7 @@ fn ended_by_signal(name: &str, signal: libc::c_int) -> (ExitStatus, u64) {
     (wait(child), receiver.span_count())
 }
 
-/// A program that waits for its end. If that does not come, it ends itself.
+/// A program that waits to be ended, and ends itself after a while.
 #[cfg(unix)]
 fn wait_for_the_end() {
     println!("{READY}");
@@ -195,7 +196,7 @@ fn the_default_action_of_sigterm_loses_what_is_queued() {
     assert_eq!((status.signal(), spans), (Some(libc::SIGTERM), 0));
 }
 
-/// As signal-hook does it: the handler writes a byte, which the program waits for.
+/// Like signal-hook: the handler writes a byte, for which the program waits.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std handles no signals")]
 fn sigterm() -> std::os::unix::net::UnixStream {
@@ -212,7 +213,7 @@ fn sigterm() -> std::os::unix::net::UnixStream {
     let (from_handler, to_program) = UnixStream::pair().unwrap();
     from_handler.set_read_timeout(Some(LONG)).unwrap();
     TO_PROGRAM.store(to_program.into_raw_fd(), Ordering::SeqCst);
-    // SAFETY: the handler does only what a handler may do.
+    // SAFETY: the handler only makes async-signal-safe calls.
     unsafe { libc::signal(libc::SIGTERM, handle as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     from_handler
 }

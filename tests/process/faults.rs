@@ -1,6 +1,6 @@
-//! The spool under faults of the system: the OOM killer, a full disk, system calls that fail, an outage of half a minute.
+//! The spool under system faults: the OOM killer, a full disk, failing system calls, an outage of half a minute.
 //!
-//! The short forms run with all tests; `tests/faults/run` sets the variables that make them long.
+//! The short forms run with all tests; `tests/faults/run` sets variables that make them longer.
 
 #![cfg(target_os = "linux")]
 
@@ -19,10 +19,10 @@ use crate::support::process::{self, Child};
 use crate::support::{figures, memory};
 
 const MIB: u64 = 1 << 20;
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Emits in a thread, and dies by `die` once as many records were accepted as the task says.
+/// Emits on a thread, and calls `die` once the number of accepted records in the task is reached.
 fn die_under_load(task: &str, die: impl FnOnce()) {
     let (task, target) = task.rsplit_once(' ').unwrap();
     let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));
@@ -60,14 +60,14 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
         return println!("SKIPPED: no limit on memory can be set here: {error}");
     }
     survives(&places(), "OOM kill", 2, |task, _, target| {
-        // another one for each process: files in memory that a process leaves are still charged to its group
+        // A new group for each process: files in memory that a process leaves are still charged to its group.
         let group = MemoryGroup::new(LIMIT).unwrap();
         Child::start(NAME, &format!("{} {task} {target}", group.path.display())).wait_for_end();
         assert_eq!(group.kills(), 1, "it did not die by the OOM killer");
     });
 }
 
-/// A control group within that of this process, with a limit on memory; removed with it.
+/// A control group below that of this process, with a memory limit; removed on drop.
 struct MemoryGroup {
     path: PathBuf,
 }
@@ -76,7 +76,7 @@ impl MemoryGroup {
     fn new(bytes: u64) -> io::Result<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
         let of = |line: &str| Some(line.split(':').nth(1)?.split(',').any(|name| name == "memory"));
-        // version 1 has a hierarchy for memory alone, version 2 one for all
+        // Version 1 has a separate hierarchy for memory, version 2 has one for everything.
         let (line, root, limit) = match groups.lines().find(|line| of(line) == Some(true)) {
             Some(line) => (line, "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             None => (groups.lines().next().unwrap_or_default(), "/sys/fs/cgroup", "memory.max"),
@@ -86,12 +86,12 @@ impl MemoryGroup {
         fs::create_dir(&path)?;
         let group = Self { path };
         fs::write(group.path.join(limit), bytes.to_string())?;
-        // swap would only make it slower; not every system has that file
+        // Swap would only make the test slower. Not every system has this file.
         let _ = fs::write(group.path.join("memory.swap.max"), "0");
         Ok(group)
     }
 
-    /// How many processes the OOM killer has killed in it.
+    /// Returns the number of processes that the OOM killer has killed in the group.
     fn kills(&self) -> u64 {
         let read = |name| fs::read_to_string(self.path.join(name));
         let events = read("memory.events").or_else(|_| read("memory.oom_control")).unwrap();
@@ -102,14 +102,14 @@ impl MemoryGroup {
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
         let by = Instant::now() + Duration::from_secs(5);
-        // the kernel may need a moment to forget the last process
+        // The kernel may need a moment to remove the last process.
         while fs::remove_dir(&self.path).is_err() && Instant::now() < by {
             thread::yield_now();
         }
     }
 }
 
-/// Records of each second while the collector is away.
+/// Records per second while the collector is unreachable.
 const RATE: u64 = 5000;
 
 #[test]
@@ -145,7 +145,7 @@ fn an_outage_leaves_memory_as_it_was_and_loses_nothing() {
     assert!(during <= most && after <= most, "{before}, {during}, {after}");
 }
 
-/// Lets the child go on that waits for it.
+/// Lets the waiting child continue.
 fn let_go_on(spool: &Path) {
     fs::write(spool.with_extension("go"), "").unwrap();
 }
@@ -169,7 +169,7 @@ fn live_through_an_outage(task: &str, seconds: u64) {
         work();
         memory::resident_peak().expect("the kernel says what was held")
     };
-    // at an even pace: the clock says how many are due
+    // At an even pace: the clock determines how many records are due.
     let emit_for = |seconds: u64| {
         let (begun, mut emitted) = (Instant::now(), 0);
         while emitted < seconds * RATE {
@@ -186,7 +186,7 @@ fn live_through_an_outage(task: &str, seconds: u64) {
     process::report("warm");
     wait_to_go_on(spool);
     let during = peak(&|| emit_for(seconds));
-    // the worker may still be on its way there
+    // The worker may not have finished yet.
     let expected = RATE * seconds / 2;
     disk::wait_until(&telemetry, |ledger| ledger.total().spooled >= expected);
     let counts = telemetry.ledger().total();

@@ -1,6 +1,7 @@
-//! After a fork, parent and child each go on by themselves: nothing is sent twice, no id is used twice, neither hangs.
+//! After a fork, parent and child continue independently: nothing is sent twice, no id is used twice, and neither
+//! hangs.
 //!
-//! The forking is done by a process of its own, so that no other test's threads are copied into the children.
+//! A separate process forks, so that threads of other tests are not copied into the children.
 
 #![cfg(unix)]
 
@@ -32,21 +33,21 @@ const CHILDREN: u64 = 8;
 const SPANS_PER_CHILD: u64 = 200;
 /// Threads that emit in the parent while it forks.
 const LOAD: usize = 4;
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After this many seconds a child that hangs is ended by the system.
-const LONGEST_LIFE: u32 = 50;
+/// Seconds after which the system ends a child that hangs.
+const MAX_LIFE_SECONDS: u32 = 50;
 
-/// Runs `work` in a forked child, and gives its process id to the parent. The child ends when `work` does.
+/// Runs `work` in a forked child, which then ends. Returns the child's process id to the parent.
 #[allow(unsafe_code)]
 fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
-    // SAFETY: whether a child of a program with threads can use this library is the very question; everything
-    // else it does is in `work`, and it leaves without running what the parent had registered for its own end.
+    // SAFETY: the test is about a child of a program with threads that uses this library. Everything else that it does
+    // is in `work`, and it exits without running the parent's exit handlers.
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
-            unsafe { libc::alarm(LONGEST_LIFE) };
-            // a panic would unwind into the copy of the parent's stack
+            unsafe { libc::alarm(MAX_LIFE_SECONDS) };
+            // A panic would unwind into the copy of the parent's stack.
             let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(if good { 0 } else { 1 }) }
@@ -56,7 +57,7 @@ fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
     }
 }
 
-/// Waits for a child's end and says whether all was good there.
+/// Waits for a child's end. Returns whether the child succeeded.
 #[allow(unsafe_code)]
 fn reap(child: libc::pid_t) -> bool {
     let mut status = 0;
@@ -77,7 +78,7 @@ fn emit(tracer: &Tracer, name: &str, spans: u64) {
     (0..spans).for_each(|_| tracer.span(name).end());
 }
 
-/// How many spans of each name arrived, none of them twice.
+/// Returns the number of spans of each name. Asserts that none arrived twice.
 fn received_once(receiver: &Receiver) -> HashMap<String, u64> {
     let spans = receiver.spans();
     let ids: HashSet<_> = spans.iter().map(|received| received.span.span_id.clone()).collect();
@@ -89,7 +90,7 @@ fn received_once(receiver: &Receiver) -> HashMap<String, u64> {
     counts
 }
 
-/// Emits in the background, through tracers old and new, as long as `work` runs; gives how many spans that were.
+/// Emits in the background, through old and new tracers, while `work` runs. Returns the number of emitted spans.
 fn under_load<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> (T, u64) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -110,7 +111,8 @@ fn under_load<T>(telemetry: &Telemetry, work: impl FnOnce() -> T) -> (T, u64) {
     })
 }
 
-/// A child's work: emits from the thread that forked and from a new one, and shuts down; true if all was delivered.
+/// The work of a child: emits on the thread that forked and on a new one, and shuts down. Returns whether all was
+/// delivered.
 fn child_emits(telemetry: &Telemetry) -> bool {
     let emit_half = || emit(&telemetry.tracer("shop"), "child", SPANS_PER_CHILD / 2);
     thread::scope(|scope| {
@@ -144,7 +146,7 @@ fn eight_children(name: &str, door: fn(&Receiver) -> String, exporter: fn(String
         figures::show(format!("{CHILDREN} children, {} + {load} spans, each once", received["child"]));
         return assert_eq!(received["across"], 1);
     };
-    // a queue that is full most of the time: forks fall into every state of the callers and the worker
+    // The queue is full most of the time, so that forks occur in every state of the callers and the worker.
     let telemetry = start(exporter(endpoint).block_timeout(None).queue_records(32).throttle(Duration::ZERO));
     let across = telemetry.tracer("shop").span("across");
     let (all_good, load) = under_load(&telemetry, || {
@@ -167,7 +169,7 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
         assert_eq!((received["queued"], received["child"]), (100, SPANS_PER_CHILD));
         return assert_eq!(received["first"], 1);
     };
-    // the first record goes at once, all others wait for the end
+    // The first record is sent at once, all others at the end.
     let telemetry = start(Exporter::http(endpoint).throttle(Duration::from_secs(600)));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, "first", 1);
@@ -178,7 +180,7 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 101);
 }
 
-/// The worker's thread is all that lives on in such a child, and has nothing to do there.
+/// Only the worker's thread continues in such a child, and it must do nothing there.
 #[test]
 fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     let Some(endpoint) = process::task() else {
@@ -203,13 +205,13 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }
 
-/// In the child the worker comes to the end of what it was doing: that must not touch the parent's files.
+/// In the child, the worker returns from its current step, which must not change the parent's files.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
     const NAME: &str = "a_child_forked_by_the_hook_leaves_the_parents_spool_alone";
     let Some(task) = process::task() else {
-        // it is called for an attempt, and before the first one for a file that is left alone
+        // The hook is called for a failed attempt, or before the first attempt for a file that is left alone.
         for (answer, strange) in [(Answer::status(503), None), (Answer::ok(), Some("strange"))] {
             let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
             receiver.script([answer]);
@@ -236,7 +238,7 @@ fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
         }
     });
     let telemetry = Telemetry::start(config).unwrap();
-    // the worker collects it itself: its bytes are in the child's memory as well
+    // The worker collects this metric itself, so its bytes are in the child's memory as well.
     telemetry.meter("shop").counter("orders").add(1, ());
     let _ = telemetry.flush(Duration::ZERO);
     let child = child.recv_timeout(PATIENCE).expect("the hook is called");
@@ -247,18 +249,18 @@ fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
     process::report(total.delivered);
 }
 
-/// Forks, and goes on in parent and child alike. The child is ended by the system if it hangs.
+/// Forks, and returns in both parent and child. The system ends the child if it hangs.
 #[allow(unsafe_code)]
 fn fork_on_this_thread(forked: &mpsc::Sender<libc::pid_t>) {
-    // SAFETY: what a child does with this library is the very question. The set is made by `sigfillset`; a thread of the
-    // library blocks all signals, and the child's timer needs one.
+    // SAFETY: the test is about a child that uses this library. `sigfillset` initializes the set. A thread of the
+    // library blocks all signals, but the child's timer needs one.
     unsafe {
         match libc::fork() {
             0 => {
                 let mut signals = std::mem::zeroed();
                 libc::sigfillset(&raw mut signals);
                 libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
-                libc::alarm(LONGEST_LIFE);
+                libc::alarm(MAX_LIFE_SECONDS);
             }
             child => forked.send(child).unwrap(),
         }
@@ -330,7 +332,7 @@ fn a_child_logs_for_itself_and_leaves_what_was_begun_before_the_fork_to_the_pare
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
 }
 
-/// A logger that asks for a logger each time.
+/// A logger that requests a `Logger` for each record.
 struct Asking(Provider);
 
 impl log::Log for Asking {
@@ -433,7 +435,7 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
             tracing::info!("event");
         }
     };
-    // tracing gets to know every place in the code before there is a child
+    // All call sites are registered with tracing before the fork.
     trace_all(false);
     for _ in 0..CHILDREN {
         let start = Barrier::new(LOAD + 1);
@@ -457,7 +459,7 @@ fn children_trace_by_the_bridge_below_the_span_they_were_forked_in() {
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
-/// The sums of a counter in the order they arrived, and when each began.
+/// Returns the sums of a counter in the order of arrival, with the start time of each.
 fn received_sums(receiver: &Receiver, name: &str) -> Vec<(i64, u64)> {
     let mut sums = Vec::new();
     for received in receiver.metrics().iter().filter(|received| received.metric.name == name) {
@@ -496,7 +498,7 @@ fn children_that_only_measure_start_from_zero_and_push_for_themselves() {
     orders.add(100, ());
     let stop = AtomicBool::new(false);
     let all_good = thread::scope(|scope| {
-        // new series and new instruments all the time: forks fall into every state of their locks
+        // New series and instruments are created all the time, so that forks occur in every state of their locks.
         for _ in 0..LOAD {
             scope.spawn(|| {
                 for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
@@ -546,7 +548,7 @@ fn a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found(
     kept.increment(100);
     total.absolute(20);
     let all_good = thread::scope(|scope| {
-        // new keys, names and descriptions all the time: forks fall into every state of their making
+        // New keys, names and descriptions are created all the time, so that forks occur at every step of it.
         for _ in 0..LOAD {
             scope.spawn(|| {
                 for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
@@ -695,7 +697,7 @@ fn a_child_waits_for_no_lock_of_the_parent() {
     let tracer = telemetry.tracer("shop");
     let stop = AtomicBool::new(false);
     let good = thread::scope(|scope| {
-        // a thread that starts or ends holds locks of the standard library: forks fall into that
+        // A thread that starts or ends holds locks of the standard library. Some forks occur at that moment.
         for _ in 0..LOAD {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -705,7 +707,7 @@ fn a_child_waits_for_no_lock_of_the_parent() {
         }
         let child = || {
             emit(&tracer, "child", SPANS);
-            // a worker that never came is not waited for either
+            // The shutdown does not wait for a worker that never began to run, either.
             let counts = telemetry.shutdown(PATIENCE).total();
             (counts.accepted + counts.not_enqueued.total(), counts.in_flight) == (SPANS, 0)
         };
@@ -727,7 +729,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
     let telemetry = start(Exporter::http(endpoint).block_timeout(None).queue_records(2));
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
-        // as if they waited for a lock that a thread of the parent held
+        // As if the threads waited for a lock that a thread of the parent held.
         system::let_no_thread_begin();
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();
@@ -755,12 +757,12 @@ fn a_child_stopped_before_its_first_record_counts_it() {
     assert!(reap(child), "the child failed");
 }
 
-/// From now on this process gets no more threads; false if the system gives them nevertheless.
+/// Prevents this process from starting threads. Returns false if the system allows them nevertheless.
 #[allow(unsafe_code)]
 fn forbid_threads() -> bool {
     const NOBODY: libc::uid_t = 65_534;
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: only changes what this process may do; `none` outlives the call. The limit does not hold for root.
+    // SAFETY: only changes a limit of this process; `none` outlives the call. The limit does not apply to root.
     let is_limited = unsafe {
         let is_plain = libc::geteuid() != 0 || libc::setuid(NOBODY) == 0;
         is_plain && libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0
@@ -861,7 +863,7 @@ fn a_child_sends_for_both_routes_and_starts_only_those_it_uses() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 30);
 }
 
-/// A log record of a target, by way of the OpenTelemetry SDK.
+/// Emits a log record of a target through the OpenTelemetry SDK.
 fn log_by_sdk(logger: &SdkLogger, target: impl Into<Cow<'static, str>>) {
     let mut log = logger.create_log_record();
     log.set_target(target);
@@ -870,7 +872,7 @@ fn log_by_sdk(logger: &SdkLogger, target: impl Into<Cow<'static, str>>) {
 
 #[test]
 fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child() {
-    // many short lives: a fork must fall into the moment in which a scope is looked for
+    // Many short-lived children, so that a fork occurs while a scope is looked up.
     const LIVES: u64 = 5 * CHILDREN;
     const LOGS: u64 = 20;
     let name = "what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by_the_child";
@@ -888,7 +890,7 @@ fn what_the_opentelemetry_sdk_hands_over_in_a_child_forked_under_load_is_sent_by
     let all_good = thread::scope(|scope| {
         for _ in 0..LOAD {
             scope.spawn(|| {
-                // scopes that are not known yet are looked for longest
+                // Unknown scopes take the longest look-up.
                 (0..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|number: u64| {
                     log_by_sdk(&logger, format!("load {number}"));
                 });

@@ -1,4 +1,4 @@
-//! What a program installs is what all of its code finds, no sooner, no later, and in its children.
+//! All code of a program uses the installed telemetry, from its installation to its end, and in its children.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, LazyLock};
@@ -14,10 +14,10 @@ use crate::support::scene::{LONG, gathering, start_with};
 static TRACER: Global<Tracer> = Global::new(|| standpipe::tracer("shop"));
 static LOGGER: Global<Logger> = Global::new(|| standpipe::logger("shop"));
 static ORDERS: Global<Counter<u64>> = Global::new(|| standpipe::meter("shop").counter("orders"));
-/// What is got once stays what it was.
+/// A tracer that is fetched once and never changes.
 static EARLY: LazyLock<Tracer> = LazyLock::new(|| standpipe::tracer("early"));
 
-/// A span, a log record and a measurement, by each of the ways to them; true if they are recorded.
+/// Emits a span, a log record and a measurement, through each API. Returns whether they are recorded.
 fn check_out() -> bool {
     let span = TRACER.span("checkout");
     LOGGER.info("paid").emit();
@@ -30,7 +30,7 @@ fn check_out() -> bool {
     span.is_recording()
 }
 
-/// Telemetry whose end is as long as it has to be, also where it is dropped.
+/// Starts telemetry with a budget that is always sufficient, even if it is dropped.
 fn start(receiver: &Receiver) -> Telemetry {
     start_with(Config::new().service_name("shop").exporter(gathering(receiver)).drop_budget(LONG))
 }
@@ -121,11 +121,11 @@ fn a_forked_child_uses_what_its_parent_installed() {
         is_recorded && ledger.total().accepted > 0 && installed.shutdown(LONG).lost() == 0 && !check_out()
     });
     assert!(delivered);
-    // the early tracer was not got too early here
+    // Here, the early tracer was not fetched before the installation.
     assert_eq!(arrived(&receiver), (3, 2, 2));
 }
 
-/// An installation that begins and ends while a static is made for none.
+/// A value is not kept if an installation began and ended while the value was created.
 #[test]
 fn what_was_made_while_an_installation_came_and_went_is_not_kept() {
     static MADE: AtomicUsize = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Spans that are open when their process dies are delivered as well, if that is asked for.
+//! Spans that are open when their process dies are delivered as well, if configured.
 
 #![cfg(target_os = "linux")]
 
@@ -45,7 +45,7 @@ fn what_a_process_was_doing_when_it_was_killed_arrives_marked_as_interrupted() {
             scope.spawn(|| {
                 let _charge = tracer.span_builder("charge").parent(&context).set("amount", 12.5).start();
                 process::report("open");
-                // until it is killed
+                // Until the process is killed.
                 std::thread::park();
             });
         });
@@ -59,7 +59,7 @@ fn what_a_process_was_doing_when_it_was_killed_arrives_marked_as_interrupted() {
     let receiver = Receiver::start().unwrap();
     let counts = deliver(&receiver, spool.path());
     let spans = receiver.spans();
-    // the one that had ended may be on its way to a file, and come twice
+    // The ended span may be on its way to a file, and be sent twice.
     let names: BTreeSet<_> = spans.iter().map(|span| (&*span.span.name, is_interrupted(span))).collect();
     let expected = [("charge", true), ("ended", false), ("job", true), ("order", true)];
     assert_eq!(names, BTreeSet::from(expected), "{counts}");
@@ -84,7 +84,7 @@ fn a_shutdown_leaves_no_interrupted_spans_and_a_fork_none_of_its_parent() {
     if let Some(spool) = process::task() {
         let telemetry = start(NOWHERE, Path::new(&spool));
         let mut span = telemetry.tracer("shop").span("of the parent");
-        // the child ends without a shutdown, with a span of its own open
+        // The child ends without a shutdown, and its own span is open.
         assert!(process::in_a_fork(|| {
             span.set("by", "the child");
             let mut own = telemetry.tracer("shop").span("of the child");

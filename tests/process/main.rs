@@ -1,4 +1,4 @@
-//! How does the library behave in its process: forks, threads, clocks, memory, variables, the log?
+//! Behavior of the library in its process: forks, threads, clocks, memory, variables, the log.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

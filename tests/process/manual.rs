@@ -1,6 +1,6 @@
-//! Telemetry without a thread: none is started, whatever it does, and a forked child goes on by itself.
+//! Telemetry without a thread: no call starts one, and a forked child continues independently.
 //!
-//! Counts are of a whole process, so each test exports from a child process.
+//! Thread counts are per process, so each test exports from a child process.
 
 #![cfg(target_os = "linux")]
 
@@ -18,9 +18,9 @@ use crate::system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a turn of the main loop gives to the telemetry.
+/// Budget of the telemetry in one turn of the main loop.
 const TURN: Duration = Duration::from_millis(5);
-/// What a queue holds: less than is emitted before the first turn.
+/// Capacity of a queue: less than is emitted before the first turn.
 const QUEUE: usize = 4;
 
 static HAS_RETRIED: AtomicBool = AtomicBool::new(false);
@@ -32,7 +32,7 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // a hook: problems that callers report have a thread of their own otherwise
+    // With a hook, because problems that callers report would need a thread in other programs.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });
@@ -43,8 +43,8 @@ fn threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Emits all signals, more than the queue holds, and sends them in every way; gives how many more threads there were at a
-/// time, how many were started and names looked up, and what was delivered.
+/// Emits all signals, more than the queue can hold, and sends them in every way. Returns the peak number of additional
+/// threads, the numbers of threads started and names looked up, and the delivered records.
 fn use_all(exporter: Exporter) -> String {
     let (counts, before) = (system::counts(), threads());
     let telemetry = start(exporter);
@@ -76,7 +76,7 @@ fn use_all(exporter: Exporter) -> String {
     format!("{} more, {started} started, {looked_up} looked up; {traces} spans, {logs} logs", most - before)
 }
 
-/// A receiver that has the first request of each signal sent again.
+/// A receiver that makes the first request of each signal be retried.
 fn receiver() -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::ok(), Answer::status(503)]);
@@ -104,7 +104,7 @@ fn no_thread_is_started_over_grpc() {
     process::report(use_all(Exporter::grpc(endpoint)));
 }
 
-/// By a name, which the calling thread looks up: the certificate is that of `localhost`.
+/// By name, which the calling thread looks up: the certificate is for `localhost`.
 const NO_THREAD_BY_NAME: &str = "0 more, 0 started, 1 looked up; 10 spans, 8 logs";
 
 #[test]
@@ -132,7 +132,7 @@ fn no_thread_is_started_over_grpc_with_tls() {
     process::report(use_all(Exporter::grpc(endpoint).ca_pem(ca)));
 }
 
-/// Also of those that end with a fault: callers that wait long, a name that is unknown, a shutdown in vain.
+/// Includes failures: callers that wait long, an unknown name, a shutdown that delivers nothing.
 #[test]
 fn no_thread_is_started_by_what_goes_wrong() {
     if !process::is_alone("no_thread_is_started_by_what_goes_wrong") {
@@ -145,7 +145,7 @@ fn no_thread_is_started_by_what_goes_wrong() {
         (0..QUEUE).for_each(|_| telemetry.tracer("shop").span("checkout").end());
         assert_eq!(telemetry.flush(TURN), FlushOutcome::TimedOut { left: QUEUE as u64 });
     }
-    // waits for a second, and is reported to be waiting
+    // Waits for a second, so the wait is reported.
     short.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.shutdown(TURN).total().dropped.shutdown, QUEUE as u64);
     assert_eq!((system::counts().0, threads()), before);
@@ -167,7 +167,7 @@ fn a_child_pumps_for_itself_and_leaves_its_parents_records_to_the_parent() {
     let tracer = telemetry.tracer("shop");
     tracer.span("parent").end();
     telemetry.pump(PATIENCE);
-    // is queued at the fork
+    // Queued at the time of the fork.
     tracer.span("parent").end();
     let is_good = process::in_a_fork(|| {
         let nothing = telemetry.pump(PATIENCE).is_none() && telemetry.ledger().exporters.is_empty();
@@ -184,7 +184,7 @@ fn a_child_pumps_for_itself_and_leaves_its_parents_records_to_the_parent() {
     process::report(format!("child {is_good}, parent {delivered}, {threads} threads"));
 }
 
-/// The program's own code may fork in the middle of a turn, and the child goes on from there.
+/// Code of the program may fork during a turn, and the child continues from there.
 #[test]
 fn a_child_forked_by_the_hook_leaves_the_turn_to_its_parent() {
     let Some(endpoint) = process::task() else {

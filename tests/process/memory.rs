@@ -1,7 +1,7 @@
-//! Memory stays within its bounds, whatever comes back from the collector and whatever goes in.
+//! Memory stays within its bounds, whatever the collector answers and whatever the program emits.
 //!
-//! Each measurement has a process of its own, so that no other test is in the reading; the receiver stays here, in the
-//! parent, so that its memory is not either. What is held is asked of Linux.
+//! Each measurement runs in a separate process, without other tests. The receiver stays in the parent, so that its
+//! memory is not measured. Linux reports the memory in use.
 
 #![cfg(target_os = "linux")]
 
@@ -15,15 +15,16 @@ use crate::support::{allocator, figures, memory, process};
 
 const MIB: u64 = 1 << 20;
 const QUEUE_BYTES: u64 = 16 * MIB;
-/// Of a mebibyte each, several times what the queue may hold.
+/// Number of records of 1 MiB each: several times the capacity of the queue.
 const LARGE_RECORDS: u64 = 64;
-/// What memory may rise by above the queue's bytes: the caller's buffer with the record that it encodes, an eighth larger
-/// than that, the chunk that is allocated for the record before there is room, and the worker's small allocations.
+/// Memory that may be used besides the queue: the caller's buffer with the record that it encodes (an eighth larger
+/// than the record), the chunk that is allocated for the record before there is room, and small allocations of the
+/// worker.
 const BESIDE_THE_QUEUE: u64 = MIB + MIB / 8 + MIB + MIB / 8;
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `work` and gives what it returned and by how much memory rose while it ran, at the most.
+/// Runs `work`. Returns its result, and the peak increase of memory while it ran.
 fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     assert!(memory::forget_peak(), "the kernel cannot forget a peak");
     let before = memory::resident().expect("the kernel says what is held");
@@ -32,7 +33,7 @@ fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, peak.saturating_sub(before))
 }
 
-/// The child's part of a hostile answer: one export to warm up, then the one that is answered so.
+/// The child's part of a hostile answer: one export to warm up, then one that gets this answer.
 fn export_twice(endpoint: &str) {
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(endpoint))).unwrap();
     let export = || {
@@ -47,7 +48,7 @@ fn export_twice(endpoint: &str) {
     process::report(ledger.exporters[0].attempts);
 }
 
-/// An answer, however large, costs less than a mebibyte and is not asked for again.
+/// Asserts that an answer of any size costs less than 1 MiB and causes no retry.
 fn costs_no_memory(name: &str, answer: Answer) {
     if let Some(endpoint) = process::task() {
         return export_twice(&endpoint);
@@ -87,8 +88,8 @@ fn a_gzip_bomb_as_answer_costs_no_memory() {
     costs_no_memory("a_gzip_bomb_as_answer_costs_no_memory", Answer::gzip_bomb(1 << 30));
 }
 
-/// The child's part: emits large records as fast as it can and reports the rise of memory and the counts. What is allocated
-/// is counted: which of the freed blocks the kernel gets back is up to the system's allocator.
+/// The child's part: emits large records as fast as it can, and reports the increase of memory and the counts.
+/// Allocated bytes are counted, because the system's allocator decides which freed blocks it returns to the kernel.
 fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: Duration) {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let tracer = telemetry.tracer("shop");
@@ -109,8 +110,8 @@ fn emit_large(exporter: Exporter, records: u64, attribute_bytes: usize, budget: 
     process::report(not_enqueued.too_large);
 }
 
-/// Runs the child against this receiver, holds the bound on memory, and gives delivered, lost to the shutdown,
-/// not enqueued from the full queue and not enqueued for their size.
+/// Runs the child against this receiver and asserts the bound on memory. Returns the numbers of records that were
+/// delivered, lost to the shutdown, not enqueued because the queue was full, and not enqueued because of their size.
 fn stays_within_the_queues_bytes(name: &str, receiver: &Receiver) -> [u64; 4] {
     let reports = process::run(name, &receiver.endpoint());
     let numbers: Vec<u64> = reports.iter().map(|report| report.parse().unwrap()).collect();
@@ -167,7 +168,7 @@ fn a_flood_at_a_collector_that_hangs_stays_within_the_queues_bytes() {
     let [delivered, lost, not_enqueued, too_large] = stays_within_the_queues_bytes(name, &receiver);
     assert_eq!((delivered, too_large), (0, 0));
     assert_eq!(lost + not_enqueued, LARGE_RECORDS);
-    // sixteen records of a mebibyte and a little do not fit into sixteen mebibytes
+    // Sixteen records of slightly more than 1 MiB do not fit into 16 MiB.
     assert_eq!(lost, 15);
 }
 
@@ -197,7 +198,7 @@ fn flushes_without_patience_cost_no_memory_while_a_collector_hangs() {
 fn the_largest_queue_is_not_allocated_before_it_is_needed() {
     if let Some(endpoint) = process::task() {
         let start = |exporter| Telemetry::start(Config::new().exporter(exporter)).unwrap();
-        // the kernel loads the program's own pages at their first use
+        // The kernel loads pages of the program at their first use.
         drop(start(Exporter::http(&endpoint)));
         let most_bytes = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
         let largest = Exporter::http(endpoint).queue_records((1 << 24) - 1).queue_bytes(most_bytes);

@@ -1,6 +1,7 @@
-//! The environment's proxies are used as it says, never for an attacker, and not at all if the program says so.
+//! The environment's proxies are used as configured, never on behalf of an attacker, and not at all if the program
+//! disables them.
 //!
-//! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
+//! Variables belong to the whole process, so each test exports from a child process with its own environment.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,8 +21,8 @@ use crate::support::{process, tunnel};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More than any test here needs.
-const MOST_CONNECTIONS: usize = 16;
-/// The task of a child.
+const MAX_CONNECTIONS: usize = 16;
+/// Variables with the task of a child.
 const ENDPOINT: &str = "STANDPIPE_TEST_ENDPOINT";
 const CA: &str = "STANDPIPE_TEST_CA";
 const SWITCHED_OFF: &str = "STANDPIPE_TEST_PROXY_OFF";
@@ -31,7 +32,7 @@ const SPANS: &str = "STANDPIPE_TEST_SPANS";
 const FROM_VARIABLE: &str = "STANDPIPE_TEST_FROM_VARIABLE";
 const OVER_GRPC: &str = "STANDPIPE_TEST_OVER_GRPC";
 const FLUSHES_BRIEFLY: &str = "STANDPIPE_TEST_FLUSHES_BRIEFLY";
-/// What this process' own environment may say must not matter.
+/// Variables that must not be inherited from the environment of the tests.
 const VARIABLES: [&str; 9] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -44,7 +45,7 @@ const VARIABLES: [&str; 9] = [
     "REQUEST_METHOD",
 ];
 
-/// What the other tests run in a process of its own; here, it exports past all proxies to a receiver of its own.
+/// The task that the other tests run in a child process. By itself, it exports to its own receiver without a proxy.
 #[test]
 fn a_span_is_exported_as_the_environment_says() {
     let Ok(endpoint) = env::var(ENDPOINT) else {
@@ -86,7 +87,7 @@ fn a_span_is_exported_as_the_environment_says() {
     println!("outcome: {}", export(exporter));
 }
 
-/// The same exporter as a file describes it that wants no proxies.
+/// The same exporter from a file that disables proxies.
 fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
     let (_, url) = exporter.endpoints().remove(0);
     let tracer =
@@ -95,7 +96,7 @@ fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
     config.exporters()[0].clone()
 }
 
-/// Exports one span and says what became of it.
+/// Exports one span. Returns its outcome.
 fn export(exporter: Exporter) -> String {
     let exporter = exporter
         .header("x-tenant", "seven")
@@ -123,7 +124,7 @@ fn export(exporter: Exporter) -> String {
     if ledger.total().delivered == spans { "delivered".to_owned() } else { ledger.to_string() }
 }
 
-/// So that the parent can search it.
+/// Printed so that the parent can search it.
 struct PrintedLog;
 
 impl log::Log for PrintedLog {
@@ -138,7 +139,7 @@ impl log::Log for PrintedLog {
     fn flush(&self) {}
 }
 
-/// Exports from a child process; gives the outcome and all that the child printed.
+/// Exports from a child process. Returns the outcome and the output of the child.
 fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, String) {
     let mut child = process::command("a_span_is_exported_as_the_environment_says", "export");
     for name in VARIABLES {
@@ -153,8 +154,8 @@ fn export_in_child(endpoint: &str, environment: &[(&str, &str)]) -> (String, Str
     (outcome.unwrap_or_else(|| panic!("no outcome: {printed}")).to_owned(), printed)
 }
 
-/// An HTTP proxy that leads every tunnel and every request to one server, whatever its client asked for, and notes what
-/// it asked.
+/// An HTTP proxy that forwards every tunnel and every request to one server, whatever the client requested, and notes
+/// the requests.
 struct TinyProxy {
     address: SocketAddr,
     /// The heads of all requests.
@@ -174,7 +175,7 @@ impl TinyProxy {
             read_head(&mut reader, heads)?;
             write!(client, "{status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
             client.shutdown(Shutdown::Write)?;
-            // A socket that is closed before it has read all would take its answer back.
+            // If a socket is closed before all input is read, the answer may be lost.
             io::copy(&mut reader, &mut io::sink()).map(drop)
         })
     }
@@ -188,9 +189,9 @@ impl TinyProxy {
         thread::spawn({
             let heads = Arc::clone(&heads);
             move || {
-                for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+                for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
                     let (serve, heads) = (serve.clone(), Arc::clone(&heads));
-                    // an error ends the connection, and the client has to cope
+                    // An error ends the connection, which the client must handle.
                     thread::spawn(move || serve(client, &heads));
                 }
             }
@@ -229,13 +230,13 @@ fn serve(mut client: TcpStream, server: SocketAddr, heads: &Mutex<Vec<String>>) 
     if !head.starts_with("POST http://") {
         return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n");
     }
-    // as of a proxy, what is for itself is not sent on
+    // A proxy does not forward headers that are meant for itself.
     let sent_on: String =
         head.split_inclusive('\n').filter(|line| !line.to_ascii_lowercase().starts_with("proxy-")).collect();
     tunnel::join(reader, server, sent_on.as_bytes())
 }
 
-/// A receiver and a proxy that leads to it.
+/// A receiver, and a proxy that forwards to it.
 fn receiver_behind_proxy() -> (Receiver, TinyProxy) {
     let receiver = Receiver::start().expect("loopback has a free port");
     let proxy = TinyProxy::start(receiver.address());
@@ -255,7 +256,7 @@ fn http_proxy_is_obeyed_and_resolves_the_name() {
     }
 }
 
-/// Usual proxies open no tunnel to other ports than 443.
+/// Most proxies open tunnels only to port 443.
 #[test]
 fn plain_http_is_posted_to_the_proxy_in_absolute_form() {
     for (endpoint, line, host) in [
@@ -322,7 +323,7 @@ fn grpc_goes_through_a_tunnel_of_a_proxy_over_tls() {
     }
 }
 
-/// Every request on a kept connection is in the form that the proxy needs, and nothing in a body is changed.
+/// Every request on a kept connection has the form that the proxy needs, and no body is changed.
 #[test]
 fn a_connection_to_the_proxy_is_kept() {
     let (receiver, proxy) = receiver_behind_proxy();
@@ -364,7 +365,7 @@ fn sends_a_password_once_to_a_proxy_that_refuses_it() {
     }
 }
 
-/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be looked for.
+/// Proxies may end lines with a bare line feed, and repeat a password that is too short to be searched for.
 #[test]
 fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
     let proxy = TinyProxy::refusing("HTTP/1.0 407 hunter2\nproxy-authenticate: Basic realm=hunter2\n\n");
@@ -380,7 +381,7 @@ fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
     assert_eq!(proxy.heads().len(), 1);
 }
 
-/// Each of the three signals has a URL, and all of them have the same result.
+/// Each of the three signals has a URL, and the result is the same for all.
 #[test]
 fn a_probe_sends_a_password_once_to_a_proxy_that_refuses_it() {
     for (endpoint, variable, is_over_grpc) in [
@@ -425,7 +426,7 @@ fn a_proxy_that_is_down_is_named_with_its_variable() {
 
 #[test]
 fn a_proxy_that_opens_no_tunnel_is_quoted_with_the_name_of_its_status() {
-    // to which `CONNECT` is a request for a path that it does not have
+    // For this server, `CONNECT` is a request for an unknown path.
     let proxy = Receiver::start().unwrap();
     let environment = [(ONLY_ASKS, "yes"), ("HTTPS_PROXY", &proxy.endpoint())];
     let (outcome, printed) = export_in_child("https://collector.test", &environment);
@@ -448,7 +449,8 @@ fn hosts_that_no_proxy_names_are_reached_directly() {
     }
 }
 
-/// Whether `text` has `name`, a variable with what is said of it. Windows finds it in lower case, which is looked for first.
+/// Returns whether `text` contains the variable `name` and its message. On Windows the name may be in lower case, which
+/// is searched first.
 fn names(text: &str, name: &str) -> bool {
     text.contains(name) || cfg!(windows) && text.to_ascii_uppercase().contains(&name.to_ascii_uppercase())
 }
@@ -495,7 +497,7 @@ fn http_proxy_is_ignored_where_a_request_can_set_it() {
     }
 }
 
-/// A request's header can only become a variable in capitals, which on Windows is no other.
+/// A request's header can only become a variable in upper case, which Windows does not distinguish.
 #[cfg(not(windows))]
 #[test]
 fn the_variable_in_small_letters_is_obeyed_even_there() {
@@ -587,7 +589,7 @@ fn a_server_whose_name_is_not_to_be_shown_is_reached_by_it() {
         let environment: Vec<_> = common.into_iter().chain(proxy).collect();
         let (outcome, printed) = export_in_child(&endpoint, &environment);
         assert_eq!(outcome, "delivered", "{endpoint}: {printed}");
-        // ureq logs the host at `debug`, standpipe shows it nowhere
+        // ureq logs the host at `debug`; standpipe shows it nowhere.
         let shown = printed.lines().filter(|line| !line.starts_with("log: ") && line.contains("hidden.test"));
         assert_eq!(shown.count(), 0, "{printed}");
     }

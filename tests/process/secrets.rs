@@ -1,5 +1,5 @@
-//! Secrets reach the server and nothing else: no `Debug` text, no error, no problem, no ledger, no log at `debug` or coarser.
-//! At `trace`, ureq dumps requests and answers to the program's own logger, which the guide says.
+//! Secrets reach only the server: they are in no `Debug` text, error, problem or ledger, and in no log at `debug` or
+//! above. At `trace`, ureq logs requests and answers to the program's own logger, which the guide mentions.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, Once, mpsc};
@@ -14,10 +14,10 @@ use crate::support::tls::{TestCa, TlsFront};
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So many characters of a secret in a row are a leak.
+/// This many consecutive characters of a secret count as a leak.
 const LEAK: usize = 6;
 
-/// Everything that goes through the `log` crate.
+/// All records of the `log` crate.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Capture;
@@ -35,7 +35,7 @@ impl log::Log for Capture {
     fn flush(&self) {}
 }
 
-/// Listens to the log from now on, at the finest level that shows no secret.
+/// Captures the log from now on, at the finest level that shows no secret.
 fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
@@ -48,10 +48,10 @@ fn logged() -> String {
     LOG.lock().expect("no thread panics with it").join("\n")
 }
 
-/// No part of the secret is in the text.
+/// Asserts that no part of the secret is in the text.
 #[track_caller]
 fn assert_hidden(secret: &str, what: &str, text: &str) {
-    // of a long random one some piece is found by chance
+    // Short pieces of a long random secret occur by chance.
     let len = if secret.len() > 100 { 2 * LEAK } else { LEAK };
     let leak = (0..=secret.len() - len).map(|at| &secret[at..at + len]).find(|part| text.contains(part));
     if let Some(part) = leak {
@@ -137,7 +137,7 @@ fn no_configuration_error_shows_a_secret() {
     }
 }
 
-/// Sends spans one by one until the script is used up, and more; every request must have had the headers.
+/// Sends spans one by one until the script is used up, and some more. Every request must have the headers.
 fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> Vec<Problem> {
     let exporter = headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(*name, *value));
     let exporter =
@@ -248,7 +248,7 @@ fn a_key_in_the_query_reaches_the_server_and_neither_log_nor_problems() {
 
     let targets: Vec<String> = receiver.requests().into_iter().map(|request| request.path).collect();
     assert!(targets.iter().all(|target| *target == format!("/v1/traces?api-key={KEY}")), "{targets:?}");
-    // the first is that all signals share one path
+    // The first warning is that all signals share one path.
     let [warning, answers @ ..] = &problems[..] else { panic!("no problem") };
     assert_eq!(warning.kind, ProblemKind::Configuration, "{warning}");
     assert!(answers.len() >= 2, "{problems:?}");
@@ -306,7 +306,7 @@ fn a_secret_in_an_answer_that_comes_byte_by_byte_is_not_in_the_log() {
     assert_hidden(SECRET, "the log", &logged());
 }
 
-/// What the server may say, and no text of ours.
+/// Text that may be in an answer of the server, but in no text of this library.
 fn assert_never_shown(forms: &[&str], what: &str, text: &str) {
     let text = text.to_ascii_lowercase();
     for form in forms {
@@ -372,7 +372,7 @@ fn the_query_of_a_location_is_not_shown() {
     assert_hidden(KEY, "the log", &logged());
 }
 
-/// In the variables of a child.
+/// The variables of a child.
 #[cfg(target_os = "linux")]
 const AGENT: &str = "vessel-Kq8Zr4Xw/9.7";
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What was accepted survives its process, and what a collector cannot take waits on disk.
+//! Accepted records survive their process, and records that a collector cannot accept wait on disk.
 
 #![cfg(target_os = "linux")]
 
@@ -19,14 +19,14 @@ use crate::support::figures;
 use crate::support::process::{self, Child};
 use crate::support::scratch::Scratch;
 
-/// How long a test waits for what must happen.
+/// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where nothing listens.
+/// An endpoint on which nothing listens.
 pub(crate) const NOWHERE: &str = "http://127.0.0.1:9";
-/// Small enough for many recorders in a test.
+/// Small, so that a test can have many recorders.
 const QUEUE_BYTES: usize = 1 << 20;
-/// A batch has up to an eighth of the queue's bytes, and a record at least 64 of them.
-const MOST_OF_A_BATCH: u64 = QUEUE_BYTES as u64 / 8 / 64;
+/// A batch has at most an eighth of the queue's bytes, and a record has at least 64 bytes.
+const MAX_BATCH_RECORDS: u64 = QUEUE_BYTES as u64 / 8 / 64;
 /// More than a process emits before it dies.
 pub(crate) const MOST: u64 = 2_000_000;
 
@@ -59,7 +59,7 @@ pub(crate) fn emit(tracer: &Tracer, run: u64, numbers: std::ops::Range<u64>) {
     });
 }
 
-/// How often each record of each run has arrived.
+/// Number of arrivals of each record, by run and record number.
 pub(crate) type Arrived = HashMap<(u64, u64), u64>;
 
 pub(crate) fn arrived(receivers: &[&Receiver]) -> Arrived {
@@ -73,7 +73,7 @@ fn note(arrived: &mut Arrived, span: &ReceivedSpan) {
     *arrived.entry((attribute("run"), attribute("number"))).or_insert(0) += 1;
 }
 
-/// A receiver that keeps nothing but what has arrived: there may be more than one can hold.
+/// Starts a receiver that counts arrivals and keeps no records, because there may be too many to keep.
 fn noting_receiver() -> (Receiver, Arc<Mutex<Arrived>>) {
     let arrived = Arc::new(Mutex::new(Arrived::new()));
     let noted = Arc::clone(&arrived);
@@ -88,7 +88,7 @@ pub(crate) fn files(spool: &Path) -> Vec<PathBuf> {
     fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Waits until no worker holds a file: on a busy machine one ends after its deadline.
+/// Waits until no worker holds a file. On a busy machine, a worker may end after its deadline.
 fn wait_for_release(spool: &Path) {
     let by = Instant::now() + PATIENCE;
     while standpipe::spool::inspect(spool).unwrap().iter().any(|instance| instance.is_running) {
@@ -97,9 +97,9 @@ fn wait_for_release(spool: &Path) {
     }
 }
 
-/// Delivers what is there, and nothing else.
+/// Delivers the records in the spool, and emits no others.
 pub(crate) fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
-    // 200 processes may have left millions of records
+    // 200 processes may have left millions of records.
     let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(10 * PATIENCE);
     assert_eq!(files(spool), Vec::<PathBuf>::new(), "{ledger}");
     ledger.total()
@@ -119,7 +119,8 @@ impl Progress {
             fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
         file.set_len(8).unwrap();
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: eight bytes of a file that is as long, used as an atomic number alone, and mapped for as long as the process lives
+        // SAFETY: eight bytes of a file of this length, used only as an atomic number, and mapped until the process
+        // ends
         let shared = unsafe {
             let map = libc::mmap(std::ptr::null_mut(), 8, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
             assert_ne!(map, libc::MAP_FAILED);
@@ -145,7 +146,7 @@ fn child_task(endpoint: &str, spool: &Path, progress: &Path, run: u64) -> String
     format!("{endpoint} {} {} {run}", spool.display(), progress.display())
 }
 
-/// Emits until it is killed, or the end of the range.
+/// Emits until the process is killed, or until the end of the range.
 pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     let words: Vec<&str> = task.split(' ').collect();
     let [endpoint, spool, progress, run] = words[..] else { panic!("{task}") };
@@ -159,8 +160,9 @@ pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     telemetry
 }
 
-/// Has a process die under load, each time at another moment, as often as the variable says, in each of these places. Nothing
-/// is lost of what it had accepted. `die` is given the process's task and the number of records after which it is to die.
+/// Lets processes die under load, each at another moment, in each of these directories. The variable sets the number of
+/// deaths. No accepted record may be lost. `die` receives the process's task and the number of records after which the
+/// process must die.
 pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl FnMut(&str, &Progress, u64)) {
     let deaths = figures::amount("STANDPIPE_KILLS", usual);
     for spool in places {
@@ -174,9 +176,10 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             die(&child_task(&receiver.endpoint(), spool.path(), &progress_path, run), &progress, target);
             accepted.push(progress.get());
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
-            // each death before may have sent one batch once more: the one that the collector had and the process had not noted
+            // Each earlier death may have caused one batch to be sent again: one that the collector had and the process
+            // had not noted.
             let again = sent_again(&arrived.lock().unwrap());
-            assert!(again <= run * MOST_OF_A_BATCH, "{again} sent again after {run} deaths");
+            assert!(again <= run * MAX_BATCH_RECORDS, "{again} sent again after {run} deaths");
         }
         let counts = deliver(&receiver, spool.path());
         fs::remove_file(&progress_path).unwrap();
@@ -186,7 +189,7 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             assert_eq!(lost, 0, "run {run}: {lost} of {accepted} lost");
         }
         let again = sent_again(&arrived);
-        assert!(again <= deaths * MOST_OF_A_BATCH, "{again} sent again after {deaths} deaths");
+        assert!(again <= deaths * MAX_BATCH_RECORDS, "{again} sent again after {deaths} deaths");
         let (place, records) = (file_system(spool.path()), arrived.len());
         figures::show(format!("{deaths} × {how} on {place}: {records} records, 0 lost, {again} sent twice"));
         println!("the last start: {counts}");
@@ -225,7 +228,7 @@ fn records_survive_abort_and_exit_and_a_panic_that_aborts() {
             "exit" => std::process::exit(3),
             _ => std::mem::forget(telemetry),
         }
-        // what `panic = "abort"` comes to
+        // The effect of `panic = "abort"`.
         std::panic::set_hook(Box::new(|_| std::process::abort()));
         panic!("as asked");
     }
@@ -252,7 +255,7 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
     let small = exporter(&receiver.endpoint(), spool.path()).queue_records(100).block_timeout(None);
     let telemetry = start(small.retry_delays(Duration::from_millis(1), Duration::from_millis(50)));
     let tracer = telemetry.tracer("shop");
-    // far more than the queue holds: without the spool the caller would wait for ever
+    // Far more than the queue can hold: without the spool, the caller would wait forever.
     emit(&tracer, 0, 0..5000);
     let during = telemetry.ledger().total();
     assert_eq!((during.accepted, during.delivered), (5000, 0), "{during}");
@@ -266,9 +269,9 @@ fn an_outage_costs_nothing_however_small_the_queue_is() {
     assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
 }
 
-/// An exporter with a small queue, whose first attempt takes longer than all that a test does meanwhile.
+/// An exporter with a small queue, whose first attempt lasts longer than the test.
 fn hanging(endpoint: &str, spool: &Path) -> Exporter {
-    // a batch has more than one chunk
+    // A batch has more than one chunk.
     let small = exporter(endpoint, spool).queue_records(2000).batch_records(1000);
     small.timeout(PATIENCE).block_timeout(None).linger(PATIENCE)
 }
@@ -280,7 +283,8 @@ fn a_collector_that_never_answers_fills_the_disk_and_not_the_queue() {
     receiver.pause();
     let telemetry = start(hanging(&receiver.endpoint(), spool.path()));
     let tracer = telemetry.tracer("shop");
-    // far more than the queue holds, and all within the first attempt: without relief the caller would wait for its end
+    // Far more than the queue can hold, all during the first attempt: without the spool, the caller would wait for its
+    // end.
     emit(&tracer, 0, 0..20_000);
     let during = telemetry.ledger();
     let total = during.total();
@@ -301,7 +305,7 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         let [endpoint, spool, delivered] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
         let telemetry = start(hanging(endpoint, Path::new(spool)));
         let tracer = telemetry.tracer("shop");
-        // a batch, by which the queue is half full
+        // One batch, which fills half of the queue.
         emit(&tracer, 0, 0..1000);
         let (delivered, by) = (delivered.parse().unwrap(), Instant::now() + PATIENCE);
         while telemetry.ledger().total().delivered < delivered && Instant::now() < by {
@@ -311,14 +315,14 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         process::report("emitted");
         return thread::sleep(2 * PATIENCE);
     }
-    // a whole batch hangs, or the second half of one
+    // A whole batch hangs, or the second half of one.
     for (before, delivered) in [(vec![], 0), (vec![Answer::status(413), Answer::ok()], 500)] {
         let (spool, receiver) = (private(), Receiver::start().unwrap());
         receiver.script(before);
         receiver.always(Answer::hang());
         let task = format!("{} {} {delivered}", receiver.endpoint(), spool.path().display());
         let mut child = Child::start(NAME, &task);
-        // what is being sent is on disk as well by then: it is the oldest
+        // By then the batch that is being sent is on disk as well, as the oldest entry.
         assert_eq!(child.next_report(), "emitted");
         child.kill();
         let next = Receiver::start().unwrap();
@@ -430,7 +434,7 @@ fn an_exporter_that_runs_delivers_what_another_process_leaves_meanwhile() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
     child.kill();
-    // it looks after a second, and then every minute
+    // The spool searches after a second, and then every minute.
     assert!(receiver.wait_for_spans(100, 3 * PATIENCE), "{}", telemetry.ledger());
     fs::remove_file(progress).unwrap();
     let counts = telemetry.shutdown(PATIENCE).total();
@@ -451,14 +455,14 @@ fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
     let counts = telemetry.shutdown(Duration::from_millis(100)).total();
     assert_eq!((counts.recovered, counts.delivered, counts.spooled), (100, 50, 50), "{counts}");
     wait_for_release(spool.path());
-    // a request that the shutdown cut off may be on its way to the first still
+    // A request that the shutdown cut off may still arrive at the first receiver.
     let next = Receiver::start().unwrap();
     assert_eq!(deliver(&next, spool.path()).recovered, 50);
     let arrived = arrived(&[&receiver, &next]);
     assert!(arrived.len() == 100 && arrived.values().all(|times| *times == 1), "{arrived:?}");
 }
 
-/// They leave chunks half empty, or take several chunks' room.
+/// Large records leave chunks half empty, or take the space of several chunks.
 #[test]
 fn large_records_of_a_full_queue_survive_as_well() {
     const NAME: &str = "large_records_of_a_full_queue_survive_as_well";
@@ -527,7 +531,8 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
         .when_full(WhenFull::DropNewest);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
     let telemetry = Telemetry::start(config).unwrap();
-    // each record begins a run, and the name of its scope takes more room than the record, which the queue does not count
+    // Each record begins a run, and the name of its scope takes more space than the record. The queue does not count
+    // the name.
     let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
     (0..40_000).for_each(|number| tracers[number % 2].span_builder("work").start().end());
     let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
@@ -584,7 +589,7 @@ fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
     let telemetry = start(exporter(NOWHERE, spool));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 0, 0..10);
-    // it ends without a shutdown
+    // The process ends without a shutdown.
     assert!(process::in_a_fork(|| {
         emit(&tracer, 1, 0..10);
         files(spool).iter().filter(|path| path.extension().is_some_and(|end| end == "recorder")).count() == 2
@@ -603,7 +608,7 @@ fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
         assert_eq!(left.shutdown(PATIENCE).total().spooled, 10);
         let holder = start(exporter(NOWHERE, spool.path()));
         let receiver = Receiver::start().unwrap();
-        // the child lives on while its parent's telemetry ends, and another one starts
+        // The child continues to live while its parent's telemetry ends and another one starts.
         assert!(in_a_fork_meanwhile(|| {
             drop(holder.shutdown(PATIENCE));
             let counts = start(exporter(&receiver.endpoint(), spool.path())).shutdown(PATIENCE).total();
@@ -612,7 +617,7 @@ fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
     }
 }
 
-/// Does something while a forked child lives, and says whether that went well and the child was there to the end.
+/// Runs `work` while a forked child lives. Returns whether `work` succeeded and the child lived until its end.
 #[allow(unsafe_code)]
 fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
     let mut status = 0;
@@ -632,11 +637,11 @@ fn in_a_fork_meanwhile(work: impl FnOnce()) -> bool {
     }
 }
 
-/// How large a file this process may write.
+/// Limits the size of files that this process may write.
 #[allow(unsafe_code)]
 fn limit_files_to(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default again
+    // SAFETY: the structure outlives the call; a signal that the parent ignores gets its default action again
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
@@ -653,7 +658,8 @@ fn a_limit_of_file_sizes_is_met_with_words_and_ends_no_process() {
         let refusal = Telemetry::start(config).unwrap_err().to_string();
         assert!(refusal.contains("over this process's limit of 100000 (ulimit -f)"), "{refusal}");
         assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
-        // a thread of the program writes segments, none of them longer; those of the library block signals
+        // Here a thread of the program writes segments, none of which may exceed the limit. Threads of the library
+        // would block the signal.
         limit_files_to(libc::RLIM_INFINITY);
         let exporter = exporter(NOWHERE, spool.path()).batch_records(100);
         let telemetry = Telemetry::start_manual(Config::new().exporter(exporter)).unwrap();

@@ -1,6 +1,6 @@
-//! The system's look-up and its threads, counted and, for names that end in `.test`, played.
+//! Replaces the system's name look-up and thread start: counts calls, and answers for names that end in `.test`.
 //!
-//! The symbols below stand before those of the C library, for the whole program that this is a part of.
+//! The linker prefers the symbols below to those of the C library, in the whole test program.
 
 #![allow(unsafe_code, reason = "this takes the place of functions of the C library")]
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Every thread that was started.
+/// Number of threads that were started.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
-/// Whether threads that are started from now on never get to their work.
+/// True if threads that are started from now on never begin their work.
 static NO_THREAD_BEGINS: AtomicBool = AtomicBool::new(false);
-/// Every name that was looked up.
+/// Number of names that were looked up.
 static LOOK_UPS: AtomicUsize = AtomicUsize::new(0);
-/// Whether the look-up of [`SLOW`] may come to its answer. No lock: a process that forks could leave it locked.
+/// True if the look-up of [`SLOW`] may return. Not a lock, because a process that forks could leave it locked.
 static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(50);
@@ -30,17 +30,17 @@ pub(crate) const RETURNING: &str = "returning.test";
 /// A name that no host has.
 pub(crate) const UNKNOWN: &str = "unknown.test";
 
-/// How many threads were started and names looked up so far.
+/// Returns the numbers of threads started and names looked up so far.
 pub(crate) fn counts() -> (usize, usize) {
     (THREADS.load(Ordering::SeqCst), LOOK_UPS.load(Ordering::SeqCst))
 }
 
-/// Lets the look-ups of [`SLOW`] and [`RETURNING`] come to their answer.
+/// Lets the look-ups of [`SLOW`] and [`RETURNING`] succeed.
 pub(crate) fn answer() {
     IS_ANSWERED.store(true, Ordering::SeqCst);
 }
 
-/// Has no thread that is started from now on get to its work.
+/// Makes threads that are started from now on never begin their work.
 pub(crate) fn let_no_thread_begin() {
     NO_THREAD_BEGINS.store(true, Ordering::SeqCst);
 }
@@ -50,8 +50,8 @@ type Work = extern "C" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Work, *mut c_void) -> c_int;
 
-// SAFETY: the name is the C library's, with its arguments and what it does; a thread is counted, and may be given
-// another work.
+// SAFETY: has the name, the arguments and the effect of the C library's function. It also counts the thread, and may
+// replace its work.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -59,24 +59,24 @@ unsafe extern "C" fn pthread_create(
     work: Work,
     argument: *mut c_void,
 ) -> c_int {
-    // found before the first fork: the look-up takes a lock
+    // Found before the first fork, because `dlsym` takes a lock.
     static NEXT: OnceLock<Create> = OnceLock::new();
     let next = NEXT.get_or_init(|| {
-        // SAFETY: what is found has this type.
+        // SAFETY: the function has this type.
         unsafe {
             mem::transmute::<*mut c_void, Create>(next(c"pthread_create", c"__interceptor_pthread_create"))
         }
     });
     THREADS.fetch_add(1, Ordering::SeqCst);
     let work = if NO_THREAD_BEGINS.load(Ordering::SeqCst) { never_begin } else { work };
-    // SAFETY: the C library's own is given what this was given.
+    // SAFETY: passes the arguments on to the C library's function.
     unsafe { next(thread, attributes, work, argument) }
 }
 
-/// The function that one of these stands before: the C library's, or what a sanitizer has in its place. A sanitizer must see
-/// the function called, and gives its own a second name, as it reckons with this.
+/// Returns the function that one of these replaces: that of the C library or of a sanitizer. A sanitizer must see the
+/// call, and gives its function a second name for this case.
 fn next(name: &CStr, of_sanitizer: &CStr) -> *mut c_void {
-    // SAFETY: both are names, and only an address is asked for.
+    // SAFETY: both are names, and only an address is returned.
     unsafe {
         match libc::dlsym(libc::RTLD_DEFAULT, of_sanitizer.as_ptr()) {
             none if none.is_null() => libc::dlsym(libc::RTLD_NEXT, name.as_ptr()),
@@ -87,7 +87,7 @@ fn next(name: &CStr, of_sanitizer: &CStr) -> *mut c_void {
 
 extern "C" fn never_begin(_: *mut c_void) -> *mut c_void {
     loop {
-        // SAFETY: waits for a signal, and touches nothing.
+        // SAFETY: only waits for a signal.
         unsafe { libc::pause() };
     }
 }
@@ -99,7 +99,7 @@ type GetAddrInfo = unsafe extern "C" fn(
     *mut *mut libc::addrinfo,
 ) -> c_int;
 
-// SAFETY: the name is the C library's, with its arguments and what it does; only some names are others.
+// SAFETY: has the name, the arguments and the effect of the C library's function, except for some names.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getaddrinfo(
     node: *const c_char,
@@ -108,7 +108,7 @@ unsafe extern "C" fn getaddrinfo(
     found: *mut *mut libc::addrinfo,
 ) -> c_int {
     LOOK_UPS.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: as of the C library's own, a name that is not null is a C string.
+    // SAFETY: as for the C library's function, a name that is not null is a C string.
     let name = if node.is_null() { c"" } else { unsafe { CStr::from_ptr(node) } };
     if name.to_bytes() == SLOW.as_bytes() {
         let begun = Instant::now();
@@ -122,7 +122,7 @@ unsafe extern "C" fn getaddrinfo(
     }
     let is_played = name.to_bytes().ends_with(b".test");
     let node = if is_played { c"127.0.0.1".as_ptr() } else { node };
-    // SAFETY: what is found has this type; what it finds is freed by the C library's `freeaddrinfo`.
+    // SAFETY: the function has this type; the C library's `freeaddrinfo` frees its result.
     unsafe {
         let next: GetAddrInfo = mem::transmute(next(c"getaddrinfo", c"__interceptor_getaddrinfo"));
         next(node, service, hints, found)

@@ -1,6 +1,6 @@
-//! The threads of the library: one for each exporter, and one for a look-up that a connection needs.
+//! The threads of the library: one for each exporter, and one for each name look-up of a connection.
 //!
-//! Counts are of a whole process, so each test exports from a child process.
+//! Thread counts are per process, so each test exports from a child process.
 
 #![cfg(target_os = "linux")]
 
@@ -19,11 +19,11 @@ use crate::system;
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much longer than it should something may take on a machine that is busy.
+/// Additional time that an event may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 const REQUESTS: u64 = 4;
 
-/// How a test's exporter is made, and where its receiver listens.
+/// How a test creates its exporter, and the port of its receiver.
 struct Kind {
     exporter: fn(String) -> Exporter,
     port: fn(&Receiver) -> u16,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// Makes requests one by one, and counts the threads and look-ups that they took.
+/// Makes requests one by one. Returns the number of threads started and names looked up.
 fn count(kind: &Kind, endpoint: &str) -> (usize, usize) {
     let before = system::counts();
     let telemetry = kind.start(endpoint);
@@ -59,7 +59,7 @@ fn since(before: (usize, usize)) -> (usize, usize) {
     (now.0 - before.0, now.1 - before.1)
 }
 
-/// Runs the test of this name in a process of its own, with this host and the receiver's port.
+/// Runs the test of this name in a child process, with this host and the receiver's port.
 fn run(name: &str, kind: &Kind, host: &str) -> Vec<String> {
     let receiver = Receiver::start().unwrap();
     let reports = process::run(name, &format!("http://{host}:{}", (kind.port)(&receiver)));
@@ -94,7 +94,7 @@ fn a_kept_connection_over_grpc_needs_no_second_look_up() {
     process::report(format!("{:?}", count(&GRPC, &endpoint)));
 }
 
-/// Attempts that all wait for the same look-up, which is answered after the last of them.
+/// Attempts that all wait for the same look-up, which is answered after the last attempt.
 fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
     let before = system::counts();
     let endpoint = format!("http://{}:{port}", system::SLOW);
@@ -104,7 +104,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // its thread is counted before it looks anything up
+    // The thread is counted before it begins the look-up.
     while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
         std::thread::yield_now();
     }
@@ -138,7 +138,7 @@ fn look_ups_that_hang_do_not_pile_up_over_grpc() {
     process::report(format!("{counts:?}, {} delivered", ledger.total().delivered));
 }
 
-/// The answer of a look-up is of that moment: a new connection asks again, and finds where the host has moved.
+/// A look-up is not cached: a new connection looks the name up again, and finds the new address of the host.
 #[test]
 fn a_new_connection_looks_its_host_up_again() {
     let Some(endpoint) = process::task() else {
@@ -151,7 +151,7 @@ fn a_new_connection_looks_its_host_up_again() {
     process::report(format!("{:?}", count(&HTTP, &endpoint)));
 }
 
-/// The first attempt after the name is known again delivers, and it comes after one back-off.
+/// The first attempt after the name is known again delivers, after one back-off.
 #[test]
 fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
     const BACK_OFF: Duration = Duration::from_millis(300);
@@ -167,7 +167,7 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
         .throttle(Duration::ZERO)
         .retry_delays(BACK_OFF, BACK_OFF);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
-        // before the worker begins to wait
+        // Before the worker begins to wait.
         system::answer();
         let _ = reported.send((problem.kind, Instant::now()));
     });
@@ -186,7 +186,7 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
     process::report(format!("delivered {took:.0?} after the failure, back-off {BACK_OFF:?}, 2 attempts"));
 }
 
-/// A child has nothing of the look-up that its parent waits for, and makes one of its own.
+/// A child does not share its parent's pending look-up, and makes its own.
 #[test]
 fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
     let Some(port) = process::task() else {
@@ -212,15 +212,15 @@ fn a_child_forked_in_the_middle_of_a_look_up_can_send() {
     process::report(format!("child {delivered}, parent {parent}"));
 }
 
-/// What ureq's static allocates when it is initialised, in the first request of a process.
+/// Bytes that ureq's static allocates when it is initialized, in the first request of a process.
 const BYTES_OF_THE_STATIC: usize = 10;
-/// How long a thread stays in the middle of that, unless the fork it waits for has happened.
+/// Time for which a thread stays in the middle of the initialization, unless the fork that it waits for has happened.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 static IS_IN_THE_MIDDLE: AtomicBool = AtomicBool::new(false);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Has a thread that begins a request pause.
+/// A logger that makes a thread pause when it begins a request.
 struct Herald;
 
 impl log::Log for Herald {
@@ -237,7 +237,7 @@ impl log::Log for Herald {
     fn flush(&self) {}
 }
 
-/// Stays in the middle of initialising the static.
+/// Pauses in the middle of the initialization of the static.
 fn pause(step: &'static str, size: usize) {
     let is_the_static = step == "alloc" && size == BYTES_OF_THE_STATIC;
     if is_the_static && !IS_IN_THE_MIDDLE.swap(true, Ordering::SeqCst) {
@@ -274,21 +274,21 @@ fn a_child_forked_in_the_middle_of_the_first_request_can_send() {
     process::report(format!("child {delivered}, parent {parent}"));
 }
 
-/// Those that no thread can block: KILL, STOP, and two that the C library keeps for itself.
+/// Signals that no thread can block: KILL, STOP, and two that the C library reserves.
 const NEVER_BLOCKED: u64 = 1 << 8 | 1 << 18 | 1 << 31 | 1 << 32;
-/// Those that a thread raises itself.
+/// Signals that a thread raises itself.
 const SYNCHRONOUS: [i32; 7] =
     [libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGSYS];
 
-/// The signals that a thread can be given.
+/// Returns the signals that a thread can receive.
 fn not_blocked(task: &Path) -> Option<u64> {
-    // a thread of another test may end meanwhile
+    // A thread of another test may end meanwhile.
     let status = fs::read_to_string(task.join("status")).ok()?;
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
     Some(!u64::from_str_radix(blocked.trim(), 16).unwrap() & !NEVER_BLOCKED)
 }
 
-/// The threads of this process whose names begin like this, with the signals that they can be given.
+/// Returns the threads of this process whose names begin with `start`, and the signals that they can receive.
 fn threads_named(start: &str) -> Vec<(String, u64)> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let named = tasks.filter_map(|task| Some((fs::read_to_string(task.join("comm")).ok()?, task)));
@@ -305,7 +305,7 @@ fn blocks_all_but_synchronous_signals_on_every_thread_of_the_library() {
         .exporter(Exporter::grpc(receiver.grpc_endpoint()).named("grpc"));
     let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // a thread that has done something has its name
+    // A thread that has done some work has its name.
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let threads = threads_named("standpipe-");
     let synchronous = SYNCHRONOUS.iter().fold(0, |signals, signal| signals | 1 << (signal - 1));

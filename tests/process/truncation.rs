@@ -26,7 +26,7 @@ const PAGE: usize = 4096;
 
 type Problems = Arc<Mutex<Vec<String>>>;
 
-/// Telemetry of a child whose task is an endpoint and a directory, and what it reports of its spool.
+/// Starts the telemetry of a child whose task is an endpoint and a directory. Collects the problems of its spool.
 fn start(task: &str) -> (Telemetry, Problems) {
     let (endpoint, spool) = task.split_once(' ').unwrap();
     let problems = Problems::default();
@@ -40,7 +40,7 @@ fn start(task: &str) -> (Telemetry, Problems) {
     (Telemetry::start(config).unwrap(), problems)
 }
 
-/// Does to all recorders in the directory of a task what `truncate -s 0` does.
+/// Truncates all recorders in the directory of a task, like `truncate -s 0`.
 fn truncate(task: &str) {
     let recorders = files(Path::new(task.split_once(' ').unwrap().1));
     let recorders = recorders.iter().filter(|file| file.extension().is_some_and(|end| end == "recorder"));
@@ -69,7 +69,7 @@ fn emit_during_truncation(task: &str, telemetry: &Telemetry) {
     });
 }
 
-/// What a child reports at its end: the ledger's counts, and the problems of its spool.
+/// Reports the ledger's counts and the problems of the spool at the end of a child.
 fn report_end(telemetry: Telemetry, problems: &Problems) {
     let ledger = telemetry.shutdown(PATIENCE);
     let total = ledger.total();
@@ -78,7 +78,7 @@ fn report_end(telemetry: Telemetry, problems: &Problems) {
     problems.lock().unwrap().iter().for_each(report);
 }
 
-/// The counts and the problems that a child has reported.
+/// Reads the counts and problems that a child has reported.
 fn read_end(reports: &[String]) -> ([u64; 4], &[String]) {
     let counts: Vec<u64> = reports[0].split(' ').map(|count| count.parse().unwrap()).collect();
     (counts.try_into().unwrap(), &reports[1..])
@@ -115,7 +115,7 @@ fn writes_requests_to_segments_after_truncation_while_the_collector_is_away() {
     if let Some(task) = task() {
         let (telemetry, problems) = start(&task);
         emit_during_truncation(&task, &telemetry);
-        // the first one finds the file truncated, unless another has
+        // The first access finds the file truncated, unless another thread was first.
         emit(&telemetry, "noticed", 1);
         emit(&telemetry, "after", SPANS);
         return report_end(telemetry, &problems);
@@ -150,28 +150,28 @@ fn survives_truncation_in_a_forked_child_and_in_its_parent() {
     assert_eq!(run(NAME, &format!("{} {}", receiver.endpoint(), spool.path().display())), ["2"]);
 }
 
-/// Faults that reached the program's own handler, and the page that it faulted on.
+/// Number of faults that reached the program's own handler, and the page that caused them.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static FOREIGN_PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// Maps a page of a file that is empty.
+/// Maps a page of an empty file.
 fn map_empty_page(directory: &Path) {
     let path = directory.join("of-the-program");
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     fs::remove_file(path).unwrap();
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping where the system finds a place for it
+    // SAFETY: a new mapping at an address that the system chooses
     let page = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     assert_ne!(page, libc::MAP_FAILED);
     FOREIGN_PAGE.store(page as usize, Ordering::SeqCst);
 }
 
 fn touch_foreign_page() {
-    // SAFETY: the page is mapped and used by nothing else; that the file has no such page is what the test is about
+    // SAFETY: the page is mapped and used by nothing else; the test is about the missing page of the file
     unsafe { (FOREIGN_PAGE.load(Ordering::SeqCst) as *mut u8).write_volatile(1) };
 }
 
-/// Repairs the page of the program.
+/// Maps the program's page again, so that the fault does not recur.
 fn repair(signal: c_int) {
     assert_eq!(signal, libc::SIGBUS);
     let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -187,7 +187,7 @@ extern "C" fn of_one_argument(signal: c_int) {
 }
 
 extern "C" fn of_three_arguments(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: what the kernel has passed; the mask is filled by the call
+    // SAFETY: the arguments come from the kernel; the call fills the mask
     unsafe {
         assert_eq!((*info).si_addr() as usize, FOREIGN_PAGE.load(Ordering::SeqCst));
         assert!(!context.is_null());
@@ -199,9 +199,9 @@ extern "C" fn of_three_arguments(signal: c_int, info: *mut libc::siginfo_t, cont
     repair(signal);
 }
 
-/// Installs what the program has for SIGBUS before its telemetry starts.
+/// Installs the program's SIGBUS action before its telemetry starts.
 fn install(kind: &str) {
-    // SAFETY: the handlers do what a handler may
+    // SAFETY: the handlers only do what a signal handler may do
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         let one: extern "C" fn(c_int) = of_one_argument;
@@ -212,7 +212,7 @@ fn install(kind: &str) {
             "one argument" => (one as usize, 0),
             "once" => (one as usize, libc::SA_RESETHAND),
             "three arguments" => (three as usize, libc::SA_SIGINFO | libc::SA_NODEFER),
-            // what Rust's standard library has installed, which looks for stack overflows
+            // The handler of Rust's standard library, which detects stack overflows.
             _ => return,
         };
         libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
@@ -220,7 +220,8 @@ fn install(kind: &str) {
     }
 }
 
-/// Runs a child that has `kind` of a handler, survives a truncation, and then does `what`. Returns the signal that ends it.
+/// Runs a child with this `kind` of handler that survives a truncation and then does `what`. Returns the signal that
+/// ends it.
 fn ended_by(name: &str, kind: &str, what: &str) -> Option<c_int> {
     let spool = private();
     let task = format!("{NOWHERE} {}|{kind}|{what}", spool.path().display());
@@ -252,7 +253,7 @@ fn passes_faults_of_the_program_on_to_what_it_had_for_them() {
             }
         }
         let handled = HANDLED.load(Ordering::SeqCst);
-        // the end by a code that is not one of the harness
+        // An exit code that the test harness does not use.
         process::exit(if handled == usize::from(what == "fault") + 2 * usize::from(what == "faults") {
             0
         } else {

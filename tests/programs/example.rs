@@ -1,4 +1,4 @@
-//! An example as a process that ends when its standard input does, or by itself.
+//! An example as a process that ends by itself, or when its standard input ends.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{command, examples};
 
-/// No program of any test may live longer.
-const LONGEST_LIFE: Duration = Duration::from_secs(60);
+/// Maximum lifetime of a program in any test.
+const MAX_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A running program; killed when it is dropped.
 pub(crate) struct Program {
@@ -27,7 +27,7 @@ pub(crate) struct Ended {
     /// The lines of its standard output that were not read before.
     pub(crate) lines: Vec<String>,
     pub(crate) errors: String,
-    /// From the end of its input to its own.
+    /// Time between the end of its input and the end of the program.
     pub(crate) took: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Program {
         let (sender, lines) = mpsc::channel();
         let output = process.stdout.take().expect("it is piped");
         thread::spawn(move || {
-            // a reader that has given up needs no lines
+            // The reader may have given up.
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut errors = process.stderr.take().expect("it is piped");
@@ -59,7 +59,7 @@ impl Program {
             process,
             lines,
             errors: Some(errors),
-            deadline: Instant::now() + LONGEST_LIFE,
+            deadline: Instant::now() + MAX_LIFETIME,
         }
     }
 
@@ -76,7 +76,7 @@ impl Program {
         }
     }
 
-    /// Ends its input, and waits for its own end.
+    /// Closes the program's input, and waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         let begun = Instant::now();
         drop(self.input.take());
@@ -90,7 +90,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // of one that has ended already this is no news
+        // The program may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

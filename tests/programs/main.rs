@@ -1,4 +1,4 @@
-//! Whole programs that use the library, run as processes: what they send, and how they take an outage.
+//! Programs that use the library, run as processes: their telemetry, and their behavior in an outage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

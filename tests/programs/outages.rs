@@ -1,5 +1,5 @@
-//! The guide's programs while their collector is down, goes away, refuses them or is none: they do their work and end in
-//! time, and say what is wrong.
+//! The guide's programs with a collector that is down, disappears, refuses them, or is another server: the programs do
+//! their work, end in time, and report the problem.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,22 +10,22 @@ use standpipe::receiver::{Answer, Receiver};
 use crate::example::{Ended, Program};
 use crate::support::scene::{LONG, closed_endpoint};
 
-/// How long a caller waits for room, by default.
+/// Default time for which a caller waits for room.
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// What the service takes to end that tries to deliver to the last, and the other programs.
+/// Shutdown budget of the service, and of the other programs.
 const BUDGET: Duration = Duration::from_secs(5);
 const SMALL_BUDGET: Duration = Duration::from_secs(2);
 const QUEUE: u64 = 16;
 /// Enough to fill the queue several times over: each makes two spans.
 const REQUESTS: u64 = 24;
 
-/// What of a collector a program finds.
+/// The state in which a program finds its collector.
 enum Collector {
     /// There is nothing at its address.
     Down,
-    /// It wants other credentials.
+    /// It requires other credentials.
     Unauthorized,
-    /// There is another server at its address, which does not know OTLP over HTTP.
+    /// Another server has its address, which does not support OTLP over HTTP.
     WrongPort,
 }
 
@@ -45,7 +45,7 @@ impl Collector {
         }
     }
 
-    /// What the program's problem hook prints of it.
+    /// Returns the text that the program's problem hook prints.
     fn complaint(&self) -> &'static str {
         match self {
             Self::Down => "onnection refused",
@@ -62,7 +62,7 @@ struct Service {
 }
 
 impl Service {
-    /// With a queue of few spans, and its answer to a queue that is full.
+    /// Starts the service with a queue for few spans, and this behavior when the queue is full.
     fn start(endpoint: &str, on_queue_full: &str) -> Self {
         let queue = QUEUE.to_string();
         let variables = [
@@ -77,7 +77,7 @@ impl Service {
         Self { program, address }
     }
 
-    /// Asks it for something, and gives how long the answer took.
+    /// Sends a request. Returns the time until the answer.
     fn ask(&self) -> Duration {
         let begun = Instant::now();
         let mut connection = TcpStream::connect(&self.address).unwrap();
@@ -89,19 +89,19 @@ impl Service {
         begun.elapsed()
     }
 
-    /// Asks it often, and gives how long the answers took.
+    /// Sends many requests. Returns the times until their answers.
     fn ask_often(&self) -> Vec<Duration> {
         (0..REQUESTS).map(|_| self.ask()).collect()
     }
 }
 
-/// No request but one has waited, and that one not as long as two block timeouts.
+/// Asserts that at most one request has waited, and for less than two block timeouts.
 fn one_waited_at_most(answered: &[Duration]) {
     let waited: Vec<_> = answered.iter().filter(|took| **took >= BLOCK_TIMEOUT / 2).collect();
     assert!(waited.len() <= 1 && waited.iter().all(|took| **took < 2 * BLOCK_TIMEOUT), "{answered:?}");
 }
 
-/// It ended as it does with a collector, and in time.
+/// Asserts that the program ended in time, and as it does with a collector.
 fn ends_within(ended: &Ended, limit: Duration) {
     println!("{:?}: {:?}\n{}", ended.took, ended.lines, ended.errors);
     assert!(ended.status.success(), "{ended:?}");
@@ -148,7 +148,7 @@ fn a_service_whose_collector_goes_away_waits_once_and_ends_within_its_budget() {
     let answered = service.ask_often();
     let ended = service.program.end();
     one_waited_at_most(&answered);
-    // it was reached once, so it is worth the program's whole budget, and no more
+    // The collector was reached once, so the program uses its whole budget for it, but not more.
     ends_within(&ended, 3 * BUDGET);
     assert!(ended.lines[0].contains(" 8 delivered, "), "{ended:?}");
 }
@@ -181,7 +181,7 @@ fn a_migrated_program_ends_at_once_whatever_its_collector_does() {
 fn a_tool_without_variables_does_its_work_and_exports_nothing() {
     let ended = Program::start("tool", &["Cargo.toml", "no such file"], &[]).end();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    // an exporter would complain that nothing listens
+    // An exporter would report that nothing listens.
     assert!(ended.errors.starts_with("no such file: ") && ended.errors.lines().count() == 1, "{ended:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The guide's program of one thread: it sends while its main loop runs, and starts no other thread.
+//! The guide's single-threaded program: it sends from its main loop and starts no thread.
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -16,29 +16,29 @@ mod source;
 /// `module::Item` allows that one item.
 #[rustfmt::skip]
 const LAYERS: &[Row] = &[
-    // forks, state of one process, the start of threads, atomics that a machine may lack
+    // forks, per-process state, the start of threads, atomics that some machines lack
     row("process",         &[],                                               &["portable_atomic"]),
-    // what unit tests share
+    // helpers of unit tests
     row("tests",           &[],                                               &[]),
-    // text from elsewhere, made fit to be shown
+    // escaping of untrusted text
     row("escape",          &[],                                               &[]),
     // the OTLP wire format
     row("record",          &["process"],                                      &[]),
     // this thread's current span, suppressed instrumentation, the clock, W3C propagation
     row("context",         &["record"],                                       &[]),
     row("context/suppression*", &["process", "context"],                                  &["opentelemetry"]),
-    // what the hook of a program receives
+    // problems, as the program's hook receives them
     row("problem",         &["escape", "record"],                             &[]),
-    // what can be set: plain data and its readers
+    // settings: plain data and its readers
     row("config",          &["escape", "record", "problem"],                  &["serde", "toml_parser"]),
     row("config/yaml*", &["config"],                                               &["granit_parser"]),
-    // instruments, and what they remember until the worker collects it
+    // instruments, and their series until the worker collects them
     row("metrics",         &["process", "record", "context", "config", "problem"], &[]),
-    // pure: many measurements as one data point
+    // pure: aggregates many measurements to one data point
     row("metrics/aggregation*", &["record"],                                  &[]),
     // pure: HTTP/2 without a socket, for the gRPC client and the receiver
     row("http2",           &[],                                               &[]),
-    // one attempt leads to one verdict
+    // one attempt, which returns one verdict
     row("transport",       &["process", "record", "config"],                  &[]),
     row("transport/console*", &["escape", "record", "config", "transport"],                          &[]),
     row("transport/gzip*", &["config", "transport"],                                          &["flate2"]),
@@ -67,7 +67,7 @@ const LAYERS: &[Row] = &[
     // start, flush, shutdown; providers
     row("telemetry",       &["process", "record", "context", "problem", "config", "metrics", "transport", "pipeline", "trace", "logs"], &[]),
     row("telemetry/scope_cache*", &["process"],                               &[]),
-    // telemetry of other crates' programs: one outside crate each
+    // bridges from other crates: one outside crate each
     row("bridge",          &[],                                               &[]),
     row("bridge/tracing*", &["process", "record", "context", "trace", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["tracing", "tracing_subscriber"]),
     row("bridge/log*", &["process", "record", "context", "logs", "telemetry::provider", "telemetry::scope_cache", "bridge"], &["log"]),
@@ -80,7 +80,7 @@ const LAYERS: &[Row] = &[
     // the embedded OTLP server
     row("receiver",        &["process", "escape", "record", "metrics::Attributes", "http2", "transport::base64", "transport::is_media_type", "transport::status_name"], &["flate2", "parking_lot"]),
     row("receiver/json*", &["record", "transport::base64", "transport::write_json", "receiver"],          &["serde", "serde_json"]),
-    // telemetry that sends to a receiver of its own
+    // telemetry that sends to its own receiver
     row("receiver/fixture*", &["record", "config", "pipeline", "telemetry", "receiver"], &[]),
     // the manual: Markdown in rustdoc, no code
     row("guide",           &[],                                               &[]),
@@ -91,7 +91,7 @@ const LAYERS: &[Row] = &[
     row("main",            &["cli"],                                          &["standpipe"]),
 ];
 
-/// What may lie beside `src`, dotfiles aside.
+/// Entries that may exist next to `src`, besides dotfiles.
 const TOP_LEVEL: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -105,7 +105,7 @@ const TOP_LEVEL: [&str; 10] = [
     "LICENSE-APACHE",
 ];
 
-const LONGEST_FILE: usize = 500;
+const MAX_FILE_LINES: usize = 500;
 
 #[test]
 fn every_module_imports_only_what_the_table_allows() {
@@ -134,9 +134,9 @@ fn no_file_is_longer_than_it_should_be() {
         // The tests of a module are one file, however long.
         .filter(|(path, _)| !is_test(path))
         .map(|(path, text)| (path, Source::read(&text).length))
-        .filter(|(_, length)| *length > LONGEST_FILE)
+        .filter(|(_, length)| *length > MAX_FILE_LINES)
         .map(|(path, length)| {
-            format!("src/{path}: {length} lines without tests, {LONGEST_FILE} are the limit")
+            format!("src/{path}: {length} lines without tests, {MAX_FILE_LINES} are the limit")
         })
         .collect();
     assert!(long.is_empty(), "\n{}", lines(&long));
@@ -144,7 +144,7 @@ fn no_file_is_longer_than_it_should_be() {
 
 #[test]
 fn every_thread_is_started_in_one_place() {
-    // the command's own threads are not the library's: a program's handlers never meet them
+    // The command's own threads are exempt: signal handlers of programs do not run on them.
     let may = |file: &str| file == "process/spawn.rs" || file.starts_with("cli/") || is_test(file);
     let found = named_elsewhere(&source_files(), may, starts_a_thread);
     assert!(found.is_empty(), "use crate::process::spawn:\n{}", lines(&found));
@@ -185,7 +185,7 @@ fn is_std_atomic_64(path: &[&str]) -> bool {
     is_named && !path.contains(&"process")
 }
 
-/// Where a file that may not do so names such a path: file and line.
+/// Returns file and line of each such path in a file that must not contain it.
 fn named_elsewhere(
     files: &[(String, String)],
     may: impl Fn(&str) -> bool,
@@ -245,7 +245,7 @@ enum Import {
 }
 
 struct Layering {
-    /// What `lib.rs` re-exports: the name at the root and the path it stands for.
+    /// Re-exports of `lib.rs`: the name at the root and its path.
     exports: Vec<(String, Vec<String>)>,
     crates: Vec<String>,
 }
@@ -267,12 +267,12 @@ impl Layering {
         Self { exports, crates }
     }
 
-    /// What is wrong with the imports of `file`, a path below `src`, one line each.
+    /// Returns the forbidden imports of `file`, a path below `src`, one line each.
     fn violations(&self, file: &str, text: &str) -> Vec<String> {
         if file == "lib.rs" || is_test(file) {
             return Vec::new();
         }
-        // The most particular row is the one with the longest name.
+        // The most specific row is the one with the longest name.
         let Some(row) = LAYERS.iter().filter(|row| row.holds(file)).max_by_key(|row| row.name.len()) else {
             return vec![format!("src/{file}:1: this module has no row in the table")];
         };
@@ -282,7 +282,7 @@ impl Layering {
         let brought_in: Vec<_> = paths.iter().filter_map(NamedPath::brings_in).collect();
         paths
             .iter()
-            // what a name stands for that was brought in is judged where that was done
+            // A name that was imported is checked at its import.
             .filter(|path| !path.segments.first().is_some_and(|first| brought_in.contains(&first.as_str())))
             .filter_map(|path| Some((path, self.resolve(path, file, &modules)?)))
             .filter(|(_, import)| !row.allows(import))
@@ -300,7 +300,7 @@ impl Layering {
             .collect()
     }
 
-    /// What a path stands for; `None` if it is neither of this crate nor of a dependency.
+    /// Resolves a path; `None` if it belongs neither to this crate nor to a dependency.
     fn resolve(&self, path: &NamedPath, file: &str, modules: &[&str]) -> Option<Import> {
         let mut here = module_of(file);
         here.extend(path.within.iter().cloned());
@@ -324,7 +324,7 @@ impl Layering {
         Some(Import::Inside(absolute))
     }
 
-    /// `crate::Config` is `crate::config::Config`, if that is what `lib.rs` makes of it.
+    /// Resolves re-exports of `lib.rs`: `crate::Config` is `crate::config::Config`.
     fn through_the_crate_root(&self, path: &[String]) -> Vec<String> {
         let Some((first, rest)) = path.split_first() else {
             return Vec::new();
@@ -393,7 +393,7 @@ fn source_files() -> Vec<(String, String)> {
     files
 }
 
-/// What is committed at the top level; in a tree without git, what lies there.
+/// Returns the committed entries of the top level; in a tree without git, all entries.
 fn top_level() -> Vec<String> {
     let listed = Command::new("git").arg("ls-files").current_dir(root()).output();
     let committed =
@@ -420,7 +420,7 @@ fn lines(items: &[String]) -> String {
     items.join("\n")
 }
 
-/// The checks above can fail: each is shown a made-up file that breaks its rule.
+/// Tests of the checks above: each finds the fault of a made-up file.
 mod the_checker {
     use super::*;
 
@@ -432,7 +432,7 @@ mod the_checker {
         Layering::new(LIB, MANIFEST).violations(file, text)
     }
 
-    /// The snippet breaks the table exactly once, on this line.
+    /// Asserts that the snippet breaks the table exactly once, on this line.
     fn assert_caught(file: &str, line: usize, text: &str) {
         let found = violations(file, text);
         assert_eq!(found.len(), 1, "{text}: {found:?}");

@@ -1,5 +1,5 @@
-//! What the benchmarks write into `benches/README.md` and from there into the README: only what is theirs, and with a mark
-//! where a peer is ahead.
+//! The parts that the benchmarks write into `benches/README.md` and from there into the README: they replace only their
+//! own parts, and mark where a peer is faster.
 
 use support::publish::{excerpts, replace};
 use support::svg::{Chart, Colour, Curve, Picture};

@@ -1,10 +1,10 @@
-//! Does the project keep its own rules: layering, the README, the tools of tests and benchmarks?
+//! Rules of the project: layering, the README, the tools of tests and benchmarks.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
 mod bench_figures;
-// the benchmarks ask a unix for their processor time
+// The benchmarks measure their processor time with a Unix call.
 #[cfg(unix)]
 mod bench_support;
 mod messages;

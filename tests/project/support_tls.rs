@@ -1,4 +1,4 @@
-//! The TLS front and the memory gauge that other tests stand on do what those tests assume.
+//! The TLS front and the memory measurement, on which other tests rely, work as those tests assume.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::support::{memory, process};
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More than any test here needs.
-const MOST_EXCHANGES: usize = 16;
+const MAX_EXCHANGES: usize = 16;
 
 #[test]
 fn plaintext_goes_through_both_ways() {
@@ -131,12 +131,12 @@ fn assert_ended(read: io::Result<usize>) {
     }
 }
 
-/// A plain server that reads each connection to its end and then sends everything back, one after the other.
+/// A plain server that reads each connection to its end and then sends everything back, one connection after the other.
 fn start_echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
-        for stream in listener.incoming().take(MOST_EXCHANGES) {
+        for stream in listener.incoming().take(MAX_EXCHANGES) {
             // A connection that breaks is what some of these tests are about.
             let _ = stream.and_then(|stream| echo(&stream));
         }

@@ -1,4 +1,4 @@
-//! Honest answers.
+//! Answers of a receiver without a script.
 
 use std::io::Write;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn wrong_requests_get_the_right_status() {
         let reply = ask(&receiver, request);
         let shown = String::from_utf8_lossy(request);
         assert_eq!(reply.status, *status, "{shown}");
-        // an rpc status: a code in field 1, a message in field 2
+        // An RPC status: a code in field 1, a message in field 2.
         assert_eq!((reply.body[0], reply.body[2]), (0x08, 0x12), "{shown}");
         assert_eq!(reply.header("content-type"), Some("application/x-protobuf"), "{shown}");
         assert_eq!(reply.header("allow"), (*status == 405).then_some("POST"), "{shown}");

@@ -1,4 +1,4 @@
-//! A client that writes what it likes and reads what it gets.
+//! A client that writes arbitrary bytes and reads the answers.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,11 +21,11 @@ use standpipe::receiver::Receiver;
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// What a wait that is over is called.
+/// Error kind of a timeout.
 pub(crate) const WAITED: ErrorKind = if cfg!(windows) { ErrorKind::TimedOut } else { ErrorKind::WouldBlock };
 
 pub(crate) fn assert_reset(error: &io::Error) {
-    // Wine, not Windows, sends that it has ended before it resets
+    // Wine, unlike Windows, sends an end before the reset.
     let is_end_of_wine = cfg!(windows) && error.kind() == ErrorKind::UnexpectedEof;
     assert!(error.kind() == ErrorKind::ConnectionReset || is_end_of_wine, "{error}");
 }
@@ -91,7 +91,7 @@ impl Client {
         self.reply().unwrap()
     }
 
-    /// Whatever comes until the receiver closes.
+    /// Reads everything until the receiver closes the connection.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut rest = Vec::new();
         self.reader.read_to_end(&mut rest)?;
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-/// Asks once on a connection of its own.
+/// Sends one request on a new connection.
 pub(crate) fn ask(receiver: &Receiver, request: &[u8]) -> Reply {
     Client::connect(receiver).ask(request)
 }
@@ -157,7 +157,8 @@ pub(crate) fn logs(records: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// An `ExportMetricsServiceRequest` with a sum for each number here, which is how many points it has, counted from 0.
+/// An `ExportMetricsServiceRequest` with one sum for each of these numbers, which is its number of points. Values count
+/// from 0.
 pub(crate) fn metrics(points: &[usize]) -> Vec<u8> {
     let sum = |points| Sum {
         data_points: (0..points)

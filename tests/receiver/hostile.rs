@@ -1,4 +1,4 @@
-//! Clients that mean no good, and the receiver still standing after each.
+//! Malicious clients: the receiver still works after each.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -12,7 +12,7 @@ use super::client::{Client, SOON, WAITED, ask, post, post_with, traces};
 
 const HEAD: &str = "POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-protobuf\r\n";
 
-/// As much patience as a client needs that has no time to run between two steps, and no more.
+/// Enough time for a client that is not scheduled between two steps.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn impatient() -> Receiver {
@@ -25,7 +25,7 @@ fn assert_still_serving(receiver: &Receiver) {
     assert_eq!(receiver.span_count(), before + 1);
 }
 
-/// Sends `byte` every few milliseconds until something comes back.
+/// Sends `byte` every few milliseconds until an answer arrives.
 fn drip(client: &mut Client, byte: u8) -> u16 {
     client.stream().set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let mut first = [0];
@@ -265,7 +265,7 @@ fn random_requests_never_bring_it_down() {
         }
         let mut client = Client::connect(&receiver);
         client.write(&request);
-        // with this, what waits for more input sees that there is none, unless it was refused already
+        // Ends the input, so that a receiver that waits for more sees the end, unless the request was refused already.
         let _ = client.stream().shutdown(std::net::Shutdown::Write);
         let mut reply = Vec::new();
         let _ = client.reader.read_to_end(&mut reply);

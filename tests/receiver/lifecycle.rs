@@ -12,10 +12,10 @@ use super::client::{Client, SOON, ask, post, traces};
 use super::support::scene::open_at;
 
 const FOREVER: Duration = Duration::from_secs(3600);
-/// Stopping waits two seconds for a client that does not read; the rest is for a busy machine.
+/// Stopping waits two seconds for a client that does not read. The rest is for a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(15);
 
-/// A receiver with a client in every state that can make stopping hard.
+/// A receiver with clients in every state that can delay stopping.
 fn beset() -> (Receiver, Vec<Client>) {
     let receiver = Receiver::start().unwrap();
     let mut clients = Vec::new();
@@ -68,7 +68,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
     drop(receiver);
     assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     for client in &mut clients {
-        // no client waits for an answer that cannot come: the end or a reset, but no time-out
+        // No client waits for an answer that cannot arrive: each sees the end or a reset, but no timeout.
         if let Err(error) = client.rest() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
@@ -118,7 +118,7 @@ fn after_stopping_the_port_is_free_and_what_arrived_can_be_read() {
 
 #[test]
 fn a_busy_callback_delays_stopping_only_a_little() {
-    // a machine that stalls does not do so each time
+    // A machine that stalls does not stall each time.
     let fastest = (0..5).map(|_| time_to_stop_beside_a_busy_callback()).min().unwrap();
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }

@@ -1,5 +1,5 @@
-//! The embedded receiver over real sockets: it answers as OTLP demands, misbehaves as scripted, and survives what
-//! clients do to it.
+//! The embedded receiver over real sockets: it answers according to OTLP, misbehaves as scripted, and survives
+//! malicious clients.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

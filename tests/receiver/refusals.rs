@@ -1,4 +1,4 @@
-//! What the receiver refuses by itself, as those see it who run it.
+//! Requests that the receiver refuses itself, as its user sees them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! Answers that were ordered, and how each looks to a client.
+//! Scripted answers, as a client sees them.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use standpipe::receiver::{Answer, Receiver};
 
 use super::client::{Client, SOON, WAITED, ask, assert_reset, post, traces};
 
-/// A time that is over at once for a person and long for a machine.
+/// A delay that is short for a person and long for a machine.
 const SHORT: Duration = Duration::from_millis(30);
-/// A time that no test waits out.
+/// A delay that is longer than any test.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 fn scripted(answer: Answer) -> Receiver {

@@ -1,4 +1,4 @@
-//! What all clients of a receiver share, over HTTP and over gRPC, and none can take from the others.
+//! Resources that all clients of a receiver share, over HTTP and gRPC, and that no client can take from the others.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
 use crate::support::{memory, process};
 
-/// A request that takes about this in memory, and three times as much while it is decoded.
+/// A request that takes about this much memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
     let spans = vec![Span { name: "x".repeat(bytes), ..Default::default() }];
     let scope_spans = vec![ScopeSpans { spans, ..Default::default() }];
@@ -31,7 +31,7 @@ fn calls_of_all_connections_share_one_bound_of_memory() {
     held.write(&post(&request));
     assert!(receiver.wait_for_held(1, SOON));
 
-    // it has a third of the room, and others need all of it while they are decoded
+    // The held request has a third of the memory, and others need all of it while they are decoded.
     let reply = ask(&receiver, &post(&request));
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
     assert!(String::from_utf8_lossy(&reply.body).contains("exceed the memory limit"));
@@ -56,7 +56,7 @@ fn a_call_on_its_way_in_has_its_share_of_the_memory() {
     let pieces: Vec<&[u8]> = body.chunks(16_000).collect();
     let (last, first) = pieces.split_last().unwrap();
     first.iter().for_each(|piece| client.write_frame(DATA, 0, stream, piece));
-    // frames are taken in order: with the answer to this one, the pieces are in
+    // Frames are processed in order: when this one is answered, the pieces have been received.
     client.write_frame(PING, 0, 0, b"standpip");
     assert_eq!(client.frame_of(PING).unwrap().flags, ACK);
 
@@ -108,7 +108,7 @@ fn a_newcomer_takes_the_place_of_the_connection_that_brought_nothing_for_longest
 
     let mut newcomer = Client::connect(&receiver);
     assert_eq!(newcomer.ask(&post(&traces(1))).status, 200);
-    // what it has sent meanwhile and was not read makes a reset of the end
+    // Bytes that were sent meanwhile and not read turn the end into a reset.
     let end = second.frames_to_end().map_err(|error| error.kind());
     assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
     for client in [&mut first, &mut third, &mut newcomer] {
@@ -163,7 +163,7 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
     for client in &mut clients {
         let of_client: Vec<u32> = (0..STREAMS).map(|_| client.export(Signal::Traces, &traces(1))).collect();
         streams.push(of_client);
-        // with the answer to this, all calls have been given to threads
+        // When this is answered, all calls have been assigned to threads.
         client.write_frame(PING, 0, 0, b"standpip");
         client.frame_of(PING).unwrap();
     }
@@ -226,7 +226,7 @@ fn unfinished_calls_of_all_connections_stay_within_the_bound_of_memory() {
     }
 }
 
-/// Frames are taken in order: with the answer to this one, those before it are in.
+/// Frames are processed in order: when this one is answered, those before it have been received.
 fn sync(client: &mut Grpc) {
     client.write_frame(PING, 0, 0, b"standpip");
     assert_eq!(client.frame_of(PING).unwrap().flags, ACK);

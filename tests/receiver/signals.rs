@@ -1,4 +1,4 @@
-//! Logs and metrics beside traces: received, counted and refused each on its own.
+//! Logs and metrics next to traces: each is received, counted and refused separately.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -215,7 +215,7 @@ fn what_is_ordered_for_a_signal_outranks_what_is_ordered_for_all() {
     assert!(Signal::ALL.iter().all(|signal| client.ask(&post_to(*signal, b"")).status == 200));
 }
 
-/// A message or text with its key and length before it.
+/// Returns a message or string with its key and length.
 fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut field = vec![tag << 3 | 2];
     prost::encoding::encode_varint(content.len() as u64, &mut field);
@@ -226,13 +226,14 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
 #[test]
 fn a_body_that_unfolds_to_too_much_is_refused_for_every_signal() {
     let receiver = Receiver::builder().max_body_bytes(10_000).start().unwrap();
-    // two bytes each, but not in memory
+    // Two bytes each on the wire, but more in memory.
     let many = |tag: u8| [tag << 3 | 2, 0].repeat(4000);
     let request = |record: &[u8]| field(1, &field(2, record));
     let log_records = request(&many(2));
     let points_of = |kind| request(&field(2, &field(kind, &many(1))));
     let body_of_pairs = request(&field(2, &field(5, &field(6, &many(1)))));
-    // a pair is sixteen times its two bytes on a 32-bit machine, which is what may be, and more on others
+    // In memory, a pair takes sixteen times its two bytes on a 32-bit machine, which is within the limit, and more on a
+    // 64-bit one.
     let pairs = (usize::BITS == 64).then_some((Signal::Logs, body_of_pairs));
     for (signal, body) in pairs.into_iter().chain([
         (Signal::Logs, log_records),

@@ -1,4 +1,4 @@
-//! What a test of the user's own reads, without a protobuf type: the fixture, typed access, and traces as trees.
+//! The API for tests of users, without protobuf types: the fixture, typed access, and traces as trees.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ fn check_out(tracer: &Tracer) -> TraceId {
     checkout.context().trace_id()
 }
 
-/// The message of the panic that `work` ends in.
+/// Returns the message of the panic in `work`.
 fn message_of(work: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(work)).expect_err("it does not panic");
     *panic.downcast::<String>().expect("a formatted message")
@@ -253,13 +253,13 @@ fn what_is_not_one_trace_fails_and_shows_them() {
     );
 }
 
-/// For a panic without a value in its message.
+/// Asserts the message of a panic whose message contains no value.
 fn message_of_str(work: impl FnOnce()) {
     let panic = catch_unwind(AssertUnwindSafe(work)).expect_err("it does not panic");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no trace was received"));
 }
 
-/// A receiver with these spans: id, parent, start in ms, name. All take 2.5 ms.
+/// A receiver with these spans: id, parent, start in ms, name. Each lasts 2.5 ms.
 fn with_spans(spans: &[(&str, &str, u64, &str)]) -> Receiver {
     let receiver = Receiver::start().unwrap();
     let span = |(id, parent, start, name): &(&str, &str, u64, &str)| {

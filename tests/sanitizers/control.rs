@@ -1,4 +1,5 @@
-//! One fault by name, for the sanitizer to report: a run that overlooks these shows nothing of the suites either.
+//! Commits one fault, chosen by name, which the sanitizer must report. A sanitizer that misses it would also miss
+//! faults in the test suites.
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -7,7 +8,7 @@ use std::thread;
 
 struct Shared(UnsafeCell<u64>);
 
-// SAFETY: there is none, which is the point
+// SAFETY: not safe, on purpose
 unsafe impl Sync for Shared {}
 
 fn main() -> ExitCode {
@@ -24,7 +25,7 @@ fn race() {
     static SHARED: Shared = Shared(UnsafeCell::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
-            // SAFETY: none, the threads do not exclude each other
+            // SAFETY: not safe, on purpose: the threads do not exclude each other
             scope.spawn(|| (0..1000).for_each(|_| unsafe { *black_box(SHARED.0.get()) += 1 }));
         }
     });
@@ -34,7 +35,7 @@ fn use_after_free() {
     let number = black_box(Box::new(7_u64));
     let pointer: *const u64 = &*number;
     drop(number);
-    // SAFETY: none, what it points to is gone
+    // SAFETY: not safe, on purpose: the memory was freed
     black_box(unsafe { pointer.read_volatile() });
 }
 

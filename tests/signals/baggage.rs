@@ -1,4 +1,4 @@
-//! Baggage goes where its context goes, and gives records the attributes that were chosen, no others.
+//! Baggage is propagated with its context, and only the selected entries become attributes of records.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! A detached span may be moved, shared and ended anywhere, and finds its parent late.
+//! A detached span may be moved, shared and ended anywhere, and may get its parent late.
 
 use std::sync::Mutex;
 use std::thread;

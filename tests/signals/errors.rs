@@ -1,4 +1,4 @@
-//! An error or a panic shows on the span it happened in, and harms nothing else.
+//! An error or a panic is recorded on the span in which it happened, and affects nothing else.
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +15,7 @@ use standpipe::{Config, Exporter, RecordErr, Status, Telemetry, Tracer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What arrives when a program does this with a tracer, in the order of the names.
+/// Returns the spans that a program emits with a tracer, sorted by name.
 fn sent(work: impl FnOnce(&Tracer)) -> Vec<ReceivedSpan> {
     let receiver = Receiver::start().unwrap();
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint()))).unwrap();
@@ -69,7 +69,7 @@ fn timeout() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "bank is slow")
 }
 
-/// What holds an error as `anyhow::Error` does: it is none itself.
+/// A type that contains an error, like `anyhow::Error`, and does not implement `Error` itself.
 struct Report(Box<dyn Error + Send + Sync>);
 
 impl std::ops::Deref for Report {

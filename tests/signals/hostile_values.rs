@@ -1,5 +1,4 @@
-//! Whatever a program puts into a span or a log record arrives as OTLP that everyone can decode, and takes no other
-//! record with it.
+//! Any value in a span or a log record arrives as valid OTLP, and does not affect other records.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,10 +9,10 @@ use standpipe::{Config, Exporter, Logger, Span, SpanContext, Status, Telemetry, 
 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So many arrays or maps in each other are sent.
+/// Maximum nesting of arrays or maps that is sent.
 const DEEPEST: usize = 30;
 
-/// Exports a span that `fill` has filled, between two innocent ones in the same batch, and gives what arrived of it.
+/// Exports a span that `fill` has filled, between two plain ones in the same batch. Returns the received span.
 fn arrived(fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
     arrived_with(Config::new(), fill)
 }
@@ -23,7 +22,7 @@ fn arrived_with(config: Config, fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
     let telemetry = Telemetry::start(config.exporter(Exporter::http(receiver.endpoint())))
         .expect("a sound configuration");
     let tracer = telemetry.tracer("shop");
-    // held back, so that all three go in one request
+    // Held back, so that all three are sent in one request.
     receiver.pause();
     tracer.span("opens the connection").end();
     assert!(receiver.wait_for_held(1, PATIENCE));
@@ -112,7 +111,7 @@ fn a_span_never_ends_before_it_starts() {
         let span = receiver.take().remove(0).span;
         assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), expected);
     }
-    // the future start of a span that is dropped now
+    // A span with a start in the future that is dropped now.
     tracer.span_builder("timed").start_time(SystemTime::now() + Duration::from_secs(3600)).start().end();
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
     let span = receiver.take().remove(0).span;
@@ -122,7 +121,7 @@ fn a_span_never_ends_before_it_starts() {
 #[test]
 fn nul_and_control_characters_and_every_plane_of_unicode_arrive() {
     let controls: String = (0..=0x9f_u8).map(char::from).collect();
-    // a str has no lone surrogates: what a lossy conversion makes of them is what can be set
+    // A `str` has no lone surrogates, so only the result of a lossy conversion can be set.
     let replaced = String::from_utf8_lossy(b"\xed\xa0\x80 \xff\xfe").into_owned();
     let texts = [controls.as_str(), "\0", "\u{feff}\u{202e}\u{10ffff}\u{1f980}e\u{301}", &replaced];
     let span = arrived(|span| {
@@ -212,7 +211,7 @@ fn a_span_larger_than_any_request_is_counted_and_takes_no_other_with_it() {
     assert_eq!(names, ["before", "after"]);
 }
 
-/// It has the same text many times, so it needs little memory.
+/// The value repeats the same text, so it needs little memory.
 #[test]
 fn a_list_with_more_bytes_than_32_bits_can_count_is_counted_and_takes_no_other_with_it() {
     let receiver = Receiver::start().unwrap();
@@ -242,7 +241,7 @@ fn attributes_above_the_limit_are_dropped_and_their_count_sent() {
         for index in 0..200 {
             span.set(&format!("key {index}"), index);
         }
-        // a key that is there may still change
+        // The value of an existing key may still change.
         span.set("key 0", "changed").set("key 199", "still too many");
         let mut event = span.event("seen");
         for index in 0..130 {
@@ -362,8 +361,7 @@ fn depth(value: ReceivedValue<'_>) -> usize {
     }
 }
 
-/// Decoders give up at a hundred messages in each other, and with them on the whole request: an array is two, a map
-/// three.
+/// Decoders refuse a whole request with more than a hundred nested messages. An array is two, a map three.
 #[test]
 fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counted() {
     for maps in [false, true] {
@@ -405,11 +403,10 @@ fn a_resource_that_decoders_would_refuse_spoils_no_batch() {
     assert!(span.resource_attribute("too deep").is_none());
 }
 
-/// Exports the log records that `emit` emits, between two innocent ones in the same batch, and gives what arrived of
-/// them.
+/// Exports the log records that `emit` emits, between two plain ones in the same batch. Returns the received records.
 fn arrived_logs(emit: impl FnOnce(&Logger)) -> Vec<ReceivedLog> {
     let receiver = Receiver::start().expect("loopback has a free port");
-    // nothing is sent before the end, so that all go in one request
+    // Nothing is sent before the end, so that all are in one request.
     let exporter =
         Exporter::http(receiver.endpoint()).linger(Duration::from_secs(3600)).queue_bytes(64 << 20);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("a sound configuration");

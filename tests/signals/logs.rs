@@ -1,5 +1,5 @@
-//! Log records from the call site to the collector: whole, in order, with the ids of their span, and only to those
-//! exporters that want them.
+//! Log records from the call site to the collector: complete, in order, with the ids of their span, and only to
+//! exporters whose level includes them.
 
 use std::sync::mpsc;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, 
 
 const REMOTE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Emits through a logger of its own program and gives what arrived, all in order.
+/// Emits through a logger of a new program. Returns the received records in order.
 fn arrived(emit: impl FnOnce(&Telemetry, &Logger)) -> Vec<ReceivedLog> {
     arrived_with(Config::new(), emit)
 }
@@ -325,7 +325,7 @@ fn what_is_filtered_is_counted_exactly_from_many_threads() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).level(Severity::Warn));
     let logger = telemetry.logger("shop");
-    // more than there are shards
+    // More threads than shards.
     thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| (0..1000).for_each(|number| logger.debug("work").set("number", number).emit()));

@@ -1,4 +1,4 @@
-//! What arrives of spans, log records and metrics, however they were made?
+//! Spans, log records and metrics as they arrive, through every API.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

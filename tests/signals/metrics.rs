@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::support::scene::LONG;
 
-/// The ledger cannot be waited for, only asked.
+/// Polls the ledger, because it cannot be waited for.
 #[track_caller]
 fn wait_until(reached: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;

@@ -1,5 +1,5 @@
-//! Traces hold together: across processes by their headers, across threads by their contexts, and within a thread by
-//! whichever span is current.
+//! Traces are connected: across processes by headers, across threads by contexts, and within a thread by the current
+//! span.
 
 use std::sync::mpsc;
 use std::thread;
@@ -156,7 +156,7 @@ fn a_later_version_with_more_fields_is_read_as_far_as_it_is_known() {
     assert_eq!(context.traceparent(), format!("00-{TRACE}-{PARENT}-01"));
 }
 
-/// Of a request with these headers.
+/// Returns the context of a request with these headers.
 fn from_headers(headers: &[(&str, &str)]) -> Option<(String, String)> {
     let value = |name| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
     let context = SpanContext::from_headers(value)?;
@@ -170,11 +170,11 @@ fn headers_give_the_span_of_the_caller_or_none() {
     let with_state = |state: &str| Some((parent.to_owned(), state.to_owned()));
     assert_eq!(from_headers(&[("traceparent", parent)]), with_state(""));
     assert_eq!(from_headers(&[("tracestate", "a=1, b=2"), ("traceparent", parent)]), with_state("a=1,b=2"));
-    // the trace does not depend on its state
+    // The trace does not depend on its tracestate.
     assert_eq!(from_headers(&[("traceparent", parent), ("tracestate", "what?")]), with_state(""));
     assert_eq!(from_headers(&[("tracestate", "a=1")]), None);
     assert_eq!(from_headers(&[("traceparent", &parent[1..]), ("tracestate", "a=1")]), None);
-    // two of them, joined as lists are
+    // Two headers, joined like lists.
     assert_eq!(from_headers(&[("traceparent", &format!("{parent},{parent}"))]), None);
 }
 
@@ -403,7 +403,7 @@ fn every_thread_has_a_current_span_of_its_own() {
             scope.spawn(move || {
                 let _span = tracer.span("there");
                 opened.send(()).unwrap();
-                // the other thread works while this span is open, and drops its end when it is done
+                // The other thread works while this span is open, and drops its end of the channel when it is done.
                 let _ = wait.recv_timeout(PATIENCE);
                 tracer.span("in there").end();
             });

@@ -1,4 +1,4 @@
-//! What the sampler leaves out is neither sent nor counted, and says so to everything that follows from it.
+//! Unsampled spans are neither sent nor counted, and their children and log records carry the decision.
 #![allow(
     clippy::unwrap_used,
     reason = "the programs of these tests are closures outside of #[test] functions"
@@ -19,7 +19,7 @@ use standpipe::{
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 const FOR_EVER: Duration = Duration::from_secs(3600);
-/// Kept by every ratio above 0, and by none below 1.
+/// A trace id that every ratio above 0 keeps, and one that no ratio below 1 keeps.
 const LOW_TRACE: &str = "ffffffffffffffff0000000000000001";
 const HIGH_TRACE: &str = "0000000000000001ffffffffffffffff";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -158,7 +158,7 @@ fn every_unsampled_span_has_an_id_of_its_own_that_logs_and_headers_carry() {
     assert!(contexts.iter().all(|context| context.span_id() != remote.span_id()));
     let ids = [&contexts[2], &contexts[3]].map(|context| context.span_id().to_string());
 
-    // a span that is sampled though its parent is not names that parent
+    // A sampled span names its parent even if the parent is not sampled.
     let on = Program::with(Sampler::always_on());
     on.tracer.span("sampled").end();
     assert_eq!(hex(&on.end()[0].span.parent_span_id), ids[0]);
@@ -194,7 +194,7 @@ fn after_an_unsampled_trace_the_next_is_decided_anew() {
 #[test]
 fn each_sampler_decides_below_a_remote_parent_and_the_flag_is_handed_on() {
     let half = Sampler::trace_id_ratio(0.5);
-    // the trace, and what follows for a parent that is sampled and one that is not
+    // The trace, and the decisions for a sampled parent and for an unsampled one.
     for (sampler, trace, below_sampled, below_unsampled) in [
         (Sampler::always_on(), HIGH_TRACE, true, true),
         (Sampler::always_off(), LOW_TRACE, false, false),
@@ -382,7 +382,7 @@ fn without_an_exporter_nothing_is_recorded_though_the_trace_is_sampled() {
     assert!(!span.is_recording() && span.context().is_sampled());
 }
 
-/// What a program does next with its spans.
+/// The next action of a program.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Unsampled,
@@ -412,7 +412,7 @@ proptest::proptest! {
     }
 }
 
-/// One that takes no spans, though it has an exporter, and one whose spans wait to be sent.
+/// A telemetry whose exporter takes no spans, and one whose spans stay queued.
 static BOTH: LazyLock<[Telemetry; 2]> = LazyLock::new(|| {
     [Signal::Logs, Signal::Traces].map(|signal| {
         let exporter = Exporter::http("http://127.0.0.1:9").signals([signal]);
@@ -421,10 +421,10 @@ static BOTH: LazyLock<[Telemetry; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Takes one step after the other, and looks at every child.
+/// Takes the steps in order, and checks every child.
 fn take(steps: &[Step], tracer: &Tracer) {
     let remote = unsampled();
-    // each span that is open, and the trace it was started in
+    // Each open span, and the context of a child of it.
     let mut open: Vec<(Span, SpanContext)> = Vec::new();
     for &step in steps {
         let span = match step {
@@ -451,7 +451,7 @@ fn take(steps: &[Step], tracer: &Tracer) {
                 continue;
             }
         };
-        // of a span inside it: the same trace, and an id of its own
+        // The context of a child: the same trace, and another span id.
         let context = tracer.span("to be asked").context().clone();
         open.push((span, context));
     }

@@ -1,4 +1,4 @@
-//! A builder sets attributes and links before the start, in any order of calls and only where they are recorded.
+//! A builder sets attributes and links before the start, in any order of calls, and only if the span is recorded.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,18 +1,18 @@
-//! How does a test count what a thread allocates and what the process holds, or do something in the middle of an
-//! allocation?
+//! A global allocator for tests: counts the allocations of a thread and the bytes of the process, and can call a hook
+//! in the middle of an allocation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a thread does at each step of the allocator, given the step's name and its size in bytes.
+/// The function that a thread calls at each step of the allocator, with the step's name and its size in bytes.
 pub(crate) type Hook = dyn Fn(&'static str, usize) + Send + Sync;
 
 /// The system's allocator, which counts the allocations of each thread and the bytes that all threads hold, and calls the
 /// thread's hook. A test binary that uses this module has it as its `#[global_allocator]`.
 pub(crate) struct HookedAllocator;
 
-/// Bytes that are allocated now, and the most there were at once since the last [`mark`].
+/// Bytes that are allocated now, and the peak since the last [`mark`].
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -21,26 +21,26 @@ thread_local! {
     static HOOK: Cell<Option<&'static Hook>> = const { Cell::new(None) };
 }
 
-/// Allocations and reallocations of this thread while `work` runs.
+/// Returns the number of allocations and reallocations of this thread while `work` runs.
 pub(crate) fn allocations(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
 }
 
-/// Lets [`rise`] start anew from the bytes that are held now, which it returns.
+/// Resets the peak for [`rise`] to the current number of bytes, and returns that number.
 pub(crate) fn mark() -> usize {
     let held = HELD.load(Ordering::SeqCst);
     PEAK.store(held, Ordering::SeqCst);
     held
 }
 
-/// The most bytes that were held at once since the [`mark`], above what was held then.
+/// Returns the peak since the [`mark`], above the bytes at that time.
 pub(crate) fn rise(marked: usize) -> usize {
     PEAK.load(Ordering::SeqCst).saturating_sub(marked)
 }
 
-/// Has this thread call `hook` at every step of the allocator from now on, or none.
+/// Makes this thread call `hook` at every step of the allocator from now on, or no hook.
 pub(crate) fn set_hook(hook: Option<&'static Hook>) {
     HOOK.set(hook);
 }
@@ -55,7 +55,7 @@ fn count_freed(bytes: usize) {
     HELD.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// Calls the thread's hook, unless the thread is in the middle of it.
+/// Calls the thread's hook, unless the hook is already running.
 fn call_hook(step: &'static str, size: usize) {
     if let Some(hook) = HOOK.take() {
         hook(step, size);
@@ -64,7 +64,7 @@ fn call_hook(step: &'static str, size: usize) {
 }
 
 #[allow(unsafe_code, reason = "an allocator is unsafe to write")]
-// SAFETY: the system's allocator does all the work; a hook that runs beside it sees its memory as any code does.
+// SAFETY: the system's allocator does all the work; the hook sees memory only as any other code does.
 unsafe impl GlobalAlloc for HookedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

@@ -1,4 +1,4 @@
-//! The `standpipe` command, run as a user runs it.
+//! The `standpipe` command, run like a user runs it.
 
 use std::env;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::scratch::Scratch;
 
-/// The command in surroundings that do not depend on who runs the test.
+/// Returns the command in an environment that does not depend on that of the test.
 pub(crate) fn standpipe(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_standpipe"));
     command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
@@ -16,7 +16,7 @@ pub(crate) fn standpipe(arguments: &[&str]) -> Command {
     command
 }
 
-/// Takes all from a command that would have it behave otherwise elsewhere.
+/// Removes the variables that would change the behavior of a command.
 pub(crate) fn forget_surroundings(command: &mut Command) {
     let is_of_somebody = |name: &str| {
         let name = name.to_ascii_uppercase();
@@ -46,7 +46,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("it complains in UTF-8")
 }
 
-/// A reader that has left before anything was written.
+/// An output whose reader has closed it before anything was written.
 #[cfg(unix)]
 pub(crate) fn without_reader() -> Stdio {
     let (stdout, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
@@ -54,7 +54,7 @@ pub(crate) fn without_reader() -> Stdio {
     Stdio::from(std::os::fd::OwnedFd::from(stdout))
 }
 
-/// Path of a configuration file in a directory of its own, which is removed with it.
+/// Path of a configuration file in a separate directory, which is removed on drop.
 pub(crate) struct ConfigFile {
     path: String,
     pub(crate) directory: Scratch,

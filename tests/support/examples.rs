@@ -1,4 +1,4 @@
-//! What cargo has built of the examples.
+//! Examples that cargo has built.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use std::{env, fs};
 
-/// The program of an example, which cargo puts beside the tests.
+/// Returns the program of an example, which cargo puts next to the tests.
 pub(crate) fn program(example: &str) -> PathBuf {
     built(example, &format!("{example}{}", env::consts::EXE_SUFFIX))
 }
@@ -17,13 +17,14 @@ pub(crate) fn library(example: &str) -> PathBuf {
     built(example, &format!("{}{example}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX))
 }
 
-/// `cargo test` has built it; after `cargo test --test programs` it may be missing or old, and is built now.
+/// Returns the path of a built file. `cargo test` has built it; after `cargo test --test programs` it may be missing or
+/// outdated, and is built here.
 fn built(example: &str, file: &str) -> PathBuf {
     static BUILDS: Mutex<()> = Mutex::new(());
     let test = env::current_exe().expect("a test knows its own program");
     let folder = test.parent().and_then(Path::parent).expect("it is in target/debug/deps");
     let built = folder.join("examples").join(file);
-    // a test that failed while it held the lock has left nothing half done
+    // A test that failed while it held the lock has left nothing incomplete.
     let _one_at_a_time = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
     if !is_up_to_date(&built) {
         build(example, folder);
@@ -32,20 +33,20 @@ fn built(example: &str, file: &str) -> PathBuf {
     built
 }
 
-/// Whether it is there, and no older than what cargo has noted of its sources.
+/// Returns whether the file exists and is not older than its sources, as listed by cargo.
 fn is_up_to_date(program: &Path) -> bool {
     let Some(built) = changed(program) else { return false };
     let sources = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
     !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
 }
 
-/// In the profile and for the target that the tests are built in, by which cargo calls the folders.
+/// Builds an example in the profile and for the target of the tests, which are the names of cargo's folders.
 fn build(example: &str, folder: &Path) {
     let profile = match folder.file_name().and_then(OsStr::to_str) {
         Some("debug") | None => "test",
         Some(name) => name,
     };
-    // the profiles of a target that was asked for do not lie beside cargo's notes, but in a folder between
+    // With an explicit target, cargo adds a folder between its notes and the profiles.
     let asked = folder.parent().filter(|parent| !parent.join(".rustc_info.json").exists());
     let target = asked.and_then(Path::file_name).map(|target| [OsStr::new("--target"), target]);
     let cargo = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! What `tests/faults/run` asks of a test, and shows of it.
+//! Parameters and results of tests that `tests/faults/run` repeats.
 
 use std::fmt::Display;
 
@@ -7,12 +7,12 @@ pub(crate) fn show(figure: impl Display) {
     println!("figure: {figure}");
 }
 
-/// Shows a figure of which the largest of all tests of a row counts.
+/// Shows a figure. The largest one of all tests of a row counts.
 pub(crate) fn show_most(figure: u128, of: impl Display) {
     println!("most: {figure} {of}");
 }
 
-/// How much a test does: the variable's number, or what is enough for every run of the tests.
+/// Returns the amount of work of a test: the variable's number, or a default that suffices for every run.
 pub(crate) fn amount(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |amount| amount.parse().expect("the variable is a number"))
 }

@@ -1,18 +1,18 @@
-//! How much memory this process holds, as the kernel sees it: right to within a megabyte.
+//! Memory of this process as the kernel reports it, accurate to a megabyte.
 
 use std::fs;
 
-/// Bytes of memory held now, or `None` where the kernel does not say (anywhere but Linux).
+/// Returns the memory in use, or `None` if the kernel does not report it (on systems other than Linux).
 pub(crate) fn resident() -> Option<u64> {
     status_field("VmRSS")
 }
 
-/// The most bytes ever held by this process at once, or `None` where the kernel does not say.
+/// Returns the peak memory of this process, or `None` if the kernel does not report it.
 pub(crate) fn resident_peak() -> Option<u64> {
     status_field("VmHWM")
 }
 
-/// Lets [`resident_peak`] start anew from what is held now; false where the kernel does not do that.
+/// Resets [`resident_peak`] to the current memory. Returns false if the kernel cannot do that.
 pub(crate) fn forget_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }

@@ -1,4 +1,4 @@
-//! What do several test binaries need?
+//! Helpers that several test binaries use.
 
 #![allow(dead_code, reason = "each test binary uses only a part of this")]
 

@@ -1,4 +1,4 @@
-//! Data points as the receiver has them, in a form that reads well in assertions.
+//! Received data points, in a form that is easy to read in assertions.
 
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::{

@@ -1,4 +1,4 @@
-//! A test that needs a process to itself runs itself again, as a child that knows its task.
+//! A test that needs a separate process runs itself again as a child with a task.
 
 use std::io::{self, BufRead, BufReader};
 use std::panic::Location;
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use super::figures;
 
 const TASK: &str = "STANDPIPE_TEST_TASK";
-/// Distinguishes reports from what the test harness prints around them.
+/// Distinguishes reports from the output of the test harness.
 const REPORT: &str = "report> ";
-/// No child of any test may live longer, but for the time that it is stopped.
-const LONGEST_LIFE: Duration = Duration::from_secs(120);
-/// A forked child that hangs is ended by the system after this many seconds.
-const LONGEST_LIFE_OF_FORK: u32 = 50;
+/// Maximum lifetime of a child in any test, except for the time during which it is stopped.
+const MAX_LIFETIME: Duration = Duration::from_secs(120);
+/// Seconds after which the system ends a forked child that hangs.
+const MAX_FORK_SECONDS: u32 = 50;
 
-/// What this process was started for; `None` if it is not a child.
+/// Returns the task of this process; `None` if it is not a child.
 pub(crate) fn task() -> Option<String> {
     std::env::var(TASK).ok()
 }
@@ -28,7 +28,7 @@ pub(crate) fn report(text: impl std::fmt::Display) {
     println!("{REPORT}{text}");
 }
 
-/// What starts the test called `name` in the caller's file again, as a child.
+/// Returns the command that starts the test called `name` in the caller's file again, as a child.
 #[track_caller]
 pub(crate) fn command(name: &str, task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its own program"));
@@ -43,7 +43,7 @@ pub(crate) fn command(name: &str, task: &str) -> Command {
     command
 }
 
-/// The module of a test binary that is in `file`: of `tests/export/grpc/fork.rs` it is `grpc::fork`.
+/// Returns the module path of `file` in its test binary: that of `tests/export/grpc/fork.rs` is `grpc::fork`.
 fn module_of(file: &str) -> String {
     let mut parts = Path::new(file)
         .with_extension("")
@@ -55,7 +55,7 @@ fn module_of(file: &str) -> String {
     parts.join("::")
 }
 
-/// Runs the test called `name` again in a process of its own; true in that process, which has to do the work.
+/// Runs the test called `name` again in a child process. Returns true in the child, which must do the work.
 #[track_caller]
 pub(crate) fn is_alone(name: &str) -> bool {
     let is_child = task().is_some();
@@ -65,27 +65,27 @@ pub(crate) fn is_alone(name: &str) -> bool {
     is_child
 }
 
-/// Runs the test called `name` in a process of its own and gives what it reported. Panics if it fails.
+/// Runs the test called `name` in a child process and returns its reports. Panics if it fails.
 #[track_caller]
 pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
 }
 
-/// The same with these environment variables, and none else that a configuration asks.
+/// The same with these environment variables, and no other variables that a configuration reads.
 #[track_caller]
 pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
     Child::start_with(name, task, variables).finish()
 }
 
-/// Runs `work` in a forked child and says whether all was good there.
+/// Runs `work` in a forked child. Returns whether the child succeeded.
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "std does not fork")]
 pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: this process has no threads but the library's own, whose conduct in a child is the very question.
+    // SAFETY: this process has no threads but the library's own, whose behavior in a child is tested here.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: only sets a timer whose signal ends this process.
-        unsafe { libc::alarm(LONGEST_LIFE_OF_FORK) };
+        unsafe { libc::alarm(MAX_FORK_SECONDS) };
         let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
         // SAFETY: ends this process at once.
         unsafe { libc::_exit(if good { 0 } else { 1 }) }
@@ -101,7 +101,7 @@ pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
 pub(crate) struct Child {
     process: process::Child,
     reports: mpsc::Receiver<String>,
-    /// Reads what the child prints; true if the child found its test.
+    /// Reads the output of the child. Returns whether the child found its test.
     reader: Option<JoinHandle<bool>>,
     deadline: Instant,
 }
@@ -124,14 +124,14 @@ impl Child {
         let stdout = process.stdout.take().expect("it is piped");
         let (sender, reports) = mpsc::channel();
         let reader = Some(thread::spawn(move || pass_on(stdout, &sender)));
-        Ok(Self { process, reports, reader, deadline: Instant::now() + LONGEST_LIFE + stopped })
+        Ok(Self { process, reports, reader, deadline: Instant::now() + MAX_LIFETIME + stopped })
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The next report. Panics if the child ends without one.
+    /// Returns the next report. Panics if the child ends without one.
     pub(crate) fn next_report(&mut self) -> String {
         match self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
             Ok(report) => report,
@@ -145,20 +145,20 @@ impl Child {
         self.process.wait().expect("a child can be waited for");
     }
 
-    /// Waits for the child's end, whatever that is.
+    /// Waits for the child's end, whatever its result.
     pub(crate) fn wait_for_end(mut self) -> ExitStatus {
         while self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())).is_ok() {}
         assert!(Instant::now() < self.deadline, "the child is not done");
         self.process.wait().expect("a child can be waited for")
     }
 
-    /// Waits for the child's end and gives what it has reported since the last look.
+    /// Waits for the child's end. Returns its remaining reports.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let mut reports = Vec::new();
         loop {
             match self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
                 Ok(report) => reports.push(report),
-                // its output has ended, and with it the child
+                // Its output has ended, so the child has ended.
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => panic!("the child is not done; so far: {reports:?}"),
             }
@@ -173,15 +173,15 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // of a child that has ended already this is no news
+        // The child may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Threads and sockets of this process; `None` where the system does not report them.
+/// Returns the numbers of threads and sockets of this process; `None` if the system does not report them.
 pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
-    // what Wine shows there is Wine's
+    // Wine shows its own threads and sockets there.
     if cfg!(windows) {
         return None;
     }
@@ -192,12 +192,12 @@ pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
     Some((threads, sockets))
 }
 
-/// Passes the reports on; says whether there was a test to make them.
+/// Forwards the reports. Returns whether a test was run.
 fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) -> bool {
     let mut is_found = false;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some((_, report)) = line.split_once(REPORT) {
-            // a parent that has given up needs no reports
+            // The parent may have given up.
             let _ = reports.send(report.to_owned());
         }
         is_found |= line == "running 1 test";

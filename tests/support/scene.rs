@@ -1,4 +1,4 @@
-//! The usual scene of a delivery test: a program with an exporter, and a hook for its problems.
+//! The usual setup of a delivery test: a program with an exporter, and a hook for its problems.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,16 +11,16 @@ use standpipe::config::Proxy;
 use standpipe::receiver::{Builder, Receiver};
 use standpipe::{Config, Exporter, Problem, ProblemKind, Telemetry, Tracer};
 
-/// What a busy machine may add to a deadline before a thread gets its turn.
+/// Time by which a busy machine may exceed a deadline before a thread is scheduled.
 pub(crate) const NOISE: Duration = Duration::from_secs(4);
 /// Long enough for any machine; a test that needs all of it fails.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// How long a test looks whether something happens that must not.
+/// Time to wait for an event that must not happen.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(100);
-/// A wait that no test lives to see the end of, so that whatever ends it is the proof.
+/// A wait that is longer than any test: if it ends, something else has ended it.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(200 * 24 * 3600);
 
-/// An exporter that hurries: nothing holds a test up but what the test asks for. Its callers wait as long as the test lets
+/// An exporter without delays, except those that the test configures. Its callers wait for as long as the test lets
 /// them.
 pub(crate) fn exporter(receiver: &Receiver) -> Exporter {
     exporter_to(&receiver.endpoint())
@@ -34,13 +34,14 @@ pub(crate) fn exporter_to(endpoint: &str) -> Exporter {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(20))
 }
 
-/// An exporter that sends only when it is flushed, shut down or has a full batch: until then it gathers one request.
+/// An exporter that sends only when it is flushed, shut down or has a full batch. Until then its records are queued for
+/// one request.
 pub(crate) fn gathering(receiver: &Receiver) -> Exporter {
     gathering_to(&receiver.endpoint())
 }
 
 pub(crate) fn gathering_to(endpoint: &str) -> Exporter {
-    // so large that a request's share of the queue is no bound
+    // So large that a request's share of the queue does not limit the request.
     exporter_to(endpoint).linger(FOR_EVER).queue_bytes(64 << 20)
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn emit(tracer: &Tracer, spans: u64) {
     }
 }
 
-/// As [`emit`], for callers that may have to wait: if they are never let go the test fails, and does not hang.
+/// Like [`emit`], for callers that may have to wait: if they wait forever, the test fails instead of hanging.
 pub(crate) fn emit_in_time(tracer: &Tracer, spans: u64) {
     let (done, ended) = mpsc::channel();
     let tracer = tracer.clone();
@@ -75,7 +76,8 @@ pub(crate) fn closed_address() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     if cfg!(unix) {
-        // a connection that outlives its listener keeps the port from all that ask for any, and not from who asks for this
+        // A connection that outlives its listener keeps the system from assigning the port to others, but the port can
+        // still be requested by number.
         let client = TcpStream::connect(address).unwrap();
         std::mem::forget((client, listener.accept().unwrap()));
     }
@@ -87,12 +89,12 @@ pub(crate) fn closed_endpoint() -> String {
     format!("http://{}", closed_address())
 }
 
-/// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
+/// Starts a receiver at an address that was used before. Another test's connection may hold the port for a moment.
 pub(crate) fn open_at(address: SocketAddr) -> Receiver {
     open(|| Receiver::builder().address(address))
 }
 
-/// As [`open_at`], with settings of the test's own.
+/// Like [`open_at`], with settings of the test.
 pub(crate) fn open(builder: impl Fn() -> Builder) -> Receiver {
     let deadline = Instant::now() + LONG;
     loop {
@@ -110,7 +112,7 @@ pub(crate) fn open(builder: impl Fn() -> Builder) -> Receiver {
 pub(crate) struct Problems(Arc<(Mutex<Vec<Problem>>, Condvar)>);
 
 impl Problems {
-    /// Starts a program whose problems are heard here.
+    /// Starts a program whose problems are collected here.
     pub(crate) fn start(&self, exporter: Exporter) -> Telemetry {
         self.start_with(Config::new().service_name("shop").exporter(exporter))
     }
@@ -139,7 +141,7 @@ impl Problems {
     }
 }
 
-/// Ends the loops of other threads, also when a failed assertion leaves theirs.
+/// Ends the loops of other threads, even if an assertion fails.
 pub(crate) struct SetWhenDropped<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

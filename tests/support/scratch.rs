@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, process};
 
-/// An empty directory of its own, removed with it.
+/// An empty directory that is removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -16,7 +16,7 @@ impl Scratch {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let name = format!("scratch-{}-{}", process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let path = place.join(name);
-        // a process of the same number may have been killed before it could clear up
+        // A process with the same id may have been killed before it removed its directory.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the place of tests is writable");
         Self(path)
@@ -36,7 +36,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // what is left behind is in the target directory and does no harm
+        // A directory that cannot be removed is in the target directory and does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,11 +1,11 @@
-//! Looking at configurations in tests.
+//! Helpers that inspect configurations.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use standpipe::{Config, ConfigError, Exporter, Problem, Telemetry};
 
-/// A tracer that works, with more keys below.
+/// A valid tracer, with further keys.
 pub(crate) fn tracer(keys: &str) -> String {
     format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n")
 }
@@ -28,7 +28,7 @@ pub(crate) fn refused(text: &str) -> ConfigError {
     Config::from_toml_str(text).expect_err(text)
 }
 
-/// What the hook has received when the telemetry has started.
+/// Returns the problems that the hook has received when the telemetry has started.
 pub(crate) fn problems_of_start(config: Config) -> Vec<Problem> {
     let (report, reported) = mpsc::channel();
     let hook = move |problem: &Problem| report.send(problem.clone()).expect("the test is there");

@@ -1,4 +1,4 @@
-//! Peers that are there and of no use: one that never completes a connection, one that reads a sip at a time.
+//! Peers that accept no useful connection: one never completes a connection, one reads a few bytes at a time.
 
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A port that answers neither yes nor no: its listener's queue is full, so the system leaves further connects waiting.
+/// A port that neither accepts nor refuses connections: the queue of its listener is full, so further connects wait.
 pub(crate) struct Unanswered {
     address: SocketAddr,
-    /// The listener, and who stands in its queue.
+    /// The listener, and the connections in its queue.
     _held: (TcpListener, Vec<TcpStream>),
 }
 
@@ -22,12 +22,12 @@ impl Unanswered {
         let (listener, address) = listen();
         shorten_queue(&listener);
         let mut queue = Vec::new();
-        // a queue of none holds one or two, depending on the system
+        // A queue of length 0 holds one or two connections, depending on the system.
         for _ in 0..8 {
             match TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
                 Ok(stream) => queue.push(stream),
                 Err(error) => {
-                    // Wine has the queue of the kernel below it; Windows itself refuses what finds no room in one.
+                    // Wine uses the queue of its kernel. Windows itself refuses connections that find the queue full.
                     assert_eq!(error.kind(), ErrorKind::TimedOut, "this system leaves no connect waiting");
                     return Self { address, _held: (listener, queue) };
                 }
@@ -52,7 +52,7 @@ fn shorten_queue(listener: &TcpListener) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A server that reads a little, rests, reads a little more, and never answers.
+/// A server that reads a few bytes at a time, with pauses, and never answers.
 pub(crate) struct SlowReader {
     address: SocketAddr,
     stop: Option<mpsc::Sender<()>>,
@@ -75,7 +75,7 @@ impl SlowReader {
 impl Drop for SlowReader {
     fn drop(&mut self) {
         self.stop = None;
-        // wakes it, should it still wait for a client
+        // Wakes the server if it still waits for a client.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let panicked = thread.join().is_err();

@@ -1,4 +1,4 @@
-//! Certificates made on the spot, and a TLS front on loopback that hands what it decrypts to a plain server.
+//! Generated certificates, and a TLS front on loopback that forwards decrypted bytes to a plain server.
 
 #![allow(unused_imports, reason = "each test binary uses only a part of this")]
 

@@ -1,11 +1,11 @@
-//! A proxy's part in a connection that it was asked for.
+//! A proxy's part in a tunneled connection.
 
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
-/// Passes everything on between a client, whose request was read, and the server, until both have said all. The server
-/// hears `first` before.
+/// Forwards all bytes between a client, whose request was read, and the server, until both have ended. The server
+/// receives `first` before the client's bytes.
 pub(crate) fn join(
     mut from_client: BufReader<TcpStream>,
     server: SocketAddr,
@@ -16,7 +16,7 @@ pub(crate) fn join(
     upstream.write_all(first)?;
     let mut from_upstream = upstream.try_clone()?;
     let back = thread::spawn(move || {
-        // an end is an end, in good order or not
+        // Errors are ignored: they end the connection, too.
         let _ = io::copy(&mut from_upstream, &mut to_client);
         let _ = to_client.shutdown(Shutdown::Write);
     });

@@ -1,7 +1,8 @@
 //! Learns the maximum request size of a collector from its answers. Pure: time is an argument.
 //!
 //! OTLP has no way to ask for the limit. A refusal (413) halves the size, but not below the largest size that was
-//! accepted before. After 30 s of success the size grows by half again, so that a temporary limit does not last.
+//! accepted before, unless such sizes were refused three times in a row. After 30 s of success the size grows by half,
+//! so that a temporary limit does not last.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const HOPELESS_FOR: Duration = Duration::from_secs(1);
 /// oversized record in the request may be the reason.
 const MAX_DOUBTS: u32 = 3;
 
-/// Divides the size of a refused metric. Large, because each collection until the size fits may be lost.
+/// Divisor of the size of a refused metric. It is large, because collections may be lost until the size fits.
 const METRIC_STEP: usize = 8;
 /// Minimum size at which a metric is divided. A collector that refuses even smaller metrics accepts none at all, and
 /// more parts would only repeat the head of the metric.
@@ -54,7 +55,7 @@ impl RequestLimit {
         self.metric_bytes.unwrap_or(usize::MAX).min(self.max_bytes() / 2)
     }
 
-    /// Notes that a request of this size was refused as too large. It is then divided.
+    /// Notes that a request of this size was refused as too large. The caller then divides the request.
     pub(crate) fn refuse(&mut self, size: usize, now: Instant) {
         if size <= self.taken {
             self.doubts += 1;
@@ -83,11 +84,12 @@ impl RequestLimit {
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
         // Only a request of about the doubted size removes the doubt. The halves of a refused request are accepted
-        // even if the limit was lowered.
+        // even if the collector has lowered its limit.
         self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };
         self.taken = self.taken.max(size);
-        // Parts of a divided batch may exceed the limit that its refusal set. If one is accepted, a single record was
-        // too large, and the limit returns to that size.
+        // A single oversized record lowers the limit several times: its batch is refused, then the half and the quarter
+        // that contain it. If another part above the lowered limit is accepted, the record was the reason for these
+        // refusals, and the limit returns to the size of that part.
         let Some(max_bytes) = self.max_bytes.map(|bytes| bytes.max(size)) else { return };
         self.max_bytes = Some(max_bytes);
         let is_old =

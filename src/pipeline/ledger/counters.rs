@@ -1,6 +1,6 @@
 //! The counters of one exporter: callers count records that were not enqueued, the worker counts the outcomes.
 //!
-//! Outcomes change once per batch, so a mutex protects them, which also makes a reading consistent. Counts that
+//! Outcomes change once per batch, so a mutex is cheap enough for them, and it makes readings consistent. Counts that
 //! callers change are relaxed atomics.
 
 use std::sync::Mutex;

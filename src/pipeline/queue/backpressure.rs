@@ -192,7 +192,7 @@ impl Backpressure {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
-            // Read before the attempt: a delivery after this line reopens a latch that is shut below.
+            // Read before `try_reserve`: a delivery after this line reopens a latch that is shut below.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // The caller is in the list already, so room released from now on wakes it: by the worker if it is first,
             // otherwise by the waiter in front of it.

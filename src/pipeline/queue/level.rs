@@ -53,8 +53,8 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// Most records and most bytes of one frame so far. The initial values are so small that three quarters remain
-/// pressing.
+/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity, for which
+/// [`Level::pressure`] is three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,
@@ -91,6 +91,7 @@ impl Level {
     /// small enough to be sent.
     #[inline]
     pub(super) fn is_usual(&self, bytes: usize) -> bool {
+        // Relaxed: the value only grows, so an outdated one at worst sends the caller to the slow path.
         bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 

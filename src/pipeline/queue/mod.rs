@@ -32,11 +32,11 @@
 //!   takes the same lock, or the caller sees `closed` and counts the record as not enqueued.
 //!
 //! # Memory ordering
-//! Atomic operations are `SeqCst` unless a comment says otherwise. Three pairs need it (store, then load; Dekker's
-//! algorithm):
+//! All operations on `left`, `min_left`, `waiting_records` and `closed` are `SeqCst`, and so are the updates of
+//! `largest`. Three pairs need it (store, then load; Dekker's algorithm):
 //! - `left` (caller reserves) and `min_left` (worker arms its wake-up): either the caller sees the threshold or the
 //!   worker sees the reservation, so no wake-up is lost;
-//! - `largest` (caller notes a larger record) and `min_left`: as above, for the level that is pressing;
+//! - `largest` (caller notes a larger record) and `min_left`: as above, for the pressing level ([`Level::pressure`]);
 //! - `waiting_records` (caller joins the waiters) and `left` (worker releases): either the caller sees the freed room
 //!   or the worker sees the waiter.
 
@@ -124,7 +124,7 @@ impl Queue {
         let Shared { counters, reporter, wake, latch, recorder } = shared;
         let shards = Shards::new();
         // Two consecutive chunks of a shard hold more than `Chunk::BYTES` together; otherwise the second would not have
-        // been begun. So chunks are half full on average, except the last one of each shard.
+        // been begun. So chunks are at least half full on average, except the last one of each shard.
         let max_chunks = 2 * (settings.bytes / Chunk::BYTES + shards.count()) + 2;
         // In the flight recorder, scopes take room as well, but there are never more chunks than slots.
         let max_chunks = max_chunks + recorder.as_ref().map_or(0, |recorder| recorder.slots());
@@ -219,7 +219,7 @@ impl Queue {
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
-        // Noted before the reservation, even if that fails: the worker that is woken for it then knows its size.
+        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
         let is_larger = self.level.note_size(records, frame.len());
         let reservation = self.reserve_behind_waiters(records, frame.len());
         if reservation.is_some() {
@@ -277,7 +277,7 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
-            // Without room in the queue the record is not appended, and the open chunk stays in use.
+            // Shrink the open chunk only if the record can follow it. In a full queue, the open chunk stays in use.
             if self.level.has_room(1, bytes) {
                 open.shrink(missing);
             }
@@ -328,8 +328,8 @@ impl Queue {
     ) -> Option<Reservation> {
         let hold_room = || HOLDS_ROOM.with(|holds_room| holds_room.set(true));
         let enter = || self.level.reserve(records, bytes).inspect(|_| hold_room());
-        // The allocator emits this record while the thread appends another one, which may hold the last room. Waiting
-        // here would be a deadlock.
+        // The program's allocator emits this record while the thread appends another one, whose reservation may be the
+        // last room. Waiting here would be a deadlock.
         if HOLDS_ROOM.with(Cell::get) {
             self.wake_threshold.wake();
             return enter();
@@ -424,6 +424,7 @@ impl Queue {
 
     /// Returns an emptied chunk to the callers.
     pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
+        // Chunks that were enlarged for a large record are freed instead.
         if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {
             chunk.recycle(chunk.signal());
             let _ = self.spare.0.try_send(chunk);

@@ -22,8 +22,8 @@ pub(super) struct Shards(Box<[Shard]>);
 
 /// One open chunk on its own cache lines.
 ///
-/// The lock is std's: its whole state is in the mutex itself, so a fork by another thread cannot leave shared state
-/// locked.
+/// The lock is std's: its whole state is in the mutex itself. A lock with a process-wide table of waiters could stay
+/// blocked in a child if another thread forked while the table was locked.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -143,7 +143,8 @@ impl OpenChunk {
 
 /// Memory that a record may need beyond the open chunk, allocated before the shard is locked and freed after.
 ///
-/// The program's allocator may emit a record itself. Under a lock of the queue, it would wait for itself.
+/// The program's allocator may emit a record itself. If it did so under a lock of the queue, the thread would wait for
+/// itself.
 #[derive(Debug, Default)]
 pub(super) struct Preallocated {
     /// The next chunk, used when the open chunk is full.

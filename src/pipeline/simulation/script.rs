@@ -62,6 +62,7 @@ impl Dice {
 #[derive(Debug, Clone)]
 pub(super) struct Script {
     pub(super) settings: Settings,
+    /// The network's faults over time.
     pub(super) weather: Vec<Phase>,
     /// Actions in order, with their times since the start.
     pub(super) actions: Vec<(Duration, Action)>,
@@ -138,7 +139,7 @@ pub(super) enum Action {
     Flush(Duration),
     /// Stops with this budget.
     Stop(Duration),
-    /// These three are steps of a stop on another thread than the worker's:
+    /// These three are steps of a stop that runs on a thread other than the worker's:
     /// [`exporter_set::stop`](crate::pipeline::exporter_set::stop).
     CutOldAttempt,
     Interrupt,

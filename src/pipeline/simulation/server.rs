@@ -32,7 +32,7 @@ pub(super) struct Book {
     pub(super) panicked: u64,
     /// Records that were too large although each was alone in its request.
     pub(super) too_large: u64,
-    /// Number of attempts, and of those that ended without an answer other than "try again later".
+    /// Number of attempts, and of those that must be repeated: no answer, or "try again later".
     pub(super) attempts: u64,
     pub(super) later: u64,
     /// Value of `later` when the stop began, and the time that attempts have used since.
@@ -55,7 +55,7 @@ struct Record {
     is_overtaken: bool,
 }
 
-/// The fate of a request.
+/// The server's reply to a request, chosen when the request arrives.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reply {
     fault: Fault,

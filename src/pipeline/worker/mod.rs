@@ -188,7 +188,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Time at which a caller's thread first found nothing due, now or later; `None` after work.
+    /// Time since which callers' threads have found nothing to do and no next event; `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -214,7 +214,7 @@ impl Worker {
         }
         let is_parent = !self.is_forked();
         if !is_parent {
-            // Dropping it would close the parent's files and lock locks that other threads held at the fork.
+            // Dropping it would close the parent's files and wait for locks that other threads held at the fork.
             mem::forget(self);
         }
         is_parent

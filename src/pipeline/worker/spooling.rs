@@ -259,11 +259,14 @@ impl Worker {
                 }
             }
             delivery.parts.retain(|part| !part.is_spooled());
+            // Makes `move_to_spool` write the backlog as well.
             delivery.has_spooled = true;
             self.move_to_spool(at);
         }
         let Some(spool) = &mut self.spool else { return };
         spool.close();
+        // If the flight recorder has only some of the records, `Counters::close` counts all unsettled ones as dropped.
+        // So those that the recorder has are counted as spooled here.
         if !spool.recorder().has_all() {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
@@ -309,6 +312,7 @@ impl Worker {
         let delivery = &self.deliveries[at];
         let is_pressing = delivery.queue.is_pressing(delivery.queue.level());
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
+        // True if the spool needs no copy of the batch before these records.
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
         // If the spool already has requests (which could not be read), the copy would not be the oldest, and the
         // verdict would remove one of them instead of the copy.

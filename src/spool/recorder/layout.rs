@@ -43,8 +43,8 @@ pub(super) const ALIVE_AT: usize = 72;
 pub(super) const SPOOLED_AT: usize = 76;
 const OWNER_AT: usize = SPOOLED_AT + 4 * Signal::COUNT;
 
-/// Values at [`READY_AT`]: the exporter runs, or has ended in order. After an orderly end, open spans are not
-/// interrupted spans.
+/// Values at [`READY_AT`]: the exporter runs, or was closed. Spans that were open when it was closed do not count as
+/// interrupted.
 pub(super) const READY: u32 = CODEWORDS[0];
 pub(super) const CLOSED: u32 = CODEWORDS[1];
 /// Unit of the number at [`ALIVE_AT`], in milliseconds.

@@ -271,7 +271,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
         }
     }
     // The previous handler may have installed another action: that of Rust's standard library restores the default
-    // action for a fault that it does not know. From now on, the installed action is the previous one.
+    // action for a fault that it does not know. `install` replaces that action, and stores it as the previous one.
     if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
         install();
     }

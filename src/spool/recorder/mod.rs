@@ -73,6 +73,7 @@ pub(crate) struct Recorder {
     pool: Mutex<Pool>,
     open_spans: Mutex<Pool>,
     next_order: AtomicU32,
+    /// True once the exporter has ended: slots that are dropped keep their records for the next process.
     keeps_records: AtomicBool,
     /// Why the recorder has no slots, if the file system or a full disk is the reason.
     pub(super) unfit: Option<io::Error>,
@@ -310,6 +311,7 @@ impl Pool {
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;
+        // After the end, searches from the beginning again, up to a run of slots that contains `next`.
         'search: for slots in [self.next..all, 0..all.min(self.next + wanted - 1)] {
             let mut free = 0;
             for slot in slots {

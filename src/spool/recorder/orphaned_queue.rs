@@ -7,8 +7,8 @@
 //! # Proof
 //! A chunk that the worker has sealed is proven by its CRC32C. An unsealed chunk was being filled when the process
 //! died: its committed bytes are complete, because the bytes are stored before the length, and its well-formed frames
-//! are believed. After another boot of the system, only the checksum counts: pages may have reached the disk in any
-//! order.
+//! are trusted. If the system was rebooted since, only chunks with a valid checksum are trusted: pages may have reached
+//! the disk in any order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -48,7 +48,7 @@ pub(crate) struct OrphanedQueue {
     interrupted: BTreeMap<SpanId, (u32, InterruptedSpan)>,
     /// Last time that the process is known to have lived, in nanoseconds since 1970.
     last_alive: u64,
-    /// True if the system was booted since: then only checksums prove contents.
+    /// True if the system was rebooted after the process wrote the file: then only checksums prove contents.
     is_of_other_boot: bool,
     /// Lower bound of the records that were in segments when the process died, by signal.
     pub(crate) spooled: [u64; Signal::COUNT],
@@ -393,7 +393,7 @@ fn word(header: &[u8], at: usize) -> u32 {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
     Checksum,
-    /// The process died before it sealed the chunk: well-formed frames are believed.
+    /// The process died before it sealed the chunk: well-formed frames are trusted.
     Framing,
     None,
 }
@@ -478,7 +478,7 @@ fn offsets(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 /// Framed records of one scope.
 struct ScopeRecords<'a> {
-    /// Encoded fields that precede the scope, and (in `scope`) encoded fields that precede the records.
+    /// Encoded fields of the resource and of the scope. In the request, both precede the records.
     resource: &'a [u8],
     scope: &'a [u8],
     /// True if `resource` and `scope` are intact.

@@ -1,4 +1,4 @@
-//! What arrives of spans and log records, from whichever processor of the SDK they come.
+//! Received spans and log records, from each processor of the SDK.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ fn bank() -> Resource {
     Resource::builder_empty().with_schema_url(attributes, "https://schema.example/1").build()
 }
 
-/// Runs a program with a tracer of the SDK to its end, and gives what arrived.
+/// Runs a program with a tracer of the SDK. Returns the received spans.
 fn spans_of(program: impl FnOnce(&SdkTracerProvider)) -> Vec<ReceivedSpan> {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(gathering(&receiver));
@@ -241,7 +241,7 @@ fn the_application_route_is_a_route_like_any_other() {
     assert_eq!((of_main.span_count(), of_application.span_count()), (0, 1));
 }
 
-/// Emits one record of each severity, and one of none.
+/// Emits one record of each severity, and one without a severity.
 fn emit_all(logger: &impl Logger) {
     for severity in [Some(Severity::Debug), Some(Severity::Info), Some(Severity::Error), None] {
         let mut log = logger.create_log_record();
@@ -287,7 +287,7 @@ fn a_level_that_no_exporter_takes_is_known_before_a_record_is_made() {
     assert!(!idle_logger().event_enabled(Severity::Fatal, "till", None));
 }
 
-/// One whose telemetry has no exporter.
+/// A bridge whose telemetry has no exporter.
 fn idle_logger() -> impl Logger {
     let telemetry = Telemetry::start(Config::new()).unwrap();
     let provider = SdkLoggerProvider::builder().with_log_processor(LogExporter::new(&telemetry)).build();

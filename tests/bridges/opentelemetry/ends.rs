@@ -87,7 +87,7 @@ fn records_after_the_exporters_own_end_are_counted() {
     let telemetry = start(exporter(&receiver));
     let (spans, loggers) = (SpanExporter::new(&telemetry), loggers(&telemetry));
     let logger = loggers.logger("till");
-    // a provider that is shut down hands over no more spans, but log records
+    // A provider that is shut down exports no more spans, but does export log records.
     spans.shutdown_with_timeout(LONG).unwrap();
     loggers.shutdown().unwrap();
     end_a_span(&SdkTracerProvider::builder().with_span_processor(spans).build());
@@ -166,7 +166,7 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let of_hook = Arc::clone(&provider);
     let made = Arc::new(AtomicBool::new(false));
     let in_hook = Arc::clone(&made);
-    // the hook is called there; in a context of its own the SDK does not know where it is
+    // The hook is called there. In a new context, the SDK does not know that it is suppressed.
     let hook = move |_: &standpipe::Problem| {
         let tracer = of_hook.get().unwrap().tracer("till");
         in_hook.store(tracer.start_with_context("problem", &Context::new()).is_recording(), Ordering::SeqCst);
@@ -204,7 +204,7 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
     assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
 }
 
-/// Ends its telemetry, though there was no time to send.
+/// Shuts down its telemetry when it is dropped, without time to send.
 struct Ends(Telemetry);
 
 impl Drop for Ends {
@@ -224,7 +224,7 @@ fn a_telemetry_may_end_with_its_thread_and_after_the_sdks_context() {
     let telemetry = start(exporter(&receiver));
     thread::spawn(move || {
         telemetry.tracer("shop").span("checkout").end();
-        // what a thread needs first ends last
+        // Thread-locals are dropped in reverse order of their first use.
         OF_THREAD.with_borrow_mut(|_| ());
         drop(Context::new().attach());
         OF_THREAD.set(Some(Ends(telemetry)));

@@ -1,5 +1,5 @@
-//! Metrics of the OpenTelemetry SDK through the bridge: they arrive as its own exporter would send them, and every
-//! point is accounted for.
+//! Metrics of the OpenTelemetry SDK through the bridge: they arrive as the SDK's own exporter would send them, and
+//! every point is counted.
 
 use std::future::Future;
 use std::io::Write;
@@ -32,7 +32,7 @@ use crate::support::scene::{
     FOR_EVER, LONG, closed_address, exporter, exporter_to, gathering, open_at, start, start_with,
 };
 
-/// Keeps what opentelemetry-otlp would have sent, and passes the metrics on.
+/// Keeps the request that opentelemetry-otlp would have sent, and passes the metrics on.
 struct Witness {
     exporter: MetricExporter,
     seen: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
@@ -74,7 +74,7 @@ fn record_many(provider: &SdkMeterProvider, points: i64) {
     (0..points).for_each(|number| gauge.record(number, &[KeyValue::new("number", number)]));
 }
 
-/// What a future that is ready at once has to say.
+/// Returns the result of a future that is ready at once.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -89,7 +89,7 @@ fn sum(metric: &Metric) -> &Sum {
     }
 }
 
-/// The ledger cannot be waited for, only asked.
+/// Polls the ledger, because it cannot be waited for.
 fn wait_until(reached: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;
     while !reached() {
@@ -147,7 +147,8 @@ fn other_aggregations(instrument: &Instrument) -> Option<Stream> {
     Some(Stream::builder().with_aggregation(aggregation).build().unwrap())
 }
 
-/// Metrics of a request by name, with sorted attributes and without empty buckets; the order of both says nothing.
+/// Returns the metrics of a request by name, with sorted attributes and without empty buckets, because the order is not
+/// significant.
 fn by_name(mut metrics: Vec<Metric>) -> Vec<Metric> {
     for metric in &mut metrics {
         match metric.data.as_mut().unwrap() {
@@ -289,10 +290,10 @@ fn a_route_without_exporters_takes_metrics_and_does_nothing() {
 #[test]
 fn a_metric_with_many_points_is_sent_in_parts_within_the_limits() {
     const POINTS: i64 = 5000;
-    const MOST_BYTES: usize = 20_000;
+    const MAX_BYTES: usize = 20_000;
     let receiver = Receiver::start().unwrap();
     let exporter = exporter(&receiver).interval(FOR_EVER).compression(Compression::None);
-    let telemetry = start(exporter.batch_records(300).batch_bytes(MOST_BYTES));
+    let telemetry = start(exporter.batch_records(300).batch_bytes(MAX_BYTES));
     let provider = provider(MetricExporter::new(&telemetry));
     record_many(&provider, POINTS);
     provider.shutdown().unwrap();
@@ -301,7 +302,7 @@ fn a_metric_with_many_points_is_sent_in_parts_within_the_limits() {
     values.sort_unstable();
     assert_eq!(values, (0..POINTS).collect::<Vec<_>>());
     for request in receiver.requests() {
-        assert!(request.records <= 300 && request.body_bytes <= MOST_BYTES, "{request:?}");
+        assert!(request.records <= 300 && request.body_bytes <= MAX_BYTES, "{request:?}");
     }
     let counts = telemetry.shutdown(LONG).exporters[0].metrics;
     assert_eq!((counts.accepted, counts.delivered, counts.lost()), (5000, 5000, 0), "{counts}");
@@ -418,7 +419,7 @@ fn after_an_outage_all_snapshots_of_the_sdk_arrive_and_ours_are_replaced() {
 #[test]
 fn a_shutdown_of_the_provider_delivers_and_leaves_the_telemetry_running() {
     let receiver = Receiver::start().unwrap();
-    // nothing is sent before it is asked for
+    // Nothing is sent before a flush.
     let telemetry = start(gathering(&receiver).interval(FOR_EVER));
     let exporter = MetricExporter::new(&telemetry);
     let provider = provider(MetricExporter::new(&telemetry));

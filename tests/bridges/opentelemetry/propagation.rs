@@ -1,4 +1,4 @@
-//! Contexts cross from one to the other: by the W3C headers between processes, and directly within one.
+//! Contexts pass between standpipe and OpenTelemetry: by W3C headers between processes, and directly within one.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::support::scene::{LONG, gathering, start};
 
 type Headers = HashMap<String, String>;
 
-/// What their propagator writes.
+/// Returns the headers that OpenTelemetry's propagator writes.
 fn inject(context: &trace::SpanContext) -> Headers {
     let mut headers = Headers::new();
     let context = Context::new().with_remote_span_context(context.clone());
@@ -26,7 +26,7 @@ fn inject(context: &trace::SpanContext) -> Headers {
     headers
 }
 
-/// What it reads.
+/// Returns the context that OpenTelemetry's propagator reads.
 fn extract(headers: &Headers) -> trace::SpanContext {
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), headers);
     context.span().span_context().clone()
@@ -43,7 +43,7 @@ fn read(headers: &Headers) -> Option<SpanContext> {
     Some(context.with_tracestate(headers.get("tracestate").map_or("", String::as_str)))
 }
 
-/// What both take for a list of vendors' members; each key once, and not longer than ours keeps.
+/// A `tracestate` that both sides accept: each key once, and not longer than standpipe keeps.
 fn any_state() -> impl Strategy<Value = TraceState> {
     let key = "[a-z0-9][a-z0-9_*/-]{0,8}(@[a-z][a-z0-9]{0,8})?";
     let value = "[!-+\\--<>-~]([ -+\\--<>-~]{0,8}[!-+\\--<>-~])?";
@@ -80,7 +80,7 @@ proptest! {
         prop_assert_eq!(ours.is_remote(), is_remote);
         let back = trace::SpanContext::from(&ours);
         prop_assert_eq!((flags_of(&back), back.is_remote()), (flags & 0x03, is_remote));
-        // their propagator passes on no more than the sampled flag
+        // OpenTelemetry's propagator passes on only the sampled flag.
         prop_assert_eq!(flags_of(&extract(&our_headers(&ours))), flags & 0x01);
     }
 

@@ -148,7 +148,7 @@ fn an_event_that_only_the_level_of_an_exporter_keeps_from_being_a_log_record_is_
     }
 }
 
-/// A value that must not be shown.
+/// A value that must not be formatted.
 struct Unseen;
 
 impl std::fmt::Debug for Unseen {

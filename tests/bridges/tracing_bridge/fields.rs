@@ -1,4 +1,4 @@
-//! Fields of every kind, early and late, and those that are orders.
+//! Fields of every type, at creation and later, and fields that configure the span.
 
 use std::time::{Duration, Instant};
 

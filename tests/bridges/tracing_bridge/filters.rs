@@ -1,4 +1,4 @@
-//! Filters for this layer alone, beside others, and a layer that comes and goes.
+//! Per-layer filters, next to other layers, and a layer that is reloaded.
 
 use std::sync::mpsc;
 use std::thread;
@@ -102,7 +102,7 @@ fn a_layer_is_taken_away_at_once_though_the_queue_is_full() {
     let _default = tracing_subscriber::registry().with(reloaded).set_default();
     let _open = info_span!("open");
     let (report, reported) = mpsc::channel();
-    // a thread that traces meanwhile waits for it, also the one that could make room
+    // A thread that traces meanwhile waits for the reload, even the one that could make room.
     thread::spawn(move || report.send(handle.reload(None).is_ok()));
     let at_once = reported.recv_timeout(PATIENCE);
     receiver.resume();

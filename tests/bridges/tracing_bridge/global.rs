@@ -1,5 +1,5 @@
-//! Under the subscriber of the whole program, values that trace while they are shown come back into the layer in the middle
-//! of an event or a new span: nothing is locked then, nothing is lost.
+//! With a global subscriber, values that trace while they are formatted re-enter the layer in the middle of an event or
+//! a new span: no lock is held, and nothing is lost.
 
 use std::fmt;
 use std::sync::mpsc;
@@ -55,7 +55,7 @@ fn values_may_trace_wherever_they_are_shown() {
     ended.recv_timeout(PATIENCE).expect("nothing waits for itself");
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.lost(), 0, "{ledger}");
-    // a value of depth two shows two of depth one, each of those two of depth zero
+    // A value of depth two formats two of depth one, each of which formats two of depth zero.
     let spans = receiver.spans();
     let named = |name: &str| spans.iter().filter(|received| received.span.name == name).count();
     assert_eq!((named("root"), named("span")), (1, 1 + 3 * 3));

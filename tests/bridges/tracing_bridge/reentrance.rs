@@ -1,4 +1,4 @@
-//! The program's own code runs while a field is read: it may trace, it may panic, and no lock is held meanwhile.
+//! Code of the program runs while a field is formatted: it may trace or panic, and no lock is held meanwhile.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use tracing::{Span, info, info_span};
 
 use super::stage::{as_texts, run};
 
-/// A value that traces while it is shown.
+/// A value that traces while it is formatted.
 struct Talkative;
 
 impl fmt::Debug for Talkative {
@@ -20,7 +20,7 @@ impl fmt::Debug for Talkative {
     }
 }
 
-/// A value that cannot be shown.
+/// A value whose formatting panics.
 struct Explosive;
 
 impl fmt::Debug for Explosive {
@@ -40,7 +40,7 @@ fn a_value_may_trace_and_record_in_the_same_span_while_it_is_shown() {
     });
     let span = &arrived.span("span").span;
     let names: Vec<_> = span.events.iter().map(|event| event.name.as_str()).collect();
-    // tracing itself leaves out what is traced on the way to a subscriber that is only this thread's
+    // tracing itself drops events that are emitted inside a thread-local subscriber.
     assert_eq!(names, ["shown", "event"]);
     assert_eq!(as_texts(&span.attributes), ["late=\"by itself\"", "value=\"talkative\""]);
     assert_eq!(as_texts(&span.events[1].attributes)[2..], ["value=\"talkative\""]);

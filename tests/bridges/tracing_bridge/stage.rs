@@ -1,4 +1,4 @@
-//! A program under a layer, and what arrives of it.
+//! Runs a program under a layer, and returns the received records.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Arrived {
     pub(crate) spans: Vec<ReceivedSpan>,
     pub(crate) logs: Vec<ReceivedLog>,
-    /// What did not, as a value panicked.
+    /// Records that were lost because a value panicked.
     pub(crate) panicked: u64,
 }
 
-/// Runs a program under the plain layer: nothing but what it says itself.
+/// Runs a program under a layer with default settings.
 pub(crate) fn run(program: impl FnOnce()) -> Arrived {
     run_with(|layer| layer, program)
 }

@@ -1,4 +1,4 @@
-//! One connection is kept as long as it is good, replaced when it is not, and given up when the time is over.
+//! A connection is kept while it works, replaced when it fails, and abandoned at the deadline.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -23,13 +23,13 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// One span, delivered before this returns.
+/// Emits one span, and returns once it is delivered.
 fn deliver_one(telemetry: &Telemetry) {
     emit(&telemetry.tracer("shop"), 1);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
 }
 
-/// A receiver at an address where one listened before. Another test's connection may hold the port for a moment.
+/// Starts a receiver at an address that was used before. Another test's connection may hold the port for a moment.
 fn open_at(address: SocketAddr) -> Receiver {
     let deadline = Instant::now() + LONG;
     loop {
@@ -113,7 +113,7 @@ fn an_answer_counts_though_the_server_breaks_a_rule_right_behind_it() {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
-        // settings, trailers alone with OK, and then a push, which is forbidden
+        // Settings, trailers with status OK, then a push, which is forbidden.
         let answer = b"\0\0\0\x04\0\0\0\0\0\0\0\x10\x01\x05\0\0\0\x01\x88\0\x0bgrpc-status\x010\
             \0\0\x04\x05\x04\0\0\0\x01\0\0\0\0";
         client.write_all(answer).unwrap();
@@ -150,10 +150,10 @@ fn a_throttle_holds_and_a_flush_cuts_it_short() {
     assert_eq!((receiver.span_count(), receiver.request_count()), (6, 2));
 }
 
-/// Nothing gets through this exporter: shutdown is in time and counts all spans as lost to it.
+/// Asserts that the shutdown is in time and counts all spans as lost, if this exporter can deliver nothing.
 fn loses_all_in_time(exporter: Exporter) {
     let telemetry = start(exporter.timeout(Duration::from_secs(10)));
-    // more than a socket takes in by itself
+    // More than a socket buffers.
     let picture = "0123456789abcdef".repeat(4096);
     for _ in 0..10 {
         telemetry.tracer("shop").span("work").set("picture", &picture);
@@ -196,7 +196,7 @@ fn a_server_that_answers_no_connect_costs_a_shutdown_no_more_than_its_budget() {
     loses_all_in_time(exporter_to(&Unanswered::start().url()));
 }
 
-/// Nothing but window updates of a call that is long over, as fast as they go.
+/// Sends window updates of a completed call, as fast as possible.
 #[test]
 fn a_server_that_never_stops_talking_cannot_hold_up_the_client() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! A forked child has a connection of its own: what it says on it is not mixed with what its parent says.
+//! A forked child uses its own connection, so its bytes are not mixed with those of its parent.
 
 use standpipe::config::Proxy;
 use standpipe::receiver::Receiver;

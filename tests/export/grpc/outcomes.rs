@@ -1,4 +1,4 @@
-//! What becomes of records is the same over both transports.
+//! The outcome of records is the same over both transports.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use standpipe::{Exporter, FlushOutcome, Problem, ProblemKind, Signal};
 use super::{assert_refused_at_once, export, exporter};
 use crate::support::scene::{FOR_EVER, LONG, Problems, emit, gathering_to, start};
 
-/// What becomes of ten spans that are answered like this, and honestly when they come again.
+/// Returns the outcome of ten spans whose first request gets this answer. Later requests are accepted.
 fn outcome_of(answer: &Answer, exporter: Exporter, receiver: &Receiver) -> (Counts, Vec<ProblemKind>) {
     let problems = Problems::default();
     let telemetry = problems.start(exporter);

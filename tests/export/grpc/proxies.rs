@@ -1,6 +1,6 @@
-//! The environment's proxies lead to the server, by a tunnel.
+//! The environment's proxies are used through a tunnel.
 //!
-//! Variables belong to a whole process, so each test exports from a child process with an environment of its own.
+//! Variables belong to the whole process, so each test exports from a child process with its own environment.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,10 +17,10 @@ use crate::support::scene::LONG;
 use crate::support::{process, tunnel};
 
 const YES: &str = "HTTP/1.1 200 Connected\r\n\r\n";
-/// This test, started again.
+/// Name of the test that runs again as a child.
 const CHILD: &str = "a_span_goes_the_way_that_the_environment_says";
 
-/// What the other tests run in a process of its own; here, it goes past all proxies.
+/// The task that the other tests run in a child process. By itself, it uses no proxy.
 #[test]
 fn a_span_goes_the_way_that_the_environment_says() {
     let Some(endpoint) = process::task() else {
@@ -35,12 +35,13 @@ fn a_span_goes_the_way_that_the_environment_says() {
     problems.iter().for_each(process::report);
 }
 
-/// Exports one span through this proxy and gives what the child reported.
+/// Exports one span through this proxy. Returns the child's reports.
 fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
-        // of which Windows reads none under CGI, that an empty variable stands for as well
+        // Windows ignores `HTTP_PROXY` under CGI, which it also assumes if `REQUEST_METHOD` is set but empty. So
+        // `ALL_PROXY` is set as well.
         ("all_proxy", proxy),
         ("ALL_PROXY", proxy),
         ("no_proxy", ""),
@@ -50,7 +51,7 @@ fn export_through(proxy: &str) -> Vec<String> {
     process::run_with(CHILD, "http://collector.invalid:4317", &variables)
 }
 
-/// A proxy that gives each of these answers to one client and, if it is a yes, leads it to the server.
+/// A proxy that gives each client one of these answers and, if it accepts, forwards to the server.
 fn proxy(
     answers: impl IntoIterator<Item = &'static str>,
     server: SocketAddr,
@@ -62,7 +63,7 @@ fn proxy(
     thread::spawn(move || {
         for (client, answer) in listener.incoming().flatten().zip(answers) {
             let report = report.clone();
-            // an error ends the connection, and the client has to cope
+            // An error ends the connection, which the client must handle.
             thread::spawn(move || serve(client, answer, server, &report));
         }
     });

@@ -1,4 +1,4 @@
-//! What a collector gets: header fields, timeouts, all signals.
+//! Requests as a collector receives them: header fields, timeouts, all signals.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use standpipe::{Compression, FlushOutcome, Signal};
 use super::{export, exporter};
 use crate::support::scene::{FOR_EVER, LONG, emit, start};
 
-/// A `grpc-timeout`, read.
+/// Parses a `grpc-timeout`.
 fn timeout(text: &str) -> Duration {
     let (number, unit) = text.split_at(text.len() - 1);
     let number = number.parse().expect(text);

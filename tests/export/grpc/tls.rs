@@ -1,4 +1,4 @@
-//! Never an unverified connection, and never one without HTTP/2.
+//! No unverified connection, and no connection without HTTP/2.
 
 use standpipe::Compression;
 use standpipe::receiver::Receiver;

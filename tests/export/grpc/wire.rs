@@ -1,4 +1,4 @@
-//! The bytes themselves, as a server sees them that knows just enough to answer.
+//! The exact bytes, as received by a minimal server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::support::scene::LONG;
 
 const HEADERS: u8 = 1;
 const DATA: u8 = 0;
-/// Settings, a head, an empty message, and trailers that say OK.
+/// Settings, a head, an empty message, and trailers with status OK.
 const ANSWER: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x05\0\0\0\0\0\x01\0\0\0\0\0\
     \0\0\x0f\x01\x05\0\0\0\x01\0\x0bgrpc-status\x010";
 
@@ -38,7 +38,7 @@ fn serve(listener: &TcpListener) -> Seen {
         }
         if kind == DATA && flags & 1 != 0 {
             client.write_all(ANSWER).expect("the client listens");
-            // until the client has gone
+            // Until the client has closed the connection.
             let _ = client.read_to_end(&mut Vec::new());
             return seen;
         }
@@ -54,7 +54,7 @@ fn next_frame(client: &mut TcpStream) -> (u8, u8, Vec<u8>) {
     (head[3], head[4], payload)
 }
 
-/// What a server sees of one span, and that it arrived.
+/// Returns the bytes that a server receives for one span. Asserts that the span was delivered.
 fn seen(with: impl FnOnce(standpipe::Exporter) -> standpipe::Exporter) -> Seen {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
@@ -74,11 +74,11 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 #[test]
 fn metadata_is_lower_case_and_no_table_on_its_way_may_keep_it() {
     let seen = seen(|exporter| exporter.header("Authorization", "Bearer 123").header("X-Tenant", "seven"));
-    // never indexed: 0001 and the static name 23, and a name that is spelled out
+    // Never indexed: 0001 and the static name 23, and a literal name.
     assert!(contains(&seen.block, b"\x1f\x08\x0aBearer 123"), "{:?}", seen.block);
     assert!(contains(&seen.block, b"\x10\x08x-tenant\x05seven"), "{:?}", seen.block);
     assert!(!contains(&seen.block, b"X-Tenant"));
-    // an empty table is announced before the first block
+    // A table size of zero is announced before the first block.
     assert_eq!(seen.block[0], 0x20);
 }
 
@@ -99,6 +99,6 @@ fn a_compressed_message_is_flagged_and_its_encoding_named() {
     assert!(contains(&seen.block, b"\x0dgrpc-encoding\x04gzip"), "{:?}", seen.block);
     assert_eq!(seen.message[0], 1);
     assert_eq!(seen.message[5..7], [0x1f, 0x8b], "what follows is gzip");
-    // servers that answer as they are asked may, as both sides can unpack it
+    // Servers that answer with the client's encoding may do so, because both sides support gzip.
     assert!(contains(&seen.block, b"\x14grpc-accept-encoding\x0didentity,gzip"), "{:?}", seen.block);
 }

@@ -1,4 +1,4 @@
-//! Over gRPC: HTTP/2 is greeted, then each signal's method is called with nothing.
+//! Over gRPC: the probe opens HTTP/2, then calls each signal's method with an empty request.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn traces(endpoint: impl Into<String>) -> Exporter {
     Exporter::grpc(endpoint).signals([Signal::Traces]).proxy(Proxy::Off)
 }
 
-/// An exporter of everything, which all goes to one place.
+/// An exporter of all signals to one endpoint.
 fn everything(receiver: &Receiver) -> Exporter {
     Exporter::grpc(receiver.grpc_endpoint()).proxy(Proxy::Off)
 }
@@ -118,7 +118,7 @@ fn a_wrong_port_is_recognized() {
         (what.as_str(), advice.as_str()),
         ("the server does not speak TLS", "write http:// instead of https://")
     );
-    // and the other way round
+    // The reverse case.
     let (_, what, advice) = failure(&super::traces(receiver.grpc_endpoint()));
     assert!(what.contains("this is the gRPC port"), "{what}");
     assert_eq!(
@@ -141,7 +141,7 @@ fn tls_must_lead_to_http2() {
 
     let unconcerned = TlsFront::start(&leaf, receiver.grpc_address());
     let unwilling = TlsFront::offering("http/1.1", &leaf, receiver.grpc_address());
-    // A server that knows no HTTP/2 may end the handshake for it.
+    // A server without HTTP/2 may end the handshake because of it.
     let tls = ["resolve", "connect", "tls", "http/2"];
     for (front, expected) in [(unconcerned, &tls[..]), (unwilling, &["resolve", "connect", "http/2"])] {
         let (stages, what, _) = failure(&traces(front.url()).ca_pem(ca.pem()));
@@ -202,17 +202,17 @@ fn secrets_are_in_no_report() {
 
 #[test]
 fn a_secret_that_a_server_repeats_when_it_leaves_is_concealed() {
-    // a farewell for an internal error, after which every call may still be answered
+    // A GOAWAY with an internal error, after which every call may still be answered.
     const FAREWELL: &[u8] =
         b"\x00\x00\x1e\x07\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x02bad token s3cret-token";
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for mut stream in listener.incoming().take(MOST_CONNECTIONS).flatten() {
+        for mut stream in listener.incoming().take(MAX_CONNECTIONS).flatten() {
             thread::spawn(move || {
                 let _ = stream.write_all(&[SETTINGS, FAREWELL].concat());
                 let _ = stream.shutdown(std::net::Shutdown::Write);
-                // closing with something unread would take the words back
+                // If the socket is closed with unread input, the sent bytes may be lost.
                 let _ = std::io::copy(&mut stream, &mut std::io::sink());
             });
         }

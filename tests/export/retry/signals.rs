@@ -1,4 +1,4 @@
-//! The trouble of one signal is not the others'.
+//! A failure of one signal does not affect the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,21 +13,21 @@ use crate::support::scene::{
     FOR_EVER, LONG, NOISE, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
 };
 
-/// Enough for a request on any machine, with room for another signal's share.
+/// Enough for a request on any machine, plus the share of another signal.
 const BUDGET: Duration = Duration::from_secs(8);
 
 fn log(logger: &Logger, records: u64) {
     (0..records).for_each(|_| logger.info("paid").emit());
 }
 
-/// A collector that takes no log records for the time being.
+/// A collector that temporarily accepts no log records.
 fn without_logs(answer: Answer) -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.always_for(Signal::Logs, answer);
     receiver
 }
 
-/// An exporter that may wait for an answer as long as a test lasts.
+/// An exporter that may wait for an answer for as long as a test lasts.
 fn unhurried(endpoint: String, is_grpc: bool) -> Exporter {
     let exporter = if is_grpc { Exporter::grpc(endpoint) } else { Exporter::http(endpoint) };
     exporter.proxy(Proxy::Off).throttle(Duration::ZERO).timeout(LONG)
@@ -126,14 +126,14 @@ fn an_attempt_that_hangs_when_the_shutdown_begins_leaves_time_for_the_other_sign
         assert_eq!((delivered, exporter.logs.dropped.shutdown), ((3, 1), 1), "gRPC: {is_grpc}: {ledger}");
         assert_eq!((receiver.span_count(), receiver.point_count()), (3, 1), "gRPC: {is_grpc}");
     };
-    // each uses up its budget
+    // Each signal uses up its share of the budget.
     thread::scope(|scope| {
         scope.spawn(|| leaves_time(true));
         leaves_time(false);
     });
 }
 
-/// As many spans and log records as fill more than a hundred requests, where no metrics are answered.
+/// Asserts that spans and log records for more than a hundred requests are delivered while no metrics are answered.
 fn delivers_spans_and_logs_beside_metrics_that_hang(budget: Duration, hangs_before: bool) {
     const RECORDS: u64 = 30_000;
     let receiver = Receiver::start().unwrap();
@@ -171,7 +171,7 @@ fn delivers_all_spans_and_logs_at_shutdown_though_a_push_of_metrics_hung_before(
 
 #[test]
 fn a_slow_signal_with_much_to_send_does_not_starve_the_others() {
-    // log records for more than the test's patience
+    // Log records for longer than the test waits.
     let receiver = without_logs(Answer::ok().delay(Duration::from_millis(100)));
     let telemetry = start(exporter(&receiver).batch_records(1).interval(Duration::from_millis(20)));
     log(&telemetry.logger("shop"), 1000);

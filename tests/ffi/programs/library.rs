@@ -1,4 +1,4 @@
-//! The library as programs in C load it, for the tests: with the features that they are built with.
+//! The library as C programs load it, with the features of the tests.
 
 #[allow(unused_extern_crates, reason = "its functions are for C")]
 extern crate standpipe;

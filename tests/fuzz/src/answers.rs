@@ -1,4 +1,4 @@
-//! What must hold for an exporter, whatever a server answers. Both are real, on loopback.
+//! Invariants of an exporter for any answer of a server. Both are real, on loopback.
 
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<String>> {
     PROBLEMS.lock().expect("it is only pushed and taken")
 }
 
-/// An input is a byte that chooses the form of the answer, and the answer's body or all of its bytes.
+/// An input is a byte that selects the form of the answer, followed by the answer's body or all of its bytes.
 pub fn check(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let signal = if choice & 1 == 0 { Signal::Traces } else { Signal::Logs };
@@ -58,7 +58,7 @@ pub fn check(input: &[u8]) {
     }
     let flushed = TELEMETRY.flush(PATIENCE);
     assert_eq!(flushed, FlushOutcome::Complete, "it hangs");
-    // an answer that was never read, because the connection broke before, is for the next input otherwise
+    // An answer that was never read, because the connection broke before, would otherwise be used for the next input.
     RECEIVER.behave();
     RECEIVER.take();
 

@@ -1,44 +1,44 @@
-//! What must hold for every configuration, whatever text it was read from.
+//! Invariants of every configuration, whatever text it was read from.
 
 use standpipe::config::{Diagnostic, DiagnosticSeverity};
 use standpipe::{Config, ConfigError};
 
-/// What no output may show. It is only ever put where secrets go.
+/// Text that no output may contain. It is only used in the place of secrets.
 pub const SECRET: &str = "hunter2secret";
 /// A variable that holds the secret, for `%{env:FUZZ}%`.
 const VARIABLE: &str = "FUZZ";
-/// The tracer that a text describes in a part which is not fuzzed, with a header `Authorization`.
+/// The tracer in the part of a text that is not fuzzed, with a header `Authorization`.
 pub const KEPT: &str = "kept";
 
-/// Inputs up to this length are tried as single values too.
-pub const LONGEST_VALUE: usize = 200;
+/// Inputs up to this length are also tried as single values.
+pub const MAX_VALUE_LEN: usize = 200;
 
-/// What a text holds beside what was fuzzed.
+/// The part of a text that is not fuzzed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
     Nothing,
-    /// The tracer [`KEPT`]. Whatever comes before or after it: it is not started without its header.
+    /// The tracer [`KEPT`]. Whatever precedes or follows it, it must not start without its header.
     Tracer,
 }
 
 /// How the lines of a text are counted.
 #[derive(Clone, Copy)]
 pub enum Lines {
-    /// As TOML does: a line ends with a line feed.
+    /// As in TOML: a line ends with a line feed.
     Toml,
-    /// As YAML does: or with a carriage return.
+    /// As in YAML: a line ends with a line feed or a carriage return.
     Yaml,
-    /// There is no text, so that nothing can have a place in it.
+    /// There is no text, so a diagnostic has no location.
     None,
 }
 
-/// To be called before anything is read.
+/// Must be called before any configuration is read.
 pub fn prepare() {
     let is_set = std::env::var(VARIABLE).is_ok_and(|value| value == SECRET);
     assert!(is_set, "start with the variable {VARIABLE}={SECRET}, as tests/fuzz/run does");
 }
 
-/// The text of an input, unless it would make the reader wait for a device, or repeats the secret by itself.
+/// Returns the text of an input, unless it would make the reader wait for a device, or contains the secret.
 pub fn text_of(input: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(input).ok()?;
     let is_shown_already = text.to_ascii_lowercase().contains(SECRET);
@@ -46,7 +46,7 @@ pub fn text_of(input: &[u8]) -> Option<&str> {
     (!is_shown_already && !leads_to_devices).then_some(text)
 }
 
-/// Any text as a string of TOML, JSON and YAML.
+/// Returns any text as a string that is valid in TOML, JSON and YAML.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
@@ -65,7 +65,7 @@ pub fn quoted(text: &str) -> String {
 pub fn check(text: &str, frame: Frame, lines: Lines, read: impl Fn() -> Result<Config, ConfigError>) {
     let first = read();
     let told = said(&first);
-    // once for each input is enough
+    // Once for each input is enough.
     if frame == Frame::Nothing {
         assert!(told == said(&read()), "read twice, told differently: {told}");
     }
@@ -77,11 +77,11 @@ pub fn check(text: &str, frame: Frame, lines: Lines, read: impl Fn() -> Result<C
     check_diagnostics(diagnostics, text, lines);
     let has_error = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     assert_eq!(has_error, first.is_err(), "an error without an error, or the reverse");
-    // without the broken exporters there may be something new to say
+    // Without the broken exporters there may be new diagnostics.
     check_usable(first.unwrap_or_else(ConfigError::into_usable), frame, has_error);
 }
 
-/// Every place is in the text, or right behind a line of it.
+/// Asserts that every location is in the text, or at the end of one of its lines.
 fn check_diagnostics(diagnostics: &[Diagnostic], text: &str, counted: Lines) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = match counted {
@@ -108,7 +108,7 @@ fn check_places(diagnostics: &[Diagnostic], lines: &[&str]) {
     }
 }
 
-/// What is left after an error can be started, and so can what had none.
+/// Asserts that the configuration can be started, if necessary without its broken exporters.
 fn check_usable(config: Config, frame: Frame, may_tell_more: bool) {
     for summary in config.summaries() {
         let json = serde_json::to_string(&summary).expect("a summary is plain data");
@@ -128,7 +128,7 @@ fn check_usable(config: Config, frame: Frame, may_tell_more: bool) {
     }
 }
 
-/// Everything that can be learnt of a configuration.
+/// Returns everything that is shown of a configuration.
 fn said(outcome: &Result<Config, ConfigError>) -> String {
     let mut said = String::new();
     let config = match outcome {

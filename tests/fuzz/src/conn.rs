@@ -1,35 +1,36 @@
-//! What must hold for the client's side of every connection.
+//! Invariants of the client's side of every connection.
 
 use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 use crate::http2::connection::FrameBuffer;
 use crate::http2::frame::{HEAD_BYTES, Head, MIN_MAX_FRAME, PREFACE, flag, kind};
 use crate::http2::hpack::{Field, encode};
 
-/// An answer's body, and the fields of its head and of its trailers.
-const MOST_OF_BODY: usize = 64 << 10;
-const MOST_OF_FIELDS: usize = 32 << 10;
-/// What is framed at once, with a last frame beyond it.
-const MOST_OUTPUT: usize = 130 << 10;
+/// Limits of an answer's body, and of the fields of its head and of its trailers.
+const MAX_BODY_BYTES: usize = 64 << 10;
+const MAX_FIELD_BYTES: usize = 32 << 10;
+/// Maximum output at one time, including a last frame that exceeds the limit.
+const MAX_OUTPUT: usize = 130 << 10;
 const INITIAL_WINDOW: i64 = 65_535;
 
-/// What happens on a connection. An input is a list of them; the first byte of each says which it is.
+/// An event on a connection. An input is a list of events; the first byte of each selects its kind.
 enum Event<'a> {
-    /// The server says something: as many bytes as the second byte says.
+    /// The server sends bytes. The second byte is their number.
     Heard(&'a [u8]),
-    /// A call is made, if there is none and one may be. Two bytes say how long the message is, by a scale in the first.
+    /// A call is made, if none is open and one is allowed. Two bytes give the length of the message, scaled by a bit of
+    /// the first byte.
     Call { length: usize },
-    /// What is to be written is written.
+    /// The pending output is written.
     Written,
 }
 
-/// How what is heard is split.
+/// How received bytes are split.
 #[derive(Clone, Copy)]
 enum Split {
     Whole,
     Bytes,
 }
 
-/// An input is a list of events, gone through twice, with what is heard in one piece and byte by byte.
+/// An input is a list of events. It is run twice: with received bytes in one piece, and byte by byte.
 pub fn check(input: &[u8]) {
     let whole = Run::through(input, Split::Whole);
     let split = Run::through(input, Split::Bytes);
@@ -88,7 +89,7 @@ impl Run {
             }
         }
         match run.fault {
-            // only a farewell is written then, and what the model thinks of the server means nothing any more
+            // After that only a GOAWAY is written, and the model of the server no longer applies.
             Some(_) => run.said.extend_from_slice(run.conn.output()),
             None => run.write(),
         }
@@ -132,16 +133,16 @@ impl Run {
         }
     }
 
-    /// Writes until it is the server's turn.
+    /// Writes until the client waits for the server.
     fn write(&mut self) {
         loop {
             let body = self.message.as_deref().unwrap_or_default();
-            // in two pieces, as requests come from the worker
+            // In two pieces, like the worker's requests.
             let (start, rest) = body.split_at(body.len() / 3);
             let progress = self.conn.send(&Message::new(&[start, rest], true));
             let output = self.conn.output();
-            // acknowledgements are bounded where they are made
-            assert!(output.len() <= MOST_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
+            // Acknowledgements are bounded where they are created.
+            assert!(output.len() <= MAX_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
             self.model.check(output);
             self.said.extend_from_slice(output);
             self.conn.clear_output();
@@ -156,25 +157,25 @@ impl Run {
 fn check_end(end: &End) {
     let End::Responded(Response { status, head, body, trailers }) = end else { return };
     assert!((200..600).contains(status), "a status of {status}");
-    assert!(body.len() <= MOST_OF_BODY, "a body of {}", body.len());
-    assert!(size(head) <= MOST_OF_FIELDS && size(trailers) <= MOST_OF_FIELDS, "too many fields");
+    assert!(body.len() <= MAX_BODY_BYTES, "a body of {}", body.len());
+    assert!(size(head) <= MAX_FIELD_BYTES && size(trailers) <= MAX_FIELD_BYTES, "too many fields");
 }
 
 fn size(fields: &[Field]) -> usize {
     fields.iter().map(|field| field.name.len() + field.value.len() + 32).sum()
 }
 
-/// What the server thinks of the client, counted as simply as can be.
+/// A simple model of the server's view of the client.
 #[derive(Default)]
 struct Model {
     heard: Heard,
-    /// What may still be sent.
+    /// Bytes that the client may still send.
     window: i64,
     stream_window: i64,
     initial_window: i64,
     max_frame: usize,
     stream: u32,
-    /// The length of the message with its prefix, and what came of it.
+    /// The length of the message with its prefix, and the number of bytes sent.
     length: usize,
     sent: usize,
 }
@@ -182,7 +183,7 @@ struct Model {
 #[derive(Default)]
 struct Heard {
     inbox: FrameBuffer,
-    /// Since the output was written.
+    /// Received bytes since the last write.
     waiting_bytes: usize,
     has_begun: bool,
 }
@@ -202,7 +203,7 @@ impl Model {
                                 self.stream_window += value - self.initial_window;
                                 self.initial_window = value;
                             }
-                            // what is out of range ends the connection
+                            // Values out of range end the connection.
                             [0, 5] => self.max_frame = MIN_MAX_FRAME.max(value as usize),
                             _ => {}
                         }
@@ -240,7 +241,7 @@ impl Model {
         self.sent = 0;
     }
 
-    /// What was written are frames, and its data is the message, within the windows.
+    /// Asserts that the output consists of frames, and that their data is the message, within the windows.
     fn check(&mut self, output: &[u8]) {
         self.begin();
         let mut rest = output.strip_prefix(PREFACE).unwrap_or(output);

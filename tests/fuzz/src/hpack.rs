@@ -1,22 +1,23 @@
-//! What must hold for every sequence of header blocks.
+//! Invariants of every sequence of header blocks.
 
 use crate::http2::hpack::{Decoder, Field, List, Malformed, encode, encode_sensitive, encode_size_update};
 
 const TABLE_LIMITS: [usize; 4] = [4096, 0, 100, 500];
 const LIST_LIMITS: [usize; 4] = [32 * 1024, 0, 200, 1000];
-/// More than any input can make of itself.
+/// Larger than any input can decode to.
 const GENEROUS: usize = 1 << 30;
 /// The first index of the dynamic table.
 const FIRST_ENTRY: usize = 62;
 
-/// An input is a byte that chooses the limits, and blocks: two bytes for the length of each, highest first.
+/// An input is a byte that selects the limits, followed by blocks, each preceded by its length in two bytes,
+/// big-endian.
 pub fn check(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let table_limit = TABLE_LIMITS[usize::from(choice & 3)];
     let list_limit = LIST_LIMITS[usize::from(choice >> 2 & 3)];
     let mut tight = Decoder::new(table_limit, list_limit);
     let mut twin = Decoder::new(table_limit, list_limit);
-    // what a list may have changes nothing but what is kept of it
+    // The limit of a list changes only which fields are kept.
     let mut generous = Decoder::new(table_limit, GENEROUS);
     for block in blocks(rest) {
         let list = tight.decode(block);
@@ -49,12 +50,12 @@ fn blocks(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// They keep the limit and are still the same when they are written again.
+/// Asserts that fields are within the limit, and are equal after encoding and decoding.
 fn check_fields(fields: &[Field], list_limit: usize) {
     assert!(size(fields) <= list_limit, "{} > {list_limit}", size(fields));
     let kept: usize = fields.iter().map(|field| field.name.capacity() + field.value.capacity()).sum();
     assert!(kept <= list_limit, "keeps {kept}, more than {list_limit}");
-    // the encoder takes names that are text
+    // The encoder accepts only names that are UTF-8.
     let is_text = |field: &&Field| std::str::from_utf8(&field.name).is_ok();
     let fields: Vec<Field> = fields.iter().filter(is_text).cloned().collect();
     for write in [encode, encode_sensitive] {
@@ -68,7 +69,7 @@ fn check_fields(fields: &[Field], list_limit: usize) {
     }
 }
 
-/// Both hold the same, and not more than they may.
+/// Asserts that both tables have the same entries, within their limit.
 fn check_tables(tight: &mut Decoder, generous: &mut Decoder, table_limit: usize, list_limit: usize) {
     let mut table_size = 0;
     for index in FIRST_ENTRY.. {
@@ -92,16 +93,16 @@ fn check_tables(tight: &mut Decoder, generous: &mut Decoder, table_limit: usize,
     assert!(table_size <= table_limit, "{table_size} > {table_limit}");
 }
 
-/// A field that is nothing but an index.
+/// A field that consists only of an index.
 fn reference(index: usize) -> Vec<u8> {
     match index.checked_sub(127) {
         None => vec![0x80 | index as u8],
-        // the tables hold less than 127 and 128 fields
+        // The tables have fewer than 127 and 128 fields.
         Some(rest) => vec![0xff, rest as u8 | 0x80, (rest >> 7) as u8],
     }
 }
 
-/// As HTTP/2 counts it.
+/// Returns the size of a field, as HTTP/2 counts it.
 fn size(fields: &[Field]) -> usize {
     fields.iter().map(|field| field.name.len() + field.value.len() + 32).sum()
 }

@@ -1,4 +1,4 @@
-//! What must hold for every input, one module for each kind of reader; `src/bin` has the targets.
+//! Invariants for every input, with one module for each kind of reader; `src/bin` has the targets.
 
 pub mod answers;
 pub mod config;
@@ -9,12 +9,12 @@ pub mod receiver;
 pub mod retry_after;
 pub mod trace_context;
 
-/// HTTP/2 without a socket. It is no public part of the crate, so it is built in.
+/// HTTP/2 without a socket. It is not public in the crate, so its source is included here.
 #[allow(dead_code, unused_imports, reason = "targets do not use everything")]
 #[path = "../../../src/http2/mod.rs"]
 mod http2;
 
-/// The reader of `Retry-After`, which is pure and no public part of the crate either.
+/// The reader of `Retry-After`, which is not public in the crate, either.
 #[allow(dead_code, reason = "targets do not use everything")]
 #[path = "../../../src/transport/calendar.rs"]
 mod calendar;

@@ -1,4 +1,4 @@
-//! What must hold for every value of `NO_PROXY`.
+//! Invariants of every value of `NO_PROXY`.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use standpipe::{Config, Exporter, Telemetry};
 
 use crate::config::SECRET;
 
-/// More than a diagnostic needs to say.
+/// Longer than a diagnostic needs to be.
 const LONGEST: usize = 500;
 
-/// An input is the value, with the secret where a key would be.
+/// An input is the value, with the secret in place of a key.
 pub fn check(text: &str) {
     if text.contains('\0') {
         return;
     }
     let value = text.replace("-----BEGIN", &format!("-----BEGIN {SECRET}"));
-    // SAFETY: the fuzzer calls this on one thread, and those of the exporters before have ended.
+    // SAFETY: the fuzzer calls this on one thread, and the threads of earlier exporters have ended.
     unsafe {
         std::env::set_var("HTTP_PROXY", "http://127.0.0.1:1");
         std::env::set_var("NO_PROXY", &value);
@@ -30,7 +30,7 @@ pub fn check(text: &str) {
     }
     let found = config.diagnostics().len();
     assert_eq!(config.clone().with_environment().expect("as before").diagnostics().len(), found);
-    // asks whether the host is reached directly
+    // Determines whether the host is reached directly.
     let telemetry = Telemetry::start(config).expect("it is in order");
     let lost = telemetry.shutdown(Duration::from_secs(1)).lost();
     assert_eq!(lost, 0);

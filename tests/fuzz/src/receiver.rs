@@ -1,4 +1,4 @@
-//! What must hold for the receiver, whatever a client sends. It is a real one, on loopback.
+//! Invariants of the receiver for any client. It is a real one, on loopback.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,9 +12,9 @@ use crate::http2::frame::{HEAD_BYTES, Head, PREFACE, flag, kind};
 
 /// Far more than an answer on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// More than all answers to one input.
-const MOST_ANSWERED: u64 = 1 << 20;
-/// How many inputs there are between two requests that must be answered.
+/// Larger than all answers to one input.
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
+/// Number of inputs between two valid requests, which must be answered.
 const INTERVAL: usize = 100;
 
 static RECEIVER: LazyLock<Receiver> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ static RECEIVER: LazyLock<Receiver> = LazyLock::new(|| {
 });
 static INPUTS: AtomicUsize = AtomicUsize::new(0);
 
-/// An input is what a client of the HTTP port sends.
+/// An input is the bytes that a client sends to the HTTP port.
 pub fn check_http(input: &[u8]) {
     let answered = exchange(RECEIVER.address(), &[input]);
     assert!(answered.is_empty() || answered.starts_with(b"HTTP/1.1 "), "{}", answered.escape_ascii());
@@ -35,7 +35,7 @@ pub fn check_http(input: &[u8]) {
     }
 }
 
-/// An input is a byte that says whether the client begins as it should, and what it sends then.
+/// An input is a byte that tells whether the client begins with a valid preface, followed by its bytes.
 pub fn check_grpc(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let empty_settings = [0, 0, 0, kind::SETTINGS, 0, 0, 0, 0, 0];
@@ -61,11 +61,11 @@ pub fn check_grpc(input: &[u8]) {
 fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
-    // the receiver may have had enough before it has everything
+    // The receiver may close the connection before it has all bytes.
     let _ = pieces.iter().try_for_each(|piece| socket.write_all(piece));
     let _ = socket.shutdown(Shutdown::Write);
     let mut answered = Vec::new();
-    match socket.take(MOST_ANSWERED).read_to_end(&mut answered) {
+    match socket.take(MAX_ANSWER_BYTES).read_to_end(&mut answered) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             panic!("the connection stays open after {}", answered.escape_ascii())
         }
@@ -73,7 +73,7 @@ fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-/// Whole frames, unless the connection was reset in the middle of one.
+/// Asserts that the answer consists of whole frames, unless the connection was reset in the middle of one.
 fn check_frames(mut rest: &[u8]) {
     while let Some(head) = rest.first_chunk::<HEAD_BYTES>() {
         let head = Head::read(head);

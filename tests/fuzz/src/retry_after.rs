@@ -1,10 +1,10 @@
-//! What must hold for every `Retry-After` header.
+//! Invariants of every `Retry-After` header.
 
 use std::time::{Duration, SystemTime};
 
 use crate::calendar::retry_after;
 
-/// When the header is read. A date beyond it says how long to wait.
+/// Time at which the header is read. A later date is a delay.
 const NOW: u64 = 1_800_000_000;
 
 pub fn check(text: &str) {

@@ -1,4 +1,4 @@
-//! What must hold for every pair of `traceparent` and `tracestate`, and for every `baggage`.
+//! Invariants of every pair of `traceparent` and `tracestate`, and of every `baggage`.
 
 use standpipe::{Baggage, SpanContext};
 

@@ -1,4 +1,4 @@
-//! Everything sent must be found, field by field; differences are reported by their path.
+//! Compares sent and received records, field by field, and reports differences by their path.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::Error;
 use crate::seen::Record;
 use crate::showcase::Showcase;
 
-/// This many differences are reported; the rest is counted.
-const MOST_TOLD: usize = 5;
+/// Maximum number of differences that are shown. The others are counted.
+const MAX_REPORTED: usize = 5;
 
-/// An error that shows what is missing, what is too much and what differs.
+/// Returns an error with the records that are missing, unexpected or different.
 pub(crate) fn compare(showcase: &Showcase, mut found: Vec<Record>) -> Result<(), Error> {
     found.iter_mut().for_each(|record| showcase.blur(record));
     let expected = by_name(showcase.expected.clone());
@@ -28,8 +28,8 @@ pub(crate) fn compare(showcase: &Showcase, mut found: Vec<Record>) -> Result<(),
     if differences.is_empty() {
         return Ok(());
     }
-    let more = differences.len().saturating_sub(MOST_TOLD);
-    differences.truncate(MOST_TOLD);
+    let more = differences.len().saturating_sub(MAX_REPORTED);
+    differences.truncate(MAX_REPORTED);
     if more > 0 {
         differences.push(format!("and {more} more"));
     }
@@ -41,7 +41,7 @@ fn by_name(records: Vec<Record>) -> BTreeMap<String, Vec<Value>> {
     let mut map = BTreeMap::<_, Vec<_>>::new();
     for record in records {
         let Record { signal, resource, scope, body } = record;
-        // a log record is known by its severity
+        // Log records are identified by their severity.
         let name = body["name"].as_str().or(body["severityText"].as_str()).unwrap_or("without a name");
         let name = format!("{signal}/{name}");
         map.entry(name).or_default().push(json!({ "resource": resource, "scope": scope, "record": body }));

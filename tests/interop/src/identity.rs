@@ -1,4 +1,4 @@
-//! Who the servers are: an authority and a certificate for this machine, made anew in each run, in files.
+//! The servers' identity: a certificate authority and a certificate for this machine, created in files by each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rcgen::{
 
 use crate::Error;
 
-/// Files of PEM.
+/// PEM files.
 pub(crate) struct Identity {
-    /// Whom a client must trust.
+    /// The authority that a client must trust.
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 impl Identity {
-    /// Makes one in this folder, for 127.0.0.1 and localhost.
+    /// Creates an identity in this folder, for 127.0.0.1 and localhost.
     pub(crate) fn make(folder: &Path) -> Result<Self, Error> {
         let mut authority = named("standpipe interop authority", &[])?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

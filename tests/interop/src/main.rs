@@ -1,4 +1,5 @@
-//! Standpipe against real servers: one table. `run` builds and installs what it takes, and starts this.
+//! Runs standpipe against real servers and prints one table. The script `run` builds and installs the servers and
+//! starts this program.
 
 mod cases;
 mod compare;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing has failed.
+/// Runs everything. Returns whether all cases passed.
 fn run(arguments: &Arguments) -> Result<bool, Error> {
     fs::create_dir_all(&arguments.scratch)?;
     let ground = Ground {
@@ -57,14 +58,14 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     Ok(!table.has_failed())
 }
 
-/// How this program was started.
+/// The arguments of this program.
 struct Arguments {
     tools: PathBuf,
     scratch: PathBuf,
     quick: bool,
     transports: Vec<Transport>,
     servers: Vec<String>,
-    /// What could not be installed, `server: reason`.
+    /// Servers that could not be installed, as `server: reason`.
     skipped: Vec<String>,
     failed: Vec<String>,
 }
@@ -100,7 +101,8 @@ impl Arguments {
         Ok(read)
     }
 
-    /// Whether this server is wanted and there; if it is wanted and missing, the table says why.
+    /// Returns whether this server was requested and is installed. If it is requested but missing, adds the reason to
+    /// the table.
     fn can(&self, server: &'static str, table: &mut Table) -> bool {
         if !self.servers.iter().any(|wanted| wanted == server) {
             return false;
@@ -112,7 +114,7 @@ impl Arguments {
         true
     }
 
-    /// Why there is nothing to try, if there is not.
+    /// Returns the reason why a server is missing, if it is.
     fn missing(&self, server: &str) -> Option<Outcome> {
         let reason = |all: &[String]| {
             let of_server = |text: &String| Some(text.strip_prefix(server)?.strip_prefix(": ")?.to_owned());

@@ -1,4 +1,4 @@
-//! Servers as processes of their own: started, waited for, ended by their id. None outlives its owner.
+//! Servers as child processes: started, waited for, and ended by process id. Each is killed when its owner is dropped.
 
 use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// The longest that a server may take to listen, or to end.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Maximum time for a server to listen, or to end.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// How to start a server, any number of times.
+/// The command that starts a server. It can be used several times.
 pub(crate) struct Recipe {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// Where what it says is written.
+    /// File to which the server's output is written.
     pub(crate) log: PathBuf,
 }
 
 /// How a server is ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// At once, in the middle of whatever it does.
+    /// Kills the server at once.
     Kill,
-    /// It is asked to, and may bring to an end what it has begun.
+    /// Asks the server to end. It may complete requests that it has begun.
     Ask,
 }
 
@@ -55,7 +55,7 @@ impl Process {
     }
 
     fn wait_for(&mut self, port: u16) -> Result<(), Error> {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         while TcpStream::connect_timeout(&address, BETWEEN_LOOKS).is_err() {
             if let Some(status) = self.child.try_wait()? {
@@ -84,7 +84,7 @@ impl Process {
     }
 
     fn wait(&mut self) -> Result<ExitStatus, Error> {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
@@ -104,7 +104,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // of a server that has ended already this is no news
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The program under test: standpipe, set up by a configuration file as a user would write it.
+//! The program under test: standpipe, with a configuration file like that of a user.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::Error;
 use crate::identity::Identity;
 use crate::servers::Transport;
 
-/// Long enough for everything that is sent here; a case that needs all of it fails.
+/// Longer than any delivery here takes. A case that needs all of it fails.
 pub(crate) const BUDGET: Duration = Duration::from_secs(120);
 
-/// How the program is set up.
+/// Configuration of the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
     pub(crate) transport: Transport,
@@ -22,7 +22,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) gzip: bool,
     pub(crate) signals: Signals,
-    /// More lines for the table of the exporter of spans.
+    /// Additional lines in the table of the spans' exporter.
     pub(crate) more: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Setup<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signals {
     Spans,
-    /// All three; metrics with sums since the last push or since the start.
+    /// All three signals; metrics with delta or cumulative temporality.
     All {
         delta: bool,
     },
@@ -61,12 +61,12 @@ impl Program {
         Ok(Self { telemetry: Telemetry::start(config)?, problems })
     }
 
-    /// Sends what there is. An error if anything was lost, or if any problem was reported.
+    /// Shuts down. Returns an error if a record was lost or a problem was reported.
     pub(crate) fn finish(&self) -> Result<Ledger, Error> {
         self.finish_in_spite_of(&[])
     }
 
-    /// As [`finish`](Self::finish), where problems of these kinds belong to the case.
+    /// Like [`finish`](Self::finish), but ignores problems of these kinds.
     pub(crate) fn finish_in_spite_of(&self, expected: &[ProblemKind]) -> Result<Ledger, Error> {
         let ledger = self.telemetry.shutdown(BUDGET);
         let total = ledger.total();
@@ -98,7 +98,7 @@ impl Setup<'_> {
             let temporality = if delta { "delta" } else { "cumulative" };
             toml.push_str("level = \"trace\"\nenable.log-exporter = true\n\n[metrics.open-telemetry]\n");
             toml.push_str(&self.connection());
-            // writing to a string cannot fail
+            // Writing to a string cannot fail.
             let _ = writeln!(toml, "temporality = \"{temporality}\"");
         }
         toml
@@ -119,7 +119,7 @@ impl Setup<'_> {
     }
 }
 
-/// As a literal string of TOML, in which a backslash is a backslash.
+/// Returns a TOML literal string, in which a backslash is not an escape.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }

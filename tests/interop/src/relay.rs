@@ -1,4 +1,4 @@
-//! A relay on loopback that passes bytes on and counts connections: not every server can show them.
+//! A relay on loopback that forwards bytes and counts connections, because not every server can report them.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ impl Relay {
                     return;
                 }
                 shared.connections.fetch_add(1, Ordering::SeqCst);
-                // a client whose server is gone is closed, as it would be without a relay
+                // If the server is stopped, the client's connection is closed, as it would be without a relay.
                 let _ = connect(client, to);
             }
         });
@@ -52,7 +52,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::SeqCst);
-        // wakes the listener, which then sees that it is over
+        // Wakes the listener, which then sees the flag.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
@@ -75,6 +75,6 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
             break;
         }
     }
-    // the end of one side is passed to the other
+    // When one side ends, the end is forwarded to the other side.
     let _ = to.shutdown(Shutdown::Write);
 }

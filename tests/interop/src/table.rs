@@ -1,10 +1,10 @@
-//! What came of it all: one table, a row for each server, transport and case.
+//! The results: a table with one row for each server, transport and case.
 
 use std::fmt;
 
 use crate::Error;
 
-/// How a case ended, and what there is to say about it.
+/// The outcome of a case, with details.
 pub(crate) enum Outcome {
     Ok(String),
     Failed(String),

@@ -1,7 +1,7 @@
-//! The committed message types are what the schemas in `proto/` generate, byte for byte.
+//! Checks that the committed message types are exactly those that the schemas in `proto/` generate.
 //!
-//! After a change of a schema, in `tests/interop`: `STANDPIPE_REGENERATE=1 cargo test --test generated`. It is here, and not
-//! among the crate's own tests, because the generator would be a quarter of the crates that those are built from.
+//! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test is
+//! not among the crate's own tests, because the generator would be a quarter of the crates that those need.
 
 use std::path::Path;
 use std::{env, fs};

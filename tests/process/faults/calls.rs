@@ -1,4 +1,4 @@
-//! System calls of the worker that fail, or are counted, by strace.
+//! System calls of the worker that strace lets fail, or counts.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ struct Strace {
 }
 
 impl Strace {
-    /// Attaches to the worker of the exporter of this name, or says why that cannot be.
+    /// Attaches to the worker of the exporter with this name, or returns why that is impossible.
     fn attach(exporter: &str, arguments: &[&str], output: PathBuf) -> Result<Self, String> {
         let worker = worker_of(exporter);
         let mut command = Command::new("strace");
@@ -45,7 +45,7 @@ impl Strace {
         Ok(strace)
     }
 
-    /// What it has seen so far, a call in a line.
+    /// Returns the calls so far, one per line.
     fn seen(&self) -> Vec<String> {
         fs::read_to_string(&self.output).unwrap_or_default().lines().map(str::to_owned).collect()
     }
@@ -53,15 +53,15 @@ impl Strace {
 
 impl Drop for Strace {
     fn drop(&mut self) {
-        // its thread may have ended, and strace with it
+        // The thread may have ended, and strace with it.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The thread of the worker, which gives itself its name once it runs.
+/// Returns the worker's thread, which sets its own name once it runs.
 fn worker_of(exporter: &str) -> String {
-    // the system keeps 15 bytes of it
+    // The system keeps 15 bytes of the name.
     let name: String = format!("standpipe-{exporter}").chars().take(15).collect();
     let is_it = |task: &Path| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name);
     let by = Instant::now() + PATIENCE;
@@ -80,14 +80,15 @@ fn is_traced(task: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
 }
 
-/// Lets a process trace this one where only ancestors may: all ones for any process, 0 for none.
+/// Allows a process to trace this one on systems where only ancestors may. All ones stand for any process, 0 for none.
 #[allow(unsafe_code)]
 fn allow_tracing_by(process: libc::c_ulong) {
-    // SAFETY: takes numbers; fails where there is no such rule
+    // SAFETY: takes numbers; fails on systems without this rule
     unsafe { libc::prctl(libc::PR_SET_PTRACER, process, 0, 0, 0) };
 }
 
-/// Which calls of the worker fail, by each name that a machine may have for them, with what, and which of them, as strace has it.
+/// Calls of the worker that fail: name of the fault, names of the system call on all machines, error, and which calls
+/// fail, in the syntax of strace.
 const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("create", "?rename,?renameat,?renameat2", "EIO", "1"),
     ("append", "write", "ENOSPC", "2+3"),
@@ -95,13 +96,13 @@ const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("sync", "fdatasync,fsync", "EIO", "2+3"),
     ("remove", "?unlink,?unlinkat", "EIO", "1+2"),
     ("open", "openat", "EMFILE", "2..8+3"),
-    // the worker waits for five seconds before it reads again
+    // The worker waits for five seconds before it reads again.
     ("read", "?read,?pread64", "EIO", "2"),
-    // the first one gives a segment its name
+    // The first call gives a segment its name.
     (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
-/// The call that is made only if an exporter ends and leaves requests.
+/// The call that is made only when an exporter ends and leaves requests.
 const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 
@@ -114,7 +115,7 @@ fn system_calls_that_fail_cost_no_record() {
     for (name, _, error, _) in FAULTS {
         let (spool, receiver) = (private(), Receiver::start().unwrap());
         receiver.always(Answer::status(503));
-        // a process of its own: what it cannot remove is locked for as long as it lives
+        // A separate process, because files that it cannot remove stay locked until it ends.
         let task = format!("{name} {} {}", receiver.endpoint(), spool.path().display());
         let mut child = process::Child::start(NAME, &task);
         match child.next_report() {
@@ -125,13 +126,13 @@ fn system_calls_that_fail_cost_no_record() {
             receiver.behave();
         }
         let injected = child.finish().remove(0);
-        // a request that the shutdown cut off may be on its way to the first still
+        // A request that the shutdown cut off may still arrive at the first receiver.
         let later = Receiver::start().unwrap();
         let next = start(name, &later.endpoint(), spool.path(), &Arc::default()).shutdown(PATIENCE);
         assert_eq!(files(spool.path()), Vec::<PathBuf>::new(), "{name}: {next}");
         let arrived = arrived(&[&receiver, &later]);
         assert_eq!((arrived.len() as u64, next.lost()), (RECORDS, 0), "{name}: {next}");
-        // what could not be removed or marked comes once more
+        // Requests that could not be removed or marked are sent again.
         let again = arrived.values().map(|times| times - 1).sum::<u64>();
         assert!(again == 0 || matches!(name, "mark" | "remove" | "open"), "{name}: {again} sent twice");
         figures::show(format!("{name}: {error} {injected} ×, 0 of {RECORDS} lost, {again} sent twice"));
@@ -159,7 +160,7 @@ fn emit_while_calls_fail(task: &str) {
     assert_eq!(total.spooled > 0, name == AT_THE_END, "{name}: {ledger}");
     assert!(problems.load(Ordering::SeqCst) > 0 || name == "remove" || name == AT_THE_END, "{name}");
     let injected = || strace.seen().iter().filter(|line| line.contains("(INJECTED)")).count();
-    // a worker on a slow disk comes to its last call after the shutdown's deadline
+    // On a slow disk, the worker makes its last call after the shutdown's deadline.
     wait_until(name, || injected() > 0);
     let injected = injected();
     drop(strace);
@@ -185,7 +186,7 @@ fn start(name: &str, endpoint: &str, spool: &Path, problems: &Arc<AtomicUsize>) 
 fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     let (spool, receiver) = (private(), Receiver::start().unwrap());
     receiver.always(Answer::status(503));
-    // nothing but the sync wakes the worker
+    // Only the sync wakes the worker.
     let exporter =
         exporter(&receiver.endpoint(), spool.path()).named("synced").retry_delays(PATIENCE, PATIENCE);
     let telemetry = crate::spool::start(exporter);
@@ -196,7 +197,7 @@ fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     };
     let tracer = telemetry.tracer("shop");
     let mut written = Vec::new();
-    // the first is synced at once, and the second by the clock
+    // The first request is synced at once, the second after the interval.
     for records in 1..=2 {
         emit(&tracer, 0, records - 1..records);
         wait_until("spooled", || telemetry.ledger().total().spooled == records);

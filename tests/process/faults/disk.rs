@@ -17,20 +17,21 @@ use crate::spool::{NOWHERE, arrived, emit, exporter, files, private};
 use crate::support::figures;
 use crate::support::process::{self, Child, command};
 
-/// Has the process of a command see an empty file system of its own in a directory. It goes with the process.
+/// Mounts an empty file system on a directory, visible only to the process of a command. It disappears with the
+/// process.
 #[allow(unsafe_code)]
 fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
     let target = CString::new(directory.as_os_str().as_bytes()).unwrap();
     let options = CString::new(format!("size={bytes},mode=700")).unwrap();
-    // SAFETY: both calls only give numbers
+    // SAFETY: both calls only return numbers
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
     let (user, group) = (format!("0 {user} 1"), format!("0 {group} 1"));
     let mount = move || {
         let checked = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-        // SAFETY: the calls concern this process alone, which has one thread; all texts outlive them
+        // SAFETY: the calls affect only this process, which has one thread; all strings outlive them
         unsafe {
             if libc::unshare(libc::CLONE_NEWNS) != 0 {
-                // a user without that right has it in a user namespace, as root
+                // A user without the right to mount has it in a user namespace, as root.
                 checked(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
                 fs::write("/proc/self/setgroups", "deny")?;
                 fs::write("/proc/self/gid_map", &group)?;
@@ -46,7 +47,7 @@ fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
     unsafe { command.pre_exec(mount) };
 }
 
-/// Runs a test again on a disk of this size, and shows what it measured, or says that this system does not allow that.
+/// Runs a test again on a disk of this size and shows its figures, or prints that this system does not allow it.
 fn run_on_a_disk_of(mut command: Command, bytes: u64) {
     let directory = private();
     mount_tmpfs(command.env("DISK_OF_TEST", directory.path()), directory.path(), bytes);
@@ -92,7 +93,7 @@ fn records_are_dropped_and_counted_while_the_disk_is_full_and_the_queue_lossy() 
     fill_and_make_room("lossy", WhenFull::DropNewest);
 }
 
-/// Emits until the disk is full, makes room there, then has the collector come back.
+/// Emits until the disk is full, frees space, then lets the collector recover.
 fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     let disk = disk();
     let (spool, ballast) = (Path::new(&disk).join("spool"), Path::new(&disk).join("ballast"));
@@ -126,7 +127,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     }
     let when_full_at = telemetry.ledger().total();
     fs::remove_file(&ballast).unwrap();
-    // there is room for more than a third of what was there
+    // There is room for more than a third of the previous contents.
     wait_until(&telemetry, |ledger| ledger.total().spooled > when_full_at.spooled * 4 / 3);
     receiver.behave();
     drop(is_over);

@@ -1,4 +1,4 @@
-//! Whoever asks the services.
+//! A client of the services.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,13 +9,13 @@ use ureq::Agent;
 /// Longer than anything on loopback takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Orders something at a storefront, with these headers; gives the status and the text of the answer.
+/// Orders something at a storefront, with these headers. Returns the status and the body of the answer.
 pub(crate) fn check_out(storefront: &str, query: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let url = format!("{storefront}/checkout?{query}");
     let config = Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .http_status_as_error(false)
-        // the surroundings of the test may name one
+        // The environment of the test may name a proxy.
         .proxy(None)
         .build();
     let mut request = Agent::from(config).get(&url);
@@ -27,7 +27,7 @@ pub(crate) fn check_out(storefront: &str, query: &str, headers: &[(&str, &str)])
     (answer.status().as_u16(), text.trim_end().to_owned())
 }
 
-/// Says these bytes and nothing more, and gives the answer in full.
+/// Sends these bytes and returns the whole answer.
 pub(crate) fn say(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("the service listens");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

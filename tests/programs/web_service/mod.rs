@@ -1,5 +1,5 @@
-//! A synchronous program instrumented end to end: two web services, each a process of its own, written with `tracing`,
-//! `log` and `metrics`. What they do for one request is one tree.
+//! A synchronous program that is instrumented end to end: two web services, each in its own process, written with
+//! `tracing`, `log` and `metrics`. The spans of one request form one tree.
 //!
 //! The services are the example `web_service`; see `program/main.rs`.
 

@@ -1,4 +1,4 @@
-//! The services do their work, and stand what clients send.
+//! The services answer requests, and survive malformed ones.
 
 use std::net::TcpStream;
 

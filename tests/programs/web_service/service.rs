@@ -31,7 +31,7 @@ impl Service {
         Self { url, program }
     }
 
-    /// The address without what makes it a URL.
+    /// Returns the address without the URL scheme.
     pub(crate) fn address(&self) -> &str {
         self.url.trim_start_matches("http://")
     }
@@ -40,8 +40,8 @@ impl Service {
         self.url.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
-    /// Ends it in good order and gives how much of each signal it has delivered. Panics if it has lost anything or has
-    /// complained.
+    /// Ends the service in an orderly way and returns how much of each signal it has delivered. Panics if the service
+    /// lost a record or reported a problem.
     pub(crate) fn end(self) -> Delivered {
         let ended = self.program.end();
         assert!(ended.status.success() && ended.errors.is_empty(), "{ended:?}");
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// What a service's ledger says, with nothing lost.
+/// Reads a service's ledger, in which nothing may be lost.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Delivered {
     pub(crate) spans: u64,

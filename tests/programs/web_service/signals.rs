@@ -1,4 +1,4 @@
-//! Logs and metrics of both services arrive beside the traces, and belong to them.
+//! Logs and metrics of both services arrive together with the traces, and refer to them.
 
 use standpipe::receiver::proto::{Data, Event, Number};
 use standpipe::receiver::{ReceivedLog, ReceivedMetric};
@@ -6,7 +6,7 @@ use standpipe::receiver::{ReceivedLog, ReceivedMetric};
 use super::stage::{Arrived, Stage};
 use super::tree;
 
-/// What arrives for one order that is taken and one that is refused.
+/// Returns the records of one accepted and one refused order.
 fn two_orders() -> Arrived {
     let stage = Stage::open();
     assert_eq!(stage.check_out("order=4711", &[]).0, 200);

@@ -24,7 +24,7 @@ impl Stage {
         browser::check_out(&self.storefront.url, query, headers)
     }
 
-    /// Ends the services and gives what has arrived: exactly what they have sent.
+    /// Ends the services and returns the received records, which are exactly those that were sent.
     pub(crate) fn close(self) -> Arrived {
         let delivered = [self.storefront.end(), self.warehouse.end()];
         Arrived::of(&self.receiver, &delivered)
@@ -38,7 +38,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// All that the receiver has, if that is what the services say they have delivered.
+    /// Returns the received records, if their number is the one that the services report as delivered.
     pub(crate) fn of(receiver: &Receiver, delivered: &[Delivered]) -> Self {
         let sum = |count: fn(&Delivered) -> u64| delivered.iter().map(count).sum::<u64>();
         assert_eq!(receiver.span_count(), sum(|delivered| delivered.spans));

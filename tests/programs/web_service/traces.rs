@@ -103,7 +103,7 @@ fn requests_are_described_by_the_conventions_for_http() {
     assert!(server.attribute("url.query").is_none());
     assert_eq!(server.attribute("http.response.status_code"), 201);
     assert!(trace.spans().iter().all(|received| received.attribute("error.type").is_none()));
-    // what only says how a span is to be read is not an attribute of it
+    // Fields that only tell the bridge how to build the span do not become attributes.
     let attributes = trace.spans().iter().flat_map(|received| &received.span.attributes);
     assert_eq!(attributes.filter(|attribute| attribute.key.starts_with("otel.")).count(), 0);
 }
@@ -178,7 +178,7 @@ fn many_requests_at_once_are_as_many_trees_and_none_has_a_span_of_another() {
     let mut orders = BTreeSet::new();
     for trace in &traces {
         assert_eq!(trace.draw(), TREE);
-        // each process says for itself which order it was
+        // Each process sets the order's attribute itself.
         let order = trace.span("storefront", "check_out").attribute("order").as_i64().unwrap();
         assert_eq!(
             trace.span("storefront", "GET /checkout").attribute("url.query"),
@@ -198,7 +198,7 @@ fn a_trace_that_the_browser_does_not_record_is_recorded_by_no_service() {
     let arrived = stage.close();
     let trace = tree::only_trace(&arrived.spans);
     assert_eq!(trace.span("storefront", "check_out").attribute("order"), 4712);
-    // it was handed on all the same: what both services log still names it, and says that it is not recorded
+    // The context was propagated nevertheless: log records of both services contain it, with the flag "not sampled".
     let logs = arrived.logs.iter().filter(|received| tree::hex(&received.log.trace_id) == UNSAMPLED[3..35]);
     let services: BTreeSet<_> = logs
         .inspect(|received| assert_eq!(received.log.flags & 1, 0))
@@ -235,7 +235,7 @@ fn what_the_next_service_hears_of_a_trace_is_what_was_decided_before() {
     }
 }
 
-/// The lines of a request's head; it is answered as a warehouse would.
+/// Answers a request as a warehouse would. Returns the lines of its head.
 fn hear_one_request(listener: &TcpListener) -> Vec<String> {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(browser::PATIENCE)).unwrap();

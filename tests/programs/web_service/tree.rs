@@ -1,4 +1,4 @@
-//! Spans as the trees that they are.
+//! Spans as trees.
 
 use std::collections::BTreeMap;
 
@@ -75,9 +75,9 @@ pub(crate) fn is_error(received: &ReceivedSpan) -> bool {
     received.span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32)
 }
 
-/// Whether the parent is in another process, as the span says itself.
+/// Returns whether the span's flags say that its parent is in another process.
 pub(crate) fn has_remote_parent(received: &ReceivedSpan) -> bool {
-    // SpanFlags: the first bit says that it is known, the second that it is so
+    // SpanFlags: the first bit says that it is known whether the parent is remote, the second that it is.
     let flags = received.span.flags & 0x300;
     assert!(flags & 0x100 != 0, "{} does not know", received.span.name);
     flags == 0x300

@@ -1,5 +1,5 @@
-//! Reads a source file far enough to know its length and which paths it names. No macro is expanded and no type
-//! looked at: a path counts where it is written.
+//! Reads a source file far enough to find its length and the paths that it names. Macros are not expanded and types are
+//! not resolved: a path counts where it is written.
 
 /// A source file without its comments, literals and test modules.
 pub(crate) struct Source {
@@ -13,12 +13,12 @@ pub(crate) struct Source {
 pub(crate) struct NamedPath {
     pub(crate) line: usize,
     pub(crate) segments: Vec<String>,
-    /// The modules written around it in the same file; `super` counts from here.
+    /// The modules that enclose the path in the same file; `super` is relative to them.
     pub(crate) within: Vec<String>,
 }
 
 impl NamedPath {
-    /// The name by which a path into this crate is known from here on, if it says so.
+    /// The name that an import from this crate introduces, if it does.
     pub(crate) fn brings_in(&self) -> Option<&str> {
         let named = self.segments.strip_suffix(&["self".to_owned()]).unwrap_or(&self.segments);
         let is_ours = matches!(self.segments.first()?.as_str(), "crate" | "self" | "super");
@@ -100,7 +100,7 @@ impl Source {
                 continue;
             }
             if [self.text(at), self.text(at + 2)] == ["mod", "{"] {
-                // such a module carries documentation or re-exports
+                // Such a module contains documentation or re-exports.
                 at += 3;
                 continue;
             }
@@ -151,7 +151,7 @@ impl Source {
         if let Some(token) = self.tokens.get(start) {
             paths.push(NamedPath { line: token.line, segments, within: within.to_vec() });
         }
-        // Always a step ahead, so that no malformed tree can hold the reader.
+        // Always advances, so that a malformed tree cannot cause an endless loop.
         at.max(start + 1)
     }
 
@@ -175,7 +175,7 @@ impl Source {
     }
 }
 
-/// Takes out `#[cfg(test)] mod …` and says how many lines went.
+/// Removes `#[cfg(test)] mod …`. Returns the number of removed lines.
 fn without_test_modules(tokens: Vec<Token>) -> (Vec<Token>, usize) {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut test_lines = 0;
@@ -195,7 +195,7 @@ fn without_test_modules(tokens: Vec<Token>) -> (Vec<Token>, usize) {
     (kept, test_lines)
 }
 
-/// Where the test module that begins `at` ends, if one begins there.
+/// Returns the end of the test module that begins at `at`, if one begins there.
 fn end_of_test_module(tokens: &[Token], start: usize) -> Option<usize> {
     const FOR_TESTS: [&[&str]; 2] =
         [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test"]];
@@ -229,7 +229,7 @@ fn end_of_visibility(tokens: &[Token], at: usize) -> usize {
     }
 }
 
-/// One past the bracket that closes the one at `open`.
+/// Returns the position after the bracket that closes the one at `open`.
 fn end_of_group(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -251,7 +251,7 @@ fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Words, `::`, `->`, `=>` and single signs; comments and literals leave nothing behind.
+/// Returns words, `::`, `->`, `=>` and single characters, without comments and literals.
 fn tokenize(text: &str) -> Vec<Token> {
     let mut rest = text;
     let mut line = 1;

@@ -1,4 +1,4 @@
-//! What an honest receiver answers.
+//! Answers of a receiver without a script.
 
 use std::io::{Read, Write};
 
@@ -71,7 +71,7 @@ fn compressed_messages_are_taken() {
     let mut client = Grpc::connect(&receiver);
     let zipped = fields_with(Signal::Traces, "grpc-encoding", "gzip");
     assert_eq!(code_of(&mut client, &zipped, &flagged(1, &gzip(&traces(5)))).0, 0);
-    // a flag of 0 says that this message is not
+    // A flag of 0 says that this message is not compressed.
     assert_eq!(code_of(&mut client, &zipped, &packed(&traces(1))).0, 0);
     assert_eq!(
         code_of(&mut client, &fields_with(Signal::Traces, "grpc-encoding", "identity"), &packed(&traces(1)))
@@ -168,7 +168,7 @@ fn calls_may_come_in_any_pieces() {
     let head = block(&fields(Signal::Traces));
     let body = packed(&traces(1));
     let (front, back) = head.split_at(10);
-    // headers in three frames, padded data byte by byte, and trailers of the client's at the end
+    // Headers in three frames, padded data byte by byte, and trailers of the client at the end.
     let stream = client.new_stream();
     client.write_frame(HEADERS, 0, stream, front);
     client.write_frame(CONTINUATION, 0, stream, &[]);

@@ -1,4 +1,4 @@
-//! A client that writes the frames it likes, in good order or not, and reads what it gets.
+//! A client that writes arbitrary frames, valid or not, and reads the answers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) const GO_AWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
-/// Of data and headers; an acknowledgement elsewhere.
+/// The flag 1 of DATA and HEADERS; in other frames it is an acknowledgement.
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
@@ -30,9 +30,9 @@ pub(crate) type Fields = Vec<(String, String)>;
 pub(crate) struct Grpc {
     pub(crate) socket: TcpStream,
     next_stream: u32,
-    /// Whether what was received is given back to the server's windows.
+    /// Whether received bytes are returned to the server's windows.
     pub(crate) gives_back: bool,
-    /// Frames that were read while another was looked for.
+    /// Frames that were read while another one was searched for.
     kept: Vec<Frame>,
 }
 
@@ -49,7 +49,7 @@ impl Frame {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
 
-    /// The number at this place of the payload.
+    /// Returns the number at this offset of the payload.
     pub(crate) fn number(&self, place: usize) -> u32 {
         u32::from_be_bytes(self.payload[place..place + 4].try_into().unwrap())
     }
@@ -58,9 +58,9 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) headers: Fields,
-    /// All that was sent in frames of data.
+    /// Contents of all DATA frames.
     pub(crate) data: Vec<u8>,
-    /// `None` if the headers were all.
+    /// `None` if the answer consists of headers only.
     pub(crate) trailers: Option<Fields>,
     pub(crate) reset: Option<u32>,
 }
@@ -70,7 +70,7 @@ impl Reply {
         find(&self.headers, name)
     }
 
-    /// From the trailers, or from headers that are trailers as well.
+    /// From the trailers, or from headers that are also the trailers.
     pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
         find(self.trailers.as_ref().unwrap_or(&self.headers), name)
     }
@@ -79,7 +79,7 @@ impl Reply {
         self.trailer("grpc-status").unwrap().parse().unwrap()
     }
 
-    /// The only message, whose prefix is right.
+    /// Returns the only message. Asserts that its prefix is valid.
     pub(crate) fn message(&self) -> &[u8] {
         let (prefix, message) = self.data.split_at(5);
         assert_eq!(prefix[0], 0);
@@ -93,7 +93,7 @@ fn find<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
 }
 
 impl Grpc {
-    /// Says what every client says first.
+    /// Connects and sends the preface and settings.
     pub(crate) fn connect(receiver: &Receiver) -> Self {
         Self::connect_with(receiver, &[])
     }
@@ -104,7 +104,7 @@ impl Grpc {
         client
     }
 
-    /// Says nothing yet.
+    /// Connects and sends nothing.
     pub(crate) fn dial(receiver: &Receiver) -> Self {
         let socket = TcpStream::connect(receiver.grpc_address()).unwrap();
         socket.set_read_timeout(Some(SOON)).unwrap();
@@ -152,7 +152,7 @@ impl Grpc {
         self.reply(stream).unwrap()
     }
 
-    /// The next frame, whatever it is.
+    /// Returns the next frame of any kind.
     pub(crate) fn frame(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.socket.read_exact(&mut head)?;
@@ -164,13 +164,13 @@ impl Grpc {
             let stream = u32::from_be_bytes(stream);
             let updates =
                 [frame(WINDOW_UPDATE, 0, 0, &increment), frame(WINDOW_UPDATE, 0, stream, &increment)];
-            // it may have closed already
+            // The receiver may have closed the connection already.
             let _ = self.socket.write_all(&updates.concat());
         }
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload })
     }
 
-    /// The next frame of this kind; those of others are kept for later.
+    /// Returns the next frame of this kind. Frames of other kinds are kept for later.
     pub(crate) fn frame_of(&mut self, kind: u8) -> io::Result<Frame> {
         if let Some(place) = self.kept.iter().position(|frame| frame.kind == kind) {
             return Ok(self.kept.remove(place));
@@ -184,7 +184,7 @@ impl Grpc {
         }
     }
 
-    /// Reads until the answer of this stream has ended; frames of others are kept.
+    /// Reads until the answer of this stream has ended. Frames of other streams are kept.
     pub(crate) fn reply(&mut self, stream: u32) -> io::Result<Reply> {
         let mut reply = Reply::default();
         let mut block = Vec::new();
@@ -226,13 +226,13 @@ impl Grpc {
         Ok(reply)
     }
 
-    /// What the server has given back of the connection's window, as far as it was read and not looked at.
+    /// Returns the bytes of the connection's window that the server has returned, in frames that were read and kept.
     pub(crate) fn given_back(&self) -> usize {
         let updates = self.kept.iter().filter(|frame| frame.kind == WINDOW_UPDATE && frame.stream == 0);
         updates.map(|frame| frame.number(0) as usize).sum()
     }
 
-    /// Reads until the server closes, and gives the frames that came.
+    /// Reads until the server closes the connection. Returns the received frames.
     pub(crate) fn frames_to_end(&mut self) -> io::Result<Vec<Frame>> {
         let mut frames = std::mem::take(&mut self.kept);
         loop {
@@ -244,7 +244,7 @@ impl Grpc {
         }
     }
 
-    /// The code of the farewell, after which the server closes.
+    /// Returns the code of the GOAWAY frame, after which the server closes the connection.
     pub(crate) fn farewell(&mut self) -> u32 {
         let frames = self.frames_to_end().unwrap();
         let farewell = frames.iter().find(|frame| frame.kind == GO_AWAY);
@@ -252,7 +252,7 @@ impl Grpc {
     }
 
     pub(crate) fn stop_writing(&self) {
-        // it may have been refused already
+        // The connection may have been refused already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
@@ -309,7 +309,7 @@ pub(crate) fn flagged(flag: u8, message: &[u8]) -> Vec<u8> {
     [&[flag], &(message.len() as u32).to_be_bytes()[..], message].concat()
 }
 
-/// Every field spelled out.
+/// Encodes every field as a literal.
 pub(crate) fn block(fields: &Fields) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -335,7 +335,7 @@ fn push_length(length: usize, block: &mut Vec<u8>) {
     block.push(rest as u8);
 }
 
-/// Reads what the receiver writes: nothing of it is in a dynamic table or in Huffman code.
+/// Decodes header blocks of the receiver, which uses neither a dynamic table nor Huffman codes.
 pub(crate) fn unblock(mut block: &[u8]) -> Fields {
     let mut fields = Vec::new();
     while let Some(first) = block.first().copied() {
@@ -382,7 +382,7 @@ fn take_number(block: &mut &[u8], bits: u32) -> usize {
     number
 }
 
-/// As much of the static table as answers use.
+/// The part of the static table that answers use.
 fn table(index: usize) -> (&'static str, &'static str) {
     match index {
         8 => (":status", "200"),

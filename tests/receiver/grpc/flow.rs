@@ -1,4 +1,4 @@
-//! Windows and settings, kept by both sides.
+//! Flow-control windows and settings, which both sides respect.
 
 use standpipe::Signal;
 use standpipe::receiver::{Answer, Receiver};
@@ -40,7 +40,7 @@ fn a_body_may_be_larger_than_any_window() {
     let (mut of_connection, mut of_stream) = (65_535_i64, 65_535_i64);
     let mut pieces = body.chunks(10_000).peekable();
     while let Some(piece) = pieces.next() {
-        // padding counts as well
+        // Padding counts as well.
         let padded = [&[200], piece, &[0; 200]].concat();
         while of_connection.min(of_stream) < padded.len() as i64 {
             let update = client.frame_of(WINDOW_UPDATE).unwrap();
@@ -60,7 +60,7 @@ fn a_body_may_be_larger_than_any_window() {
 fn the_window_comes_back_also_for_what_nobody_reads() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect(&receiver);
-    // refused at its head, so that its data is thrown away
+    // Refused because of its head, so its data is discarded.
     let mut unknown = fields(Signal::Traces);
     unknown[2].1 = "/unknown".to_owned();
     for _ in 0..20 {
@@ -68,21 +68,21 @@ fn the_window_comes_back_also_for_what_nobody_reads() {
         assert_eq!(client.reply(stream).unwrap().code(), 12);
     }
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
-    // all but the half window that may be owed
+    // All bytes except the half window that need not be returned yet.
     assert!(client.given_back() > 20 * 16_384 - 32_768, "{}", client.given_back());
 }
 
 #[test]
 fn an_answer_waits_for_the_windows_of_the_client() {
     let receiver = Receiver::builder().first_answers([Answer::ok().body(vec![7; 100_000])]).start().unwrap();
-    // three bytes at first: not even the prefix of the message
+    // Three bytes at first: less than the prefix of the message.
     let mut client = Grpc::connect_with(&receiver, &[(4, 3)]);
     client.gives_back = false;
     let stream = client.export(Signal::Traces, &traces(1));
     assert_eq!(client.frame_of(DATA).unwrap().payload.len(), 3);
     client.write_frame(WINDOW_UPDATE, 0, stream, &2_u32.to_be_bytes());
     assert_eq!(client.frame_of(DATA).unwrap().payload.len(), 2);
-    // now it may owe, and then get all back by a setting
+    // Settings first make the window negative, then restore it.
     client.write(&settings_frame(&[(4, 0)]));
     client.write(&settings_frame(&[(4, 65_535)]));
     let mut received = 5;

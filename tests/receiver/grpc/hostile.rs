@@ -1,4 +1,4 @@
-//! Clients that mean no good, and the receiver still standing after each.
+//! Malicious clients: the receiver still works after each.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const REFUSED_STREAM: u32 = 7;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// As much patience as a client needs that has no time to run between two steps, and no more.
+/// Enough time for a client that is not scheduled between two steps.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn impatient() -> Receiver {
@@ -34,7 +34,7 @@ fn assert_still_serving(receiver: &Receiver) {
     assert_eq!(receiver.span_count(), before + 1);
 }
 
-/// Writes as much as is taken.
+/// Writes as many bytes as the receiver accepts.
 fn flood(client: &mut Grpc, bytes: &[u8], times: usize) {
     for _ in 0..times {
         if client.socket.write_all(bytes).is_err() {
@@ -243,7 +243,7 @@ fn too_many_headers_are_refused_and_the_table_stays_right() {
         client.reply(stream).unwrap()
     };
     assert_eq!(reply.code(), 8);
-    // a field that is put into the table, in a block that is too long, and then named by its number
+    // A field that is added to the table in a block that is too long, and then referred to by its index.
     let stream = client.new_stream();
     let mut long = block(&fields_with(Signal::Traces, "x-long", &"x".repeat(1000)));
     long.extend_from_slice(b"\x40\x06x-kept\x04mine");
@@ -269,7 +269,7 @@ fn the_calls_of_one_connection_share_a_bound_of_memory() {
         client.write_frame(HEADERS, END_HEADERS, *stream, &head);
         client.write_frame(DATA, 0, *stream, &packed(&[0; 6000]));
     }
-    // three have room; the others hear that they should come again
+    // Three connections fit; the others are told to try again.
     for stream in &streams[3..] {
         let reply = client.reply(*stream).unwrap();
         assert_eq!(reply.code(), 14);

@@ -17,10 +17,10 @@ use crate::client::{Client, SOON, ask, post, traces};
 use crate::support::scene::open;
 
 const FOREVER: Duration = Duration::from_secs(3600);
-/// Stopping waits two seconds for a client that does not read; the rest is for a busy machine.
+/// Stopping waits two seconds for a client that does not read. The rest is for a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(15);
 
-/// A receiver with a client in every state that can make stopping hard.
+/// A receiver with clients in every state that can delay stopping.
 fn beset() -> (Receiver, Vec<Grpc>) {
     let receiver = Receiver::start().unwrap();
     let mut clients = Vec::new();
@@ -75,7 +75,7 @@ fn dropping_is_prompt_whatever_the_clients_do() {
     drop(receiver);
     assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     for client in &mut clients {
-        // no client waits for an answer that cannot come: the end or a reset, but no time-out
+        // No client waits for an answer that cannot arrive: each sees the end or a reset, but no timeout.
         if let Err(error) = client.frames_to_end() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
@@ -130,7 +130,7 @@ fn connections_of_both_protocols_share_one_limit() {
     let stream = grpc.export(Signal::Traces, &traces(1));
     assert!(receiver.wait_for_held(2, SOON));
     assert!(Client::connect(&receiver).is_closed());
-    // closed with the preface unread, or before it could be written
+    // Closed with the preface unread, or before it could be written.
     let mut one_too_many = Grpc::dial(&receiver);
     assert_eq!(one_too_many.frames_to_end().unwrap(), []);
     receiver.resume();
@@ -208,7 +208,7 @@ fn a_callback_that_panics_before_a_reset_costs_the_connection_all_the_same() {
 
 #[test]
 fn a_client_that_stays_is_left_even_if_its_time_ran_out_after_the_hang_up() {
-    // less than a client is given to leave by itself
+    // Less than the time that a client has to disconnect by itself.
     let receiver = Receiver::builder().read_timeout(Duration::from_millis(900)).start().unwrap();
     receiver.script([Answer::ok().then_close()]);
     let call = [

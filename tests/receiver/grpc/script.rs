@@ -1,4 +1,4 @@
-//! Answers that were ordered, and how each looks to a client over gRPC.
+//! Scripted answers, as a gRPC client sees them.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::client::{
 };
 use crate::client::{SOON, WAITED, ask, assert_reset, logs, post, traces};
 
-/// A time that is over at once for a person and long for a machine.
+/// A delay that is short for a person and long for a machine.
 const SHORT: Duration = Duration::from_millis(30);
-/// A time that no test waits out.
+/// A delay that is longer than any test.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 fn scripted(answer: Answer) -> (Receiver, Grpc) {
@@ -64,7 +64,7 @@ fn an_error_is_one_block_with_a_code_a_message_and_metadata() {
     assert_eq!((reply.header(":status"), reply.code()), (Some("200"), 8));
     assert_eq!(reply.trailer("grpc-message"), Some("50 %25 full%E2%80%94wait"));
     assert_eq!((reply.trailer("x-mood"), reply.trailer("retry-after")), (Some("bad"), None));
-    // code 8, the message, then RetryInfo with two seconds
+    // Code 8, the message, then RetryInfo with two seconds.
     let details = reply.trailer("grpc-status-details-bin").unwrap();
     assert!(details.starts_with("CAgS") && !details.contains('='), "{details}");
     assert_eq!(receiver.span_count(), 0);
@@ -169,7 +169,7 @@ fn a_reset_on_a_kept_connection_meets_the_next_call() {
     let mut client = Grpc::connect(&receiver);
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
     receiver.script([Answer::reset()]);
-    // this is no call
+    // This request is not a call.
     client.write_frame(PING, 0, 0, &[0; 8]);
     client.frame_of(PING).unwrap();
     let stream = client.export(Signal::Traces, &traces(1));
@@ -248,7 +248,7 @@ fn a_stream_can_be_reset_without_the_connection() {
     assert_eq!(client.ask(Signal::Traces, &traces(1)).reset, Some(7));
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
     assert_eq!((receiver.request_count(), receiver.connection_count()), (2, 1));
-    // where there are no streams, there is only the connection
+    // HTTP/1 has no streams, so the connection is closed.
     receiver.script([Answer::reset_stream(7), Answer::go_away(0)]);
     for _ in 0..2 {
         let mut client = crate::client::Client::connect(&receiver);
@@ -271,7 +271,7 @@ fn a_slow_head_comes_byte_by_byte() {
     let (receiver, mut client) = scripted(Answer::ok().body("abc").slow_headers(FOREVER));
     client.export(Signal::Traces, &traces(1));
     assert!(receiver.wait_for_spans(1, SOON));
-    // the settings and their acknowledgement, then the first byte of a frame
+    // The settings and their acknowledgement, then the first byte of a frame.
     client.frame().unwrap();
     client.frame().unwrap();
     client.socket.read_exact(&mut [0]).unwrap();

@@ -1,4 +1,4 @@
-//! Instruments that are asked.
+//! Observable instruments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};

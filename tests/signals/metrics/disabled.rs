@@ -1,4 +1,4 @@
-//! Metrics that are not switched on cost no thread and no socket.
+//! Disabled metrics need no thread and no socket.
 
 use standpipe::{Config, Telemetry};
 

@@ -1,4 +1,4 @@
-//! Nothing that is measured is missed or counted twice.
+//! No measurement is missed or counted twice.
 
 use std::sync::Barrier;
 use std::thread;
@@ -21,7 +21,7 @@ fn additions_of_eight_threads_are_summed_exactly() {
         for thread in 0..THREADS {
             let orders = &orders;
             scope.spawn(move || {
-                // half of them by a lookup, half bound
+                // Half of them with a look-up, half with bound attributes.
                 let bound = orders.with(&[("half", "bound")]);
                 for _ in 0..ADDITIONS / 2 {
                     orders.add(1, &[("half", "found")]);
@@ -185,7 +185,7 @@ fn many_small_fractions_add_up() {
         size.record(0.1, ());
     }
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // plain addition would be off by more than a millionth
+    // Plain addition would have an error of more than a millionth.
     assert!((float(&newest(&receiver, "revenue")[0]) - 10_000.0).abs() < 1e-9);
     let sum = histograms(&named(&receiver, "size")[0])[0].sum.unwrap();
     assert!((sum - 10_000.0).abs() < 1e-9, "{sum}");

@@ -1,4 +1,4 @@
-//! Every instrument arrives as what it is.
+//! Every instrument arrives with its kind.
 
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use standpipe::config::{Histograms, Temporality};

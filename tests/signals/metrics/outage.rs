@@ -1,4 +1,4 @@
-//! A collector that is away: cumulative metrics lose nothing by it.
+//! Cumulative metrics lose nothing in an outage of the collector.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     let orders = telemetry.meter("shop").counter("orders");
     orders.add(1, ());
-    // some snapshots have failed and been superseded by then
+    // By then, some snapshots have failed and been superseded.
     wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     orders.add(1, ());
     let receiver = open_at(address);
@@ -86,7 +86,7 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
     let returned = telemetry.shutdown(Duration::from_millis(200)).total();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(returned.in_flight == 0 && returned.lost() <= 1, "{returned}");
-    // a worker that had no turn until then counts it afterwards
+    // A worker that was not scheduled until then counts it afterwards.
     wait_until(|| telemetry.ledger().lost() > 0);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!(counts.dropped.shutdown + counts.not_enqueued.after_shutdown, 1, "{counts}");

@@ -95,7 +95,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 2);
     assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
-    // what has arrived is settled with the first one, and reported with the second
+    // Received records are settled with the first export, and reported with the second.
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let exported = newest(&own, "otel.sdk.exporter.span.exported");
@@ -107,7 +107,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     assert!(theirs.metrics().is_empty());
 }
 
-/// However much of the worker's time the records have had before: the metrics say what became of them.
+/// However much of the worker's time the records have used before, the metrics contain their outcome.
 #[test]
 fn a_flush_and_a_shutdown_collect_metrics_after_the_records_were_sent() {
     let receiver = Receiver::start().unwrap();

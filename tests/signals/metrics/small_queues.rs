@@ -1,4 +1,4 @@
-//! Queues that are too small for what is measured: it waits in its series, and nothing is lost by it.
+//! Queues that are too small for the metrics: measurements stay in their series, and nothing is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn deltas_of_an_outage_arrive_after_it() {
     const STEPS: u64 = 100;
     let receiver = Receiver::start().unwrap();
     receiver.always_for(Signal::Metrics, Answer::status(503));
-    // a push has more parts than the queue has room for
+    // A collection has more parts than the queue can hold.
     let exporter = deltas(exporter(&receiver)).queue_records(8).interval(Duration::from_millis(2));
     let telemetry = start(exporter);
     let shop = Shop::new(&telemetry.meter("shop"));
@@ -151,7 +151,7 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     (0..SERIES).for_each(|n| orders.add(1, &[("n", n as i64)]));
     let returned = telemetry.shutdown(Duration::from_millis(200)).total();
     assert!(returned.in_flight == 0 && returned.lost() <= SERIES, "{returned}");
-    // the worker counts the last of it when the time is up
+    // The worker counts the last part when the time is up.
     wait_until(|| telemetry.ledger().lost() >= SERIES);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (SERIES, 0), "{counts}");

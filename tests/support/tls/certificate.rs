@@ -1,4 +1,4 @@
-//! A certificate authority that lives as long as the test, and signs whatever the test needs.
+//! A certificate authority that signs whatever the test needs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +18,7 @@ pub(crate) struct TestCa {
 
 impl TestCa {
     pub(crate) fn new() -> Self {
-        // A name of its own: an unknown authority with a known name would be reported as a bad signature.
+        // A unique name: an unknown authority with a known name would be reported as a bad signature.
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let mut params = named(&format!("standpipe test authority {number}"), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,7 +41,7 @@ impl TestCa {
         self.sign(server(&[host, "127.0.0.1"]))
     }
 
-    /// A certificate for localhost whose time was over long ago.
+    /// A certificate for localhost that expired long ago.
     pub(crate) fn expired(&self) -> Identity {
         let mut params = server(&LOCAL);
         params.not_before = date_time_ymd(2001, 1, 1);
@@ -49,7 +49,7 @@ impl TestCa {
         self.sign(params)
     }
 
-    /// A certificate for localhost whose time is still to come.
+    /// A certificate for localhost that is not valid yet.
     pub(crate) fn not_yet_valid(&self) -> Identity {
         let mut params = server(&LOCAL);
         params.not_before = date_time_ymd(3001, 1, 1);
@@ -57,12 +57,12 @@ impl TestCa {
         self.sign(params)
     }
 
-    /// A certificate for a host that is not the one the client asked for.
+    /// A certificate for a host other than the one that the client requests.
     pub(crate) fn wrong_host(&self) -> Identity {
         self.sign(server(&["elsewhere.invalid"]))
     }
 
-    /// A certificate for localhost that may sign others, and so must not serve.
+    /// A certificate for localhost that may sign others, and so must not be used by a server.
     pub(crate) fn ca_as_leaf(&self) -> Identity {
         let mut params = server(&LOCAL);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -70,7 +70,7 @@ impl TestCa {
         self.sign(params)
     }
 
-    /// A certificate that a client shows of itself.
+    /// A client certificate.
     pub(crate) fn client(&self, name: &str) -> Identity {
         let mut params = named(name, &[name]);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -85,7 +85,7 @@ impl TestCa {
     }
 }
 
-/// A certificate and its private key; the PEM texts are what a user would have in files.
+/// A certificate and its private key, as the PEM texts that a user would have in files.
 pub(crate) struct Identity {
     pub(crate) certificate_pem: String,
     pub(crate) key_pem: String,

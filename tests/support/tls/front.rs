@@ -1,5 +1,5 @@
-//! The front itself. Two threads per connection, one for each direction, share the TLS state behind a mutex that
-//! neither holds while it waits for the network to speak.
+//! The front. Two threads per connection, one for each direction, share the TLS state behind a mutex. Neither holds it
+//! while it waits for the network.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,14 +14,14 @@ use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 
 use super::{Identity, TestCa};
 
-/// Connections at one time; what comes beyond them is closed at once.
-const MOST_CONNECTIONS: usize = 64;
-/// How long the front itself may wait for loopback.
+/// Maximum number of connections at one time. Further ones are closed at once.
+const MAX_CONNECTIONS: usize = 64;
+/// Time for which the front may wait for loopback.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a connection waits for one of its ends on Windows; longer than any test has its collector hang.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How much of a refused client's data is read away, so that the alert reaches it before a reset does.
-const MOST_DRAINED: u64 = 1 << 20;
+/// Time for which a connection waits for one of its ends on Windows: longer than any test lets its collector hang.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a refused client that are read, so that the alert reaches the client before a reset does.
+const MAX_DRAINED_BYTES: u64 = 1 << 20;
 
 /// A TLS server at `https://localhost:PORT`; dropping it closes its connections and joins its threads.
 pub(crate) struct TlsFront {
@@ -40,13 +40,13 @@ struct Seen {
 }
 
 impl TlsFront {
-    /// Shows `identity`, asks the client for nothing, and forwards to `upstream`, which must be listening.
+    /// Uses `identity`, requests no client certificate, and forwards to `upstream`, which must be listening.
     pub(crate) fn start(identity: &Identity, upstream: SocketAddr) -> Self {
         let config = server_config(identity, Arc::new(NoClientAuth));
         Self::listen(Conduct::Forward { config, upstream })
     }
 
-    /// As [`start`](Self::start), but refuses a client that shows no certificate signed by `clients`.
+    /// Like [`start`](Self::start), but refuses a client without a certificate signed by `clients`.
     pub(crate) fn requiring_client_certificate(
         identity: &Identity,
         clients: &TestCa,
@@ -56,14 +56,14 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config, upstream })
     }
 
-    /// As [`start`](Self::start), but has only this protocol for clients that choose between several.
+    /// Like [`start`](Self::start), but offers only this protocol (ALPN).
     pub(crate) fn offering(protocol: &str, identity: &Identity, upstream: SocketAddr) -> Self {
         let mut config = (*server_config(identity, Arc::new(NoClientAuth))).clone();
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 
-    /// Both: only this protocol, and only for clients with a certificate signed by `clients`.
+    /// Both: only this protocol, and only clients with a certificate signed by `clients`.
     pub(crate) fn offering_to_clients_of(
         protocol: &str,
         identity: &Identity,
@@ -75,8 +75,8 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 
-    /// As [`start`](Self::start) over TLS 1.2 only, asking for a certificate signed by `clients`; `is_required` says whether
-    /// a client without one is refused. A client may choose HTTP/2.
+    /// Like [`start`](Self::start) with TLS 1.2 only, and requests a certificate signed by `clients`. `is_required`
+    /// tells whether a client without one is refused. A client may choose HTTP/2.
     pub(crate) fn over_tls_1_2(
         identity: &Identity,
         clients: &TestCa,
@@ -97,7 +97,7 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 
-    /// Accepts TCP connections, holds them open, and never answers the TLS hello.
+    /// Accepts TCP connections, holds them open, and never answers the ClientHello.
     pub(crate) fn stalling() -> Self {
         Self::listen(Conduct::Stall)
     }
@@ -114,7 +114,7 @@ impl TlsFront {
         format!("https://localhost:{}", self.port())
     }
 
-    /// How many TCP connections came in so far: a client that retries shows here.
+    /// Returns the number of TCP connections so far, which includes retries of a client.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -183,7 +183,7 @@ fn accept(
         }
         accepted.fetch_add(1, Ordering::SeqCst);
         connections.retain(|open| !open.thread.as_ref().is_some_and(JoinHandle::is_finished));
-        if connections.len() < MOST_CONNECTIONS {
+        if connections.len() < MAX_CONNECTIONS {
             connections.extend(client.and_then(|client| open(client, conduct, seen)));
         }
     }
@@ -202,14 +202,14 @@ fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Co
         Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
         Conduct::Forward { config, upstream } => {
             let upstream = TcpStream::connect_timeout(upstream, PATIENCE)?;
-            // a forwarded piece is whole: waiting to fill a packet would delay every answer by an acknowledgement
+            // A forwarded piece is complete: waiting to fill a packet would delay every answer by an acknowledgement.
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;
             if cfg!(windows) {
-                // there, to shut a socket does not wake who waits for its other end
+                // On Windows, `shutdown` of a socket does not wake a thread that waits for its other end.
                 for socket in [&client, &upstream] {
-                    socket.set_read_timeout(Some(LONGEST_WAIT))?;
-                    socket.set_write_timeout(Some(LONGEST_WAIT))?;
+                    socket.set_read_timeout(Some(MAX_WAIT))?;
+                    socket.set_write_timeout(Some(MAX_WAIT))?;
                 }
             }
             let tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
@@ -222,7 +222,7 @@ fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Co
     }
 }
 
-/// Both directions, until each has ended. Errors are how connections end here; TLS reports them to the client.
+/// Forwards both directions until each has ended. Errors end the connection; TLS reports them to the client.
 fn forward(mut tls: ServerConnection, client: &TcpStream, upstream: &TcpStream, seen: &Seen) {
     tls.set_buffer_limit(None);
     let tls = Mutex::new(tls);
@@ -298,11 +298,11 @@ fn flush(tls: &mut ServerConnection, mut client: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the sending side, and reads on for a while what the client had already sent.
+/// Ends the sending side, and reads the bytes that the client had already sent, for a while.
 fn linger(client: &TcpStream) {
     let _ = client.shutdown(Shutdown::Write);
     let _ = client.set_read_timeout(Some(PATIENCE));
-    let _ = io::copy(&mut client.take(MOST_DRAINED), &mut io::sink());
+    let _ = io::copy(&mut client.take(MAX_DRAINED_BYTES), &mut io::sink());
 }
 
 fn verifier_of(clients: &TestCa) -> Arc<dyn ClientCertVerifier> {
@@ -323,7 +323,7 @@ fn server_config(identity: &Identity, verifier: Arc<dyn ClientCertVerifier>) -> 
     Arc::new(config)
 }
 
-/// Named each time, so that no test depends on a process-wide default.
+/// Set explicitly, so that no test depends on a process-wide default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

@@ -1,26 +1,26 @@
-//! The ways in which servers of TLS 1.2 refuse a client without a certificate: rustls has only one of them.
+//! Ways in which TLS 1.2 servers refuse a client without a certificate: rustls implements only one of them.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-/// What rustls says, in TLS 1.2 as in TLS 1.3: fatal, certificate required.
+/// The alert of rustls, in TLS 1.2 as in TLS 1.3: fatal, certificate required.
 const CERTIFICATE_REQUIRED: &[u8] = b"\x15\x03\x03\x00\x02\x02\x74";
-/// What OpenSSL says instead in TLS 1.2.
+/// The alert of OpenSSL in TLS 1.2.
 pub(crate) const HANDSHAKE_FAILURE: u8 = 40;
-/// What Go and Java say.
+/// The alert of Go and Java.
 pub(crate) const BAD_CERTIFICATE: u8 = 42;
 
 /// More than a test needs.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
-/// Leads to a server of TLS 1.2, which refuses with another alert, or with none at all. It ends with the process.
+/// Forwards to a TLS 1.2 server, and replaces its alert by another one or by none. Runs until the process ends.
 pub(crate) fn refusing_with(alert: Option<u8>, server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
-        for client in listener.incoming().take(MOST_CONNECTIONS).flatten() {
-            // a connection that breaks is for its ends to notice
+        for client in listener.incoming().take(MAX_CONNECTIONS).flatten() {
+            // Errors of a connection are ignored: both ends notice them.
             let _ = lead(client, server, alert);
         }
     });

@@ -19,7 +19,7 @@ use crate::transport::{Payload, Transport, Verdict};
 /// Longest time between two calls of `pump` in a program that drives its exporters itself.
 const PUMP_EVERY: Duration = Duration::from_millis(20);
 
-/// The exporter, by what drives it.
+/// The exporter. Either a simulated thread or callers drive its worker.
 pub(super) enum Exporter {
     Thread { handle: Box<ExporterHandle>, worker: RefCell<Option<(Box<Worker>, OnEnd)>>, sleep: Cell<Sleep> },
     Caller { set: ExporterSet, next_pump: Cell<Instant> },

@@ -37,7 +37,7 @@ impl World {
         if clock::now() < end && !is_broken() {
             self.under_way.replace(Some(Request { queued: queued(), ..request }));
             background_send::go_on();
-            // Not the answer: `run_in_background` calls again and ignores it.
+            // `run_in_background` ignores this value and calls again.
             return Verdict::Accepted;
         }
         self.attempt.set(None);

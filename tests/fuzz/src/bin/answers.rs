@@ -1,4 +1,4 @@
-//! Any bytes as what a server answers to an export.
+//! Any bytes as a server's answer to an export.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as what a server says on a connection, and calls in between.
+//! Any bytes from a server on a connection, and calls in between.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as what a client sends to the gRPC port of the receiver.
+//! Any bytes as input of the receiver's gRPC port.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

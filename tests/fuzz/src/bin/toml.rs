@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use standpipe::Config;
-use standpipe_fuzz::config::{Frame, KEPT, LONGEST_VALUE, Lines, SECRET, check, prepare, quoted, text_of};
+use standpipe_fuzz::config::{Frame, KEPT, Lines, MAX_VALUE_LEN, SECRET, check, prepare, quoted, text_of};
 
 fuzz_target!(init: prepare(), |input: &[u8]| {
     let Some(text) = text_of(input) else { return };
@@ -14,7 +14,7 @@ fuzz_target!(init: prepare(), |input: &[u8]| {
         format!("{tracer}headers = ['Authorization: {SECRET}']\n{text}"),
         format!("{tracer}{text}\n[tracer.{KEPT}.headers]\nAuthorization = '{SECRET}'\n"),
     ];
-    if text.len() <= LONGEST_VALUE {
+    if text.len() <= MAX_VALUE_LEN {
         let header = quoted(&format!("Authorization: {SECRET}{text}"));
         let value = quoted(&format!("{text}{SECRET}"));
         let endpoint = quoted(&format!("http://a?{text}{SECRET}"));

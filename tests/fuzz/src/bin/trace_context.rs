@@ -1,4 +1,4 @@
-//! Any text as a `baggage`, and as a `traceparent` and, behind the first line, a `tracestate`.
+//! Any text as a `baggage`, and as a `traceparent` and, after the first line, a `tracestate`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,11 @@
-//! Known variables with any values: each value is a line that begins with the byte which chooses the variable.
+//! Known variables with any values: each value is a line whose first byte selects the variable.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use standpipe::Config;
 use standpipe_fuzz::config::{Frame, Lines, SECRET, check, prepare, text_of};
 
-/// Those that many signals have, without the part that names the signal.
+/// Variables that exist for several signals, without the name of the signal.
 const OF_SIGNALS: [&str; 9] = [
     "ENDPOINT",
     "PROTOCOL",
@@ -77,7 +77,7 @@ fn pair(line: &str) -> Option<(String, String)> {
     Some((format!("OTEL_EXPORTER_OTLP_{}{}", SIGNALS[signal], OF_SIGNALS[kind]), value))
 }
 
-/// The secret behind every `=`, where values begin.
+/// Inserts the secret after every `=`, where values begin.
 fn with_secret(headers: &str) -> String {
     headers.replace('=', &format!("={SECRET}"))
 }

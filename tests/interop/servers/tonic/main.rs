@@ -37,7 +37,7 @@ async fn main() -> Result<(), Error> {
             use $server as Service;
             Service::new(book.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
-                // as grpc-go does by itself: clients that take gzip are answered in gzip
+                // Like grpc-go by default: clients that accept gzip are answered in gzip.
                 .send_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(largest)
         }};
@@ -51,7 +51,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where everything is written down before it is answered.
+/// File to which every message is written before it is answered.
 #[derive(Clone)]
 struct Book {
     file: Arc<Mutex<File>>,

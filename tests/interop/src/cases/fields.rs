@@ -1,4 +1,4 @@
-//! Three signals, every field of them.
+//! All three signals with every field.
 
 use super::no_complaints;
 use crate::Error;
@@ -7,7 +7,7 @@ use crate::program::{Program, Setup, Signals};
 use crate::servers::{Order, Sent, Stage};
 use crate::showcase::Showcase;
 
-/// Sends all there is to say and compares. Compressed runs have metrics since the last push, others since the start.
+/// Sends every field and compares. Compressed runs use delta temporality, the others cumulative.
 pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, Error> {
     let program = Program::start(&setup(order, gzip, stage))?;
     let showcase = Showcase::play(&program.telemetry, gzip)?;

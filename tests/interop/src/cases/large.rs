@@ -1,5 +1,5 @@
-//! One request whose body is larger than what servers take by default: delivered as it is where the limit was raised, in
-//! parts where it was not.
+//! One request whose body exceeds the default limit of servers: delivered whole if the limit was raised, otherwise in
+//! parts.
 
 use standpipe::ProblemKind;
 
@@ -8,11 +8,11 @@ use crate::Error;
 use crate::program::Program;
 use crate::servers::{Largest, Order, Stage};
 
-/// Spans, and bytes of each: 5 MB without framing.
+/// Number of spans, and bytes of each: 5 MB without framing.
 const SPANS: usize = 5_000;
 const BYTES: usize = 1_000;
 
-/// All in one request, which goes when it is asked for.
+/// All spans in one request, which is sent by a flush.
 const GATHER: &str =
     "batch-bytes = \"16 MiB\"\nqueue-bytes = \"64 MiB\"\nlinger = \"10m\"\ntimeout = \"60s\"\n";
 
@@ -27,7 +27,7 @@ pub(super) fn run(order: Order<'_>, stage: &Stage) -> Result<String, Error> {
             span.context().span_id().to_string()
         })
         .collect();
-    // refused once, and taken in two halves
+    // Refused once, then accepted in two halves.
     let (expected, problems) = match order.largest {
         Largest::Raised => (1, &[][..]),
         Largest::Usual => (3, &[ProblemKind::TooLarge][..]),

@@ -1,4 +1,5 @@
-//! Servers with unusual settings, or that hang up: every field, and then requests of many sizes, none tried twice.
+//! Servers with unusual settings, and servers that close connections: every field, then requests of many sizes, each
+//! sent once.
 
 use std::thread;
 
@@ -11,7 +12,7 @@ use crate::relay::Relay;
 use crate::seen::Record;
 use crate::servers::{Manner, Order, Stage};
 
-/// So many bytes more in each request.
+/// Bytes by which each request is larger than the one before.
 const STEP: usize = 400;
 
 pub(super) fn run(order: Order<'_>, manner: Manner, stage: &Stage) -> Result<String, Error> {

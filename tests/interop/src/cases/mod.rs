@@ -1,4 +1,4 @@
-//! What is tried on each server.
+//! The cases that are run against each server.
 
 mod fields;
 mod large;
@@ -18,16 +18,16 @@ use crate::seen::Record;
 use crate::servers::{Largest, Manner, Order, Sent, Server, Stage, Transport, USUAL};
 use crate::table::{Outcome, Row, Table};
 
-/// What all cases share.
+/// The environment that all cases share.
 pub(crate) struct Ground<'a> {
     pub(crate) tools: &'a Path,
     pub(crate) scratch: &'a Path,
     pub(crate) identity: &'a Identity,
-    /// Send less.
+    /// True to send fewer records.
     pub(crate) quick: bool,
 }
 
-/// A case: a server is made ready as ordered, and something must hold.
+/// A case: the configuration of the server, and the check that is run against it.
 struct Case<'a> {
     what: String,
     order: Order<'a>,
@@ -43,7 +43,7 @@ enum Kind {
     Restart,
 }
 
-/// Tries everything on a server.
+/// Runs all cases against a server.
 pub(crate) fn run(server: &dyn Server, transport: Transport, ground: &Ground<'_>, table: &mut Table) {
     let mut push = |what: String, outcome: Outcome| {
         table.push(Row { server: server.name(), transport: transport.name(), what, outcome });
@@ -97,13 +97,14 @@ fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) 
     cases
 }
 
-/// The program that sends spans only, to this port.
+/// Returns the setup of a program that sends only spans, to this port.
 fn spans_to<'a>(order: Order<'a>, port: u16, more: &'static str) -> Setup<'a> {
     let Order { transport, identity, .. } = order;
     Setup { transport, port, identity, gzip: false, signals: Signals::Spans, more }
 }
 
-/// An error unless exactly these spans have come through, each at least once. Gives how many came twice.
+/// Returns an error unless exactly these spans have arrived, each at least once. Otherwise returns how many arrived
+/// twice.
 pub(crate) fn same_spans(sent: &[String], records: &[Record]) -> Result<usize, Error> {
     let sent: HashSet<&str> = sent.iter().map(String::as_str).collect();
     let ids: Vec<&str> = records.iter().filter_map(|record| record.body["spanId"].as_str()).collect();
@@ -117,7 +118,7 @@ pub(crate) fn same_spans(sent: &[String], records: &[Record]) -> Result<usize, E
     Ok(ids.len() - found.len())
 }
 
-/// An error if the server had anything to complain about.
+/// Returns an error if the server reported a malformed request.
 fn no_complaints(stage: &Stage) -> Result<(), Error> {
     match stage.complaints().as_slice() {
         [] => Ok(()),
@@ -125,12 +126,12 @@ fn no_complaints(stage: &Stage) -> Result<(), Error> {
     }
 }
 
-/// How many requests it took.
+/// Returns the number of requests that were attempted.
 fn attempts(ledger: &Ledger) -> u64 {
     ledger.exporters.iter().map(|exporter| exporter.attempts).sum()
 }
 
-/// What is waited for when this many spans were sent.
+/// Returns the counts to wait for after this many spans were sent.
 pub(crate) fn sent_spans(spans: usize) -> Sent {
     Sent { spans, ..Sent::default() }
 }

@@ -1,4 +1,4 @@
-//! The server ends and starts again, twice, while the program goes on sending: nothing is lost.
+//! The server stops and restarts twice while the program continues to send: nothing is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,10 +12,10 @@ use crate::program::Program;
 use crate::servers::{Order, Stage};
 
 const RESTARTS: usize = 2;
-/// How long the server is away.
+/// Time for which the server is stopped.
 const AWAY: Duration = Duration::from_millis(700);
 const BETWEEN_SPANS: Duration = Duration::from_micros(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
     let program = Program::start(&spans_to(order, stage.port(), "batch-records = 10\n"))?;
@@ -32,7 +32,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
         });
         let restarted = (1..=RESTARTS).try_for_each(|round| {
             wait_until(|| stage.has_seen_spans(round * 50))?;
-            // in good order first, then not
+            // First an orderly end, then a kill if the server loses nothing by it.
             if round == 1 {
                 stage.ask_to_end()?
             } else {
@@ -46,7 +46,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
         let sent = sender.join().map_err(|_| "the sender panicked")?;
         restarted.map(|()| sent)
     })?;
-    // while the server is away, the program learns of it
+    // While the server is stopped, the program's hook receives problems.
     program.finish_in_spite_of(&[ProblemKind::Unavailable])?;
     let twice = same_spans(&sent, &stage.records(sent_spans(sent.len()))?)?;
     no_complaints(&stage)?;
@@ -54,7 +54,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
 }
 
 fn wait_until(condition: impl Fn() -> bool) -> Result<(), Error> {
-    let deadline = Instant::now() + LONGEST_WAIT;
+    let deadline = Instant::now() + MAX_WAIT;
     while !condition() {
         if Instant::now() > deadline {
             return Err("no spans come through".into());

@@ -1,11 +1,11 @@
-//! One Collector of several, with a configuration that is shipped.
+//! One of several Collectors, with a configuration that the project ships.
 
 use std::path::Path;
 
 use crate::Error;
 use crate::process::{Ending, Process, Recipe, free_port, text};
 
-/// A Collector that can be ended and started again where it was.
+/// A Collector that can be stopped, and restarted on the same port.
 pub(super) struct Collector {
     recipe: Recipe,
     process: Option<Process>,
@@ -13,7 +13,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Starts one with these configurations, later ones laid over the first. `variables` get the port.
+    /// Starts a Collector with these configurations; later ones override earlier ones. `variables` receives the port.
     pub(super) fn start(
         tools: &Path,
         log: &Path,
@@ -38,7 +38,7 @@ impl Collector {
         self.port
     }
 
-    /// Kills it, in the middle of whatever it does.
+    /// Kills the Collector at once.
     pub(super) fn kill(&mut self) -> Result<(), Error> {
         self.process.take().map_or(Ok(()), |process| process.end(Ending::Kill))
     }

@@ -1,4 +1,5 @@
-//! Past one machine: the program, an agent beside it, gateways behind it. The configurations are in `growing/`.
+//! More than one machine: the program, an agent on its machine, and gateways behind the agent. The configurations are
+//! in `growing/`.
 
 mod collector;
 mod tiers;
@@ -23,14 +24,15 @@ pub(crate) const NAME: &str = "growing";
 
 const SPANS_OF_A_TRACE: usize = 3;
 const BETWEEN_TRACES: Duration = Duration::from_millis(1);
-/// Requests that the agent's queue has room for: more than are sent, and so few that it refuses while a gateway is away.
+/// Requests that the agent's queue can hold: `ROOMY` for all that are sent, `SMALL` so that the agent refuses requests
+/// while a gateway is stopped.
 const ROOMY: usize = 10_000;
 const SMALL: usize = 20;
-/// How long a Collector is away.
+/// Time for which a Collector is stopped.
 const AWAY: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Who is killed in the middle.
+/// The Collector that is killed during the test.
 #[derive(Clone, Copy)]
 enum Victim {
     Gateway,
@@ -49,7 +51,7 @@ pub(crate) fn run(transport: Transport, ground: &Ground<'_>, table: &mut Table) 
     push("fan-out to a second backend", fan_out(transport, ground));
 }
 
-/// Everything arrives; every trace whole at one gateway, and each gateway has its share.
+/// Every record arrives, all spans of a trace at the same gateway, and each gateway receives a share of the traces.
 fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     let tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], ROOMY)?;
     let program = start(transport, &tiers)?;
@@ -63,7 +65,7 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
 
     tiers.wait_for_spans(sent.len());
     let count = |of: fn(&Receiver) -> u64| tiers.sinks.iter().map(of).sum::<u64>();
-    let deadline = Instant::now() + LONGEST_WAIT;
+    let deadline = Instant::now() + MAX_WAIT;
     let all_there = || count(|sink| sink.log_count()) >= traces && count(|sink| sink.point_count()) >= 1;
     while !all_there() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(50));
@@ -86,7 +88,7 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
     ))
 }
 
-/// One Collector is killed while the program goes on, and started again: nothing is lost.
+/// One Collector is killed and restarted while the program continues to send: nothing is lost.
 fn killed(transport: Transport, ground: &Ground<'_>, victim: Victim) -> Result<String, Error> {
     let mut tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], SMALL)?;
     let program = start(transport, &tiers)?;
@@ -106,7 +108,7 @@ fn killed(transport: Transport, ground: &Ground<'_>, victim: Victim) -> Result<S
         let sent = sender.join().map_err(|_| "the sender panicked")?;
         result.map(|()| sent)
     })?;
-    // while the agent is away, or has no room because a gateway is, the program learns of it
+    // The hook receives problems while the agent is stopped, or while its queue is full because a gateway is stopped.
     program.finish_in_spite_of(&[ProblemKind::Unavailable])?;
     tiers.wait_for_spans(sent.len());
     let twice = same_spans(&sent, &spans(&tiers.records()?))?;
@@ -125,7 +127,7 @@ fn kill_and_start_again(tiers: &mut Tiers, victim: Victim) -> Result<(), Error> 
     wait_for_more(tiers, 300)
 }
 
-/// A gateway that has seen all of a trace keeps it for its error; no other trace arrives.
+/// A gateway keeps complete traces that contain an error. No other trace arrives.
 fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
     let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["tail-sampling.yaml"], ROOMY)?;
@@ -141,13 +143,13 @@ fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Er
     }
     program.finish()?;
     tiers.wait_for_spans(with_errors.len());
-    // the others are decided upon at the same time; a whole wait more, to see none of them
+    // The gateways decide about the other traces at the same time. Waits once more, to see that none of them arrives.
     thread::sleep(Duration::from_secs(2));
     same_spans(&with_errors, &spans(&tiers.records()?))?;
     Ok(format!("of {TRACES} traces the {} with an error, whole", TRACES / 10))
 }
 
-/// Both backends have everything.
+/// Both backends receive everything.
 fn fan_out(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
     let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["fan-out.yaml"], ROOMY)?;
@@ -155,8 +157,8 @@ fn fan_out(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
     let tracer = program.telemetry.tracer("interop");
     let sent: Vec<String> = (0..TRACES).flat_map(|_| trace(&tracer, false)).collect();
     program.finish()?;
-    let arrived = |sink: &Receiver| sink.wait_for_spans(sent.len() as u64, LONGEST_WAIT);
-    // whether it was in vain is seen in the records
+    let arrived = |sink: &Receiver| sink.wait_for_spans(sent.len() as u64, MAX_WAIT);
+    // The result is ignored: missing records are found below.
     let _ = tiers.sinks.iter().all(arrived);
     for records in tiers.records()? {
         same_spans(&sent, &records)?;
@@ -175,7 +177,7 @@ fn start(transport: Transport, tiers: &Tiers) -> Result<Program, Error> {
     })
 }
 
-/// Sends a trace, in which the last span may have failed, and gives the ids of its spans.
+/// Sends a trace whose last span may have failed. Returns the ids of its spans.
 fn trace(tracer: &Tracer, is_error: bool) -> Vec<String> {
     let root = tracer.span_builder("trace").root().start();
     let mut ids = vec![root.context().span_id().to_string()];
@@ -193,7 +195,7 @@ fn spans(records: &[Vec<Record>; 2]) -> Vec<Record> {
     records.iter().flatten().filter(|record| record.signal == "traces").cloned().collect()
 }
 
-/// How many traces each sink has. An error if a trace is in both.
+/// Returns the number of traces in each sink, or an error if a trace is in both.
 fn whole_traces(records: &[Vec<Record>; 2]) -> Result<[usize; 2], Error> {
     let mut places = HashMap::<&str, HashSet<usize>>::new();
     for (place, records) in records.iter().enumerate() {
@@ -212,9 +214,9 @@ fn trace_id(record: &Record) -> Option<&str> {
     record.body["traceId"].as_str()
 }
 
-/// Waits until this many more spans have come through.
+/// Waits until this many more spans have arrived.
 fn wait_for_more(tiers: &Tiers, spans: u64) -> Result<(), Error> {
-    let (goal, deadline) = (tiers.span_count() + spans, Instant::now() + LONGEST_WAIT);
+    let (goal, deadline) = (tiers.span_count() + spans, Instant::now() + MAX_WAIT);
     while tiers.span_count() < goal {
         if Instant::now() > deadline {
             return Err("no spans come through".into());

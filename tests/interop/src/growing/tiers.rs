@@ -1,4 +1,4 @@
-//! An agent, two gateways, and a counted sink behind each.
+//! An agent, two gateways, and a sink behind each gateway.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::process::{free_port, text};
 use crate::seen::{self, Record};
 use crate::servers::Transport;
 
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Tiers {
     pub(super) agent: Collector,
@@ -22,7 +22,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Starts them all. `over` is laid over the gateways' configuration; the agent's queue has room for `queue` requests.
+    /// Starts all of them. `over` overrides the gateways' configuration; the agent's queue can hold `queue` requests.
     pub(super) fn start(
         tools: &Path,
         scratch: &Path,
@@ -50,7 +50,7 @@ impl Tiers {
         };
         let gateways = [gateway(0)?, gateway(1)?];
         let agent = Collector::start(tools, &folder.join("agent.log"), &["agent.yaml"], |port| {
-            // it listens for both; only one is asked
+            // The agent listens for both transports; only one is used.
             let (port, other) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", free_port()?));
             let (http, grpc) = match transport {
                 Transport::Http => (port, other),
@@ -73,9 +73,9 @@ impl Tiers {
         Ok([seen::in_sink(&self.sinks[0])?, seen::in_sink(&self.sinks[1])?])
     }
 
-    /// Waits until the sinks hold this many different spans, or time is up: what is missing then is seen in the records.
+    /// Waits until the sinks have this many different spans, or until the timeout. The caller checks the records.
     pub(super) fn wait_for_spans(&self, count: usize) {
-        let deadline = Instant::now() + LONGEST_WAIT;
+        let deadline = Instant::now() + MAX_WAIT;
         while Instant::now() < deadline {
             let ids = self.sinks.iter().flat_map(Receiver::spans).map(|span| span.span.span_id.clone());
             if ids.collect::<HashSet<_>>().len() >= count {
@@ -85,7 +85,7 @@ impl Tiers {
         }
     }
 
-    /// How many spans both sinks have, twice counted if they came twice.
+    /// Returns the number of spans in both sinks. Spans that arrived twice are counted twice.
     pub(super) fn span_count(&self) -> u64 {
         self.sinks.iter().map(Receiver::span_count).sum()
     }

@@ -1,4 +1,4 @@
-//! What servers got: records of OTLP's JSON, in one form for all servers.
+//! Records that servers received, from OTLP JSON, in one normal form.
 
 mod normal;
 
@@ -13,7 +13,7 @@ pub(crate) use normal::normal;
 
 use crate::Error;
 
-/// The three signals: their name, and the fields of OTLP's JSON on the way to their records.
+/// The three signals: their name, and the fields of OTLP JSON that lead to their records.
 const SIGNALS: [(&str, [&str; 3]); 3] = [
     ("traces", ["resourceSpans", "scopeSpans", "spans"]),
     ("logs", ["resourceLogs", "scopeLogs", "logRecords"]),
@@ -35,7 +35,7 @@ impl Record {
     }
 }
 
-/// The records in a file of one line for each request: OTLP's JSON, or protobuf in hex.
+/// Reads records from a file with one request per line, as OTLP JSON or as protobuf in hexadecimal.
 pub(crate) fn in_book(book: &str) -> Result<Vec<Record>, Error> {
     let mut records = Vec::new();
     for line in book.lines() {

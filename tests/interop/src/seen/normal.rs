@@ -1,8 +1,8 @@
-//! One form for the same thing: writers of OTLP's JSON differ in what they leave out and how they write numbers.
+//! Normal form of OTLP JSON: writers differ in the fields that they omit and in how they write numbers.
 
 use serde_json::{Map, Value};
 
-/// Leaves out what protobuf does not tell from nothing, writes every number as text, and attributes as a map.
+/// Removes fields that have protobuf's default value, writes every number as text, and attributes as a map.
 pub(crate) fn normal(tree: Value) -> Value {
     tidy(tree).unwrap_or(Value::Null)
 }
@@ -16,7 +16,7 @@ fn tidy(tree: Value) -> Option<Value> {
             (text != "" && text != "0").then_some(text)
         }
         Value::Array(items) if items.is_empty() => None,
-        // no item can be left out
+        // Items of an array are never removed.
         Value::Array(items) => Some(items.into_iter().map(|item| keep(item, tidy)).collect()),
         Value::Object(fields) => {
             let fields: Map<String, Value> = fields.into_iter().filter_map(tidy_field).collect();
@@ -34,7 +34,7 @@ fn tidy_field((name, value): (String, Value)) -> Option<(String, Value)> {
     value.map(|value| (name, value))
 }
 
-/// A list of keys and values as a map. A key that is there twice is marked, so that it is a difference.
+/// Converts a list of keys and values to a map. A duplicate key is marked, so that it becomes a difference.
 fn by_key(list: Value) -> Option<Value> {
     let Value::Array(items) = list else { return None };
     let mut map = Map::new();
@@ -48,7 +48,7 @@ fn by_key(list: Value) -> Option<Value> {
     (!map.is_empty()).then_some(Value::Object(map))
 }
 
-/// A value with its kind: `{"intValue": "0"}` is not nothing.
+/// Returns a value with its kind. `{"intValue": "0"}` is kept, although it is the default.
 fn any_value(value: Value) -> Option<Value> {
     let Value::Object(fields) = value else { return None };
     let (kind, mut value) = fields.into_iter().find(|(_, value)| !value.is_null())?;
@@ -72,7 +72,7 @@ fn keep(item: Value, tidy: fn(Value) -> Option<Value>) -> Value {
 
 fn scalar(value: Value) -> Value {
     match value {
-        // 12, 12.0 and "12" are the same
+        // 12, 12.0 and "12" are equal.
         Value::Number(number) => match number.as_i64() {
             Some(whole) => whole.to_string().into(),
             None => number.as_f64().unwrap_or(f64::NAN).to_string().into(),

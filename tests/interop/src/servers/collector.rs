@@ -36,7 +36,7 @@ impl Server for Collector {
 
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
         let mut arguments = vec!["--config".to_owned(), text(&configuration("alone.yaml"))];
-        // it listens for both; only one is asked
+        // The Collector listens for both transports; only one is used.
         let (port, other) = (place.port.to_string(), free_port()?.to_string());
         let (http, grpc) = match order.transport {
             Transport::Http => (port, other),

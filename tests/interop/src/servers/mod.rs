@@ -1,4 +1,4 @@
-//! Who can be on the other side, how each is started, and how what it got is seen.
+//! The servers: how each is started, and how its received records are read.
 
 mod collector;
 mod node;
@@ -16,7 +16,7 @@ use crate::Error;
 use crate::identity::Identity;
 use crate::process::{Ending, Recipe};
 
-/// How the program talks to the server.
+/// The transport between the program and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Http,
@@ -26,7 +26,7 @@ pub(crate) enum Transport {
 impl Transport {
     pub(crate) const ALL: [Self; 2] = [Self::Http, Self::Grpc];
 
-    /// As it stands in a configuration.
+    /// Returns the name that configuration files use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -35,24 +35,24 @@ impl Transport {
     }
 }
 
-/// What is wanted of a server.
+/// The requested configuration of a server.
 #[derive(Clone, Copy)]
 pub(crate) struct Order<'a> {
     pub(crate) transport: Transport,
-    /// It speaks TLS as this one.
+    /// Identity for TLS; `None` for plaintext.
     pub(crate) identity: Option<&'a Identity>,
-    /// Whether it takes more than 4 MiB at a time.
+    /// Maximum size of a request.
     pub(crate) largest: Largest,
-    /// The name of the manner in which it treats its clients.
+    /// Name of the server's [`Manner`].
     pub(crate) manner: &'static str,
 }
 
-/// The largest body that a server takes.
+/// The largest body that a server accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Largest {
-    /// 4 MiB, the default of most.
+    /// 4 MiB, the default of most servers.
     Usual,
-    /// More than anything that is sent here.
+    /// Larger than any request of these tests.
     Raised,
 }
 
@@ -69,32 +69,32 @@ impl Largest {
     }
 }
 
-/// An unusual way to treat clients.
+/// An unusual behavior toward clients.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) transports: &'static [Transport],
-    /// How many requests are made, and how long it is between them.
+    /// Number of requests, and the pause between them.
     pub(crate) requests: usize,
     pub(crate) pause: Duration,
-    /// It hangs up in between: the client needs more than one connection.
+    /// True if the server closes connections between requests, so that the client needs more than one connection.
     pub(crate) hangs_up: bool,
 }
 
-/// What most servers do.
+/// The behavior of most servers.
 pub(crate) const USUAL: &str = "usual";
 
-/// What a server is given to work with.
+/// Port, paths and sink that a server may use.
 pub(crate) struct Place<'a> {
     pub(crate) port: u16,
-    /// Where it was installed.
+    /// Directory in which the server is installed.
     pub(crate) tools: &'a Path,
-    /// Where it may write.
+    /// Directory in which the server may write.
     pub(crate) folder: &'a Path,
-    /// The file for what it gets, if it writes one.
+    /// File for received records, if the server writes one.
     pub(crate) book: &'a Path,
-    /// The sink that it passes on to, if it does, by the same transport.
+    /// Endpoint of the sink, if the server forwards records. It has the same transport.
     pub(crate) sink: &'a str,
 }
 
@@ -102,32 +102,32 @@ pub(crate) struct Place<'a> {
 pub(crate) trait Server: Sync {
     fn name(&self) -> &'static str;
 
-    /// Why it cannot be talked to like this at all, if it cannot.
+    /// Returns the reason if the server does not support the transport.
     fn lacks_transport(&self, _transport: Transport) -> Option<&'static str> {
         None
     }
 
-    /// Why it cannot speak TLS, if it cannot.
+    /// Returns the reason if the server does not support TLS.
     fn lacks_tls(&self) -> Option<&'static str> {
         None
     }
 
-    /// It passes on what it gets to a sink, instead of writing it down.
+    /// Returns whether the server forwards records to a sink instead of writing a file.
     fn passes_on(&self) -> bool {
         false
     }
 
-    /// How it may be ended without losing what it has confirmed.
+    /// Returns how the server can be ended without losing confirmed records.
     fn ending(&self) -> Ending {
         Ending::Kill
     }
 
-    /// Whether it can be configured to take no more than 4 MiB.
+    /// Returns whether the server can be limited to requests of 4 MiB.
     fn can_refuse_large(&self, _transport: Transport) -> bool {
         false
     }
 
-    /// Unusual ways to treat clients that it is capable of.
+    /// Returns the unusual behaviors that the server supports.
     fn manners(&self) -> &'static [Manner] {
         &[]
     }

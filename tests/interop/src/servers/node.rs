@@ -1,4 +1,4 @@
-//! Node's http and http2, which can ask unusual settings of their clients, and hang up on them.
+//! Node's http and http2, which can use unusual settings, and can close connections.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const MANNERS: [Manner; 4] = [
     },
 ];
 
-/// With HTTP/2 settings that most servers never ask for.
+/// HTTP/2 settings that most servers never use.
 const fn asking(name: &'static str, what: &'static str) -> Manner {
     Manner {
         name,

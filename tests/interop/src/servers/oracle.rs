@@ -1,4 +1,4 @@
-//! Python's grpcio with the messages of OTLP, which complains about whatever is not quite right.
+//! Python's grpcio with the OTLP messages. It reports every malformed field.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ impl Server for Oracle {
     fn recipe(&self, order: &Order<'_>, place: &Place<'_>) -> Result<Recipe, Error> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/oracle/server.py");
         let mut arguments = vec![
-            // no compiled scripts beside the sources
+            // Do not write compiled files next to the sources.
             "-B".to_owned(),
             text(&script),
             order.transport.name().to_owned(),

@@ -26,7 +26,7 @@ impl Server for Rotel {
         transport == Transport::Grpc
     }
 
-    /// It confirms what it has in memory, and sends that when it is asked to end.
+    /// rotel confirms records that are only in memory, and sends them when it is asked to end.
     fn ending(&self) -> Ending {
         Ending::Ask
     }
@@ -57,7 +57,7 @@ impl Server for Rotel {
             &text(&place.folder.join("rotel.log")),
         ];
         let arguments = arguments.map(str::to_owned).to_vec();
-        // the package has the program beside its Python files
+        // In the package, the program is next to the Python files.
         let program = find(place.tools)?;
         Ok(Recipe { program, arguments, variables: Vec::new(), log: place.folder.join("log.txt") })
     }

@@ -1,4 +1,4 @@
-//! A server at work, which can be ended and started again, and what has come through it.
+//! A running server that can be stopped and restarted, and the records that have passed through it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::Error;
 use crate::process::{Ending, Process, Recipe, free_port};
 use crate::seen::{self, Record};
 
-/// The longest that what was confirmed may take through a server to the sink.
-const LONGEST_PASSAGE: Duration = Duration::from_secs(60);
-/// Another process may take a port between the look and the start.
+/// Maximum time for a confirmed record to pass through a server to the sink.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Attempts to start a server: another process may take the port after it was chosen.
 const ATTEMPTS: usize = 3;
 
 pub(crate) struct Stage {
@@ -24,11 +24,11 @@ pub(crate) struct Stage {
     view: View,
 }
 
-/// Where what came through is seen.
+/// The source from which received records are read.
 enum View {
     /// A file that the server writes before it answers.
     Book(PathBuf),
-    /// The receiver that the server passes on to; so other clients than ours are tried on it.
+    /// The receiver to which the server forwards. This also tests the receiver with clients other than standpipe.
     Sink(Receiver),
 }
 
@@ -84,7 +84,8 @@ impl Stage {
         self.port
     }
 
-    /// Ends the server as hard as it can take it; what came through stays to be seen.
+    /// Ends the server as abruptly as is possible without losing confirmed records. The received records can still be
+    /// read.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         self.process.take().map_or(Ok(()), |process| process.end(self.ending))
     }
@@ -94,16 +95,16 @@ impl Stage {
         self.process.take().map_or(Ok(()), |process| process.end(Ending::Ask))
     }
 
-    /// Starts the server again where it was.
+    /// Restarts the server on the same port.
     pub(crate) fn start_again(&mut self) -> Result<(), Error> {
         self.process = Some(Process::start(&self.recipe, self.port)?);
         Ok(())
     }
 
-    /// Whether this many spans have come through, or requests, where only those can be counted at a glance.
+    /// Returns whether this many spans have arrived, or this many requests if the server writes a file.
     pub(crate) fn has_seen_spans(&self, count: usize) -> bool {
         match &self.view {
-            // a line is a request
+            // Each line is a request.
             View::Book(book) => {
                 fs::read(book).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() >= count
             }
@@ -111,21 +112,21 @@ impl Stage {
         }
     }
 
-    /// What has come through, when all that was sent is there or time is up.
+    /// Returns the received records, once all sent records have arrived or the timeout has passed.
     pub(crate) fn records(&self, sent: Sent) -> Result<Vec<Record>, Error> {
         match &self.view {
             View::Book(book) => seen::in_book(&fs::read_to_string(book)?),
             View::Sink(sink) => {
-                // whether it was in vain is seen in the records
-                let _ = sink.wait_for_spans(sent.spans as u64, LONGEST_PASSAGE)
-                    && sink.wait_for_logs(sent.logs as u64, LONGEST_PASSAGE)
-                    && sink.wait_for_points(sent.points as u64, LONGEST_PASSAGE);
+                // The result is ignored: the caller finds missing records.
+                let _ = sink.wait_for_spans(sent.spans as u64, ARRIVAL_TIMEOUT)
+                    && sink.wait_for_logs(sent.logs as u64, ARRIVAL_TIMEOUT)
+                    && sink.wait_for_points(sent.points as u64, ARRIVAL_TIMEOUT);
                 seen::in_sink(sink)
             }
         }
     }
 
-    /// What the server found wrong, if it is one that looks.
+    /// Returns the faults that the server found, if it checks requests.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let View::Book(book) = &self.view else { return Vec::new() };
         let text = fs::read_to_string(book.with_file_name("complaints.txt")).unwrap_or_default();

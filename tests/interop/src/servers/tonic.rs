@@ -24,7 +24,7 @@ impl Server for Tonic {
         if let Some(identity) = order.identity {
             arguments.extend([text(&identity.certificate), text(&identity.key)]);
         }
-        // built together with this program
+        // Built together with this program.
         let program = std::env::current_exe()?.with_file_name("tonic-server");
         Ok(Recipe { program, arguments, variables: Vec::new(), log: place.folder.join("log.txt") })
     }

@@ -1,4 +1,4 @@
-//! Metrics: each kind of instrument, once.
+//! Metrics: each kind of instrument once.
 
 use serde_json::{Value, json};
 use standpipe::{Meter, Telemetry};
@@ -15,7 +15,7 @@ pub(super) fn play(telemetry: &Telemetry, delta: bool) -> Vec<Record> {
     let temporality = if delta { DELTA } else { CUMULATIVE };
     measure(&meter);
     let sum = |name: &str, rises: bool, point: Value| {
-        // what can fall is reported since the start, whatever was chosen
+        // Sums that can decrease are always cumulative.
         let temporality = if rises { temporality } else { CUMULATIVE };
         let sum =
             json!({ "aggregationTemporality": temporality, "isMonotonic": rises, "dataPoints": [point] });
@@ -74,12 +74,12 @@ fn measure(meter: &Meter) {
     [1.0, 2.0, 4.0].iter().for_each(|&value| size.record(value, ()));
 }
 
-/// Counts for 1, 2 and 4 at the finest scale at which they take no more than 160 buckets: 64 to each power of two.
+/// Bucket counts of 1, 2 and 4 at the finest scale that needs at most 160 buckets: 64 buckets for each power of two.
 fn powers_of_two() -> Vec<u8> {
     (0..=128).map(|bucket| u8::from(bucket % 64 == 0)).collect()
 }
 
-/// A point of a sum or a histogram: since a start.
+/// Returns a point of a sum or histogram, which has a start time.
 fn point(mut fields: Value) -> Value {
     fields["startTimeUnixNano"] = json!(DURING_THE_RUN);
     moment(fields)

@@ -1,4 +1,4 @@
-//! A program that uses everything OTLP can say, and what a server must have got of it, field by field.
+//! A program that uses every field of OTLP, and the records that a server must receive.
 
 mod logs;
 mod metrics;
@@ -13,10 +13,10 @@ use crate::Error;
 use crate::seen::Record;
 use crate::servers::Sent;
 
-/// Stands for a time that the program did not choose.
+/// Placeholder for a time that the program did not set.
 const DURING_THE_RUN: &str = "during the run";
 
-/// What was sent, and what must arrive.
+/// The sent records, and the records that must arrive.
 pub(crate) struct Showcase {
     pub(crate) sent: Sent,
     pub(crate) expected: Vec<Record>,
@@ -24,7 +24,7 @@ pub(crate) struct Showcase {
 }
 
 impl Showcase {
-    /// Sends it all; it has left when the telemetry is shut down.
+    /// Emits all records. They have been sent once the telemetry is shut down.
     pub(crate) fn play(telemetry: &Telemetry, delta: bool) -> Result<Self, Error> {
         let begun = SystemTime::now();
         let spans = spans::play(telemetry)?;
@@ -34,11 +34,11 @@ impl Showcase {
         Ok(Self { sent, expected: [spans, logs, metrics].concat(), begun })
     }
 
-    /// Makes a record comparable: times that were not chosen must be of this run, and are no longer compared.
+    /// Replaces times within this run by a placeholder, so that the record can be compared.
     pub(crate) fn blur(&self, record: &mut Record) {
         let run = nanos(self.begun)..=nanos(SystemTime::now());
         blur_times(&mut record.body, &|time| run.contains(&time));
-        // the one that was built, whichever it is
+        // The version differs between builds.
         if let Some(version) = record.resource.pointer_mut("/attributes/telemetry.sdk.version/stringValue") {
             *version = json!("of this build");
         }
@@ -63,7 +63,7 @@ fn blur_times(tree: &mut Value, is_of_run: &dyn Fn(u128) -> bool) {
     }
 }
 
-/// A record as it must arrive, from what is peculiar to it.
+/// Returns a record as it must arrive, with the resource that all records have.
 fn expect(signal: &'static str, scope: Value, body: Value) -> Record {
     let resource = json!({ "attributes": [
         { "key": "service.name", "value": { "stringValue": "interop" } },
@@ -89,7 +89,7 @@ fn nano_text(time: SystemTime) -> String {
     nanos(time).to_string()
 }
 
-/// Attributes of every kind that there is, as they are set.
+/// Returns attributes of every type, as they are set.
 fn every_kind() -> [(&'static str, standpipe::Value<'static>); 12] {
     use standpipe::Value;
     const INNER: &[(&str, Value<'static>)] = &[("b", Value::Str("deep")), ("c", Value::Ints(&[1, 2]))];
@@ -109,7 +109,7 @@ fn every_kind() -> [(&'static str, standpipe::Value<'static>); 12] {
     ]
 }
 
-/// The same as they must arrive.
+/// Returns the same attributes as they must arrive.
 fn every_kind_expected() -> Value {
     let key = |key: &str, value: Value| json!({ "key": key, "value": value });
     json!([

@@ -9,8 +9,8 @@ use crate::seen::Record;
 
 const TRACESTATE: &str = "vendor=abc,other=1";
 
-/// Bits of a span's flags: it is sampled, its trace's id is random because it was made here, it is known where its parent
-/// is, its parent is elsewhere.
+/// Bits of a span's flags: the span is sampled; the trace id is random; it is known whether the parent is remote; the
+/// parent is remote.
 const SAMPLED: u32 = 1;
 const RANDOM: u32 = 2;
 const KNOWN: u32 = 0x100;
@@ -26,7 +26,7 @@ pub(super) fn play(telemetry: &Telemetry) -> Result<Vec<Record>, Error> {
     Ok(expected)
 }
 
-/// One span with all that a span can have.
+/// Emits one span with every field.
 fn everything(tracer: &Tracer, remote: &SpanContext) -> Record {
     let mut span =
         tracer.span_builder("everything").parent(remote).kind(SpanKind::Server).start_time(time(0)).start();
@@ -68,7 +68,7 @@ fn everything(tracer: &Tracer, remote: &SpanContext) -> Record {
     expect("traces", scope(), body)
 }
 
-/// A parent that ended well and its child, in a trace of their own.
+/// Emits a parent with status OK and its child, in a new trace.
 fn family(tracer: &Tracer) -> [Record; 2] {
     let mut parent = tracer.span_builder("parent").root().start_time(time(10)).start();
     parent.status(Status::Ok);

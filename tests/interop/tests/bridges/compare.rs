@@ -1,13 +1,13 @@
-//! Two tellings of one program: what differs, by name.
+//! Compares the descriptions of two runs of a program. Returns differences by name.
 
 use std::fmt;
 
 use crate::told::{Facts, Node, Told};
 
-/// Stands for something that is not there.
+/// Placeholder for an absent value.
 pub(crate) const ABSENT: &str = "–";
 
-/// Something that the two stacks tell differently.
+/// A fact that differs between the two stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Difference {
     /// `scenario: path of the span: fact`.
@@ -22,7 +22,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every difference between two tellings of what `scenario` did.
+/// Returns all differences between two runs of `scenario`.
 pub(crate) fn differences(scenario: &str, usual: &Told, ours: &Told) -> Vec<Difference> {
     let mut found = Found { scenario, differences: Vec::new() };
     found.facts("program", &usual.facts, &ours.facts);
@@ -43,14 +43,14 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Compares the spans below one parent, the one called "pay" with the one called "pay".
+    /// Compares the children of one parent. Spans with equal names are compared with each other.
     fn siblings(&mut self, above: &str, usual: &[Node], ours: &[Node]) {
         let mut left: Vec<Option<&Node>> = ours.iter().map(Some).collect();
         let mut pairs: Vec<(&Node, Option<&Node>)> = usual.iter().map(|node| (node, None)).collect();
         for (node, partner) in &mut pairs {
             *partner = take(&mut left, |other| other.name == node.name);
         }
-        // who has got another name is still the same span
+        // Spans that remain are compared in order: the name is the difference.
         for (_, partner) in pairs.iter_mut().filter(|(_, partner)| partner.is_none()) {
             *partner = take(&mut left, |_| true);
         }
@@ -89,7 +89,7 @@ impl Found<'_> {
     }
 }
 
-/// Every difference between what is known of one thing.
+/// Returns all differences between the facts about one record.
 pub(crate) fn facts_differ(place: &str, usual: &Facts, ours: &Facts) -> Vec<Difference> {
     let names = usual.keys().chain(ours.keys().filter(|name| !usual.contains_key(*name)));
     let value = |facts: &Facts, name: &str| facts.get(name).map_or(ABSENT, String::as_str).to_owned();
@@ -104,7 +104,7 @@ fn take<'a>(left: &mut [Option<&'a Node>], fits: impl Fn(&Node) -> bool) -> Opti
     left.iter_mut().find(|node| node.is_some_and(&fits))?.take()
 }
 
-/// What it says, and where it was said.
+/// Returns the body and the span of a log record.
 fn gist(log: &Facts) -> String {
     let fact = |name: &str| log.get(name).map_or(ABSENT, String::as_str);
     format!("{} in {}", fact("body"), fact("span"))

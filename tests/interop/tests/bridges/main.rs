@@ -1,5 +1,5 @@
-//! The promise: who goes from the usual stack to standpipe's bridges finds the same telemetry at the other end. Every
-//! difference is in a table, with its reason, and the table holds nothing else.
+//! Checks that a program that migrates from the usual stack to standpipe's bridges exports the same telemetry. Every
+//! difference is in a table, with its reason, and the table contains nothing else.
 //!
 //! ```text
 //! scenarios → stacks (usual, ours) → receiver → told → compare → table
@@ -42,7 +42,7 @@ fn the_usual_exporters_do_not_differ_from_themselves() {
     table::hold(&[], &exporters::schemas_differ(exporters::Usual::start));
 }
 
-/// The SDK says nothing of an instrument whose name it does not like.
+/// The SDK does not report instruments with an invalid name.
 #[test]
 fn every_instrument_is_heard_of() {
     for (program, instruments) in

@@ -23,7 +23,7 @@ pub(crate) fn metrics(endpoint: &str, temporality: Temporality) -> MetricExporte
     exporter.with_endpoint(format!("{endpoint}/v1/metrics")).build().unwrap()
 }
 
-/// A client that no proxy of the surroundings leads away from loopback.
+/// A client that ignores the proxies of the environment.
 fn client() -> reqwest::blocking::Client {
     reqwest::blocking::Client::builder().no_proxy().build().unwrap()
 }

@@ -1,4 +1,4 @@
-//! The ledger as metrics, of exporters with a spool.
+//! The ledger as metrics, for exporters with a spool.
 
 use std::path::Path;
 use std::thread;
@@ -47,7 +47,7 @@ fn what_a_spool_holds_is_processed_once_its_outcome_is_final() {
     };
     let of_spans =
         |count| [("otel.component.name=spans,otel.component.type=batching_span_processor".to_owned(), count)];
-    // a flush does not wait for what another process has left
+    // A flush does not wait for records that another process has left.
     assert!(collector.wait_for_requests(1, LONG));
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     assert_eq!(processed(), of_spans(0), "5 are being sent, and none was accepted: {}", telemetry.ledger());

@@ -1,4 +1,4 @@
-//! What arrived, field by field, with nothing blurred but when metrics were read.
+//! Received records, field by field. Only the collection times of metrics are ignored.
 
 use standpipe::receiver::proto::{
     Buckets, Data, ExponentialHistogramDataPoint, HistogramDataPoint, InstrumentationScope, KeyValue, Metric,
@@ -8,13 +8,13 @@ use standpipe::receiver::{ReceivedLog, ReceivedMetric, ReceivedSpan, Receiver};
 
 use crate::told::{Facts, hex, of_kind};
 
-/// Something that arrived.
+/// A received record.
 pub(super) struct Record {
     pub(super) name: String,
     pub(super) facts: Facts,
 }
 
-/// All that arrived.
+/// All received records.
 #[derive(Clone)]
 pub(crate) struct Arrived {
     pub(crate) spans: Vec<ReceivedSpan>,
@@ -28,12 +28,12 @@ impl Arrived {
     }
 }
 
-/// The records, in an order that does not hang on who sent them how.
+/// Returns the records in an order that does not depend on the exporter.
 pub(super) fn records(arrived: &Arrived) -> Vec<Record> {
     let Arrived { mut spans, mut logs, mut metrics } = arrived.clone();
     spans.sort_by_key(|received| received.span.span_id.clone());
     logs.sort_by_key(|received| received.log.observed_time_unix_nano);
-    // those of one name stay in the order they came
+    // The sort is stable: metrics of one name stay in the order of arrival.
     metrics.sort_by_key(|received| (received.scope.name.clone(), received.metric.name.clone()));
     let metrics = metrics.chunk_by(are_of_one).map(metric);
     spans.iter().map(span).chain(logs.iter().map(log)).chain(metrics).collect()
@@ -88,7 +88,7 @@ fn log(received: &ReceivedLog) -> Record {
     Record { name: format!("log record {}", of_kind(log.body.as_ref())), facts }
 }
 
-/// A metric of one push, which may have come in several parts.
+/// Returns a metric of one export, which may have arrived in several parts.
 fn metric(parts: &[ReceivedMetric]) -> Record {
     let metric: &Metric = &parts[0].metric;
     let mut facts = origin(&parts[0].resource, &parts[0].scope);
@@ -100,7 +100,7 @@ fn metric(parts: &[ReceivedMetric]) -> Record {
     fact("kind", kind(metric.data.as_ref()));
     fact("parts", parts.len().to_string());
     for point in parts.iter().flat_map(|part| points(part.metric.data.as_ref())) {
-        // the SDK keeps them in no order
+        // The SDK has no order of data points.
         let short: String = point.attributes.chars().take(80).collect();
         facts
             .entry(format!("point {short}"))
@@ -110,7 +110,7 @@ fn metric(parts: &[ReceivedMetric]) -> Record {
     Record { name: metric.name.clone(), facts }
 }
 
-/// Whether they are parts of one metric that was read once.
+/// Returns whether both are parts of one metric of one collection.
 fn are_of_one(one: &ReceivedMetric, two: &ReceivedMetric) -> bool {
     let time =
         |received: &ReceivedMetric| points(received.metric.data.as_ref()).first().map(|point| point.time);
@@ -176,7 +176,7 @@ fn exponential(point: &ExponentialHistogramDataPoint) -> Point {
         count, sum, min, max, scale, zero_count, zero_threshold, flags, ..
     } = point;
     let times = times(point.start_time_unix_nano, point.time_unix_nano);
-    // no buckets and empty ones are the same
+    // Missing buckets and empty buckets are equal.
     let buckets = |buckets: &Option<Buckets>| {
         let Buckets { offset, bucket_counts } = buckets.clone().unwrap_or_default();
         format!("{bucket_counts:?} from {offset}")
@@ -191,7 +191,7 @@ fn exponential(point: &ExponentialHistogramDataPoint) -> Point {
     Point { attributes: set(&point.attributes), time: point.time_unix_nano, told }
 }
 
-/// Two readers never read at the same time.
+/// Two readers never collect at the same time, so the times are replaced.
 fn times(start: u64, time: u64) -> &'static str {
     match (start, time) {
         (_, 0) => "at no time",
@@ -209,13 +209,13 @@ fn origin(resource: &Resource, scope: &InstrumentationScope) -> Facts {
     facts.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Attributes in the order they came.
+/// Returns attributes in the order of arrival.
 fn list(attributes: &[KeyValue]) -> String {
     let one = |attribute: &KeyValue| format!("{}: {}", attribute.key, of_kind(attribute.value.as_ref()));
     attributes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Attributes without an order.
+/// Returns attributes without an order.
 fn set(attributes: &[KeyValue]) -> String {
     let mut attributes = attributes.to_vec();
     attributes.sort_by(|one, two| one.key.cmp(&two.key));

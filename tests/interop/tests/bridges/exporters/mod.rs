@@ -1,5 +1,5 @@
-//! Programs on the OpenTelemetry API: one SDK gives the same records to both exporters, so that even ids and times must
-//! be the same.
+//! Programs that use the OpenTelemetry API: one SDK passes the same records to both exporters, so even ids and times
+//! must be equal.
 
 mod exact;
 mod logs;
@@ -28,19 +28,19 @@ pub(crate) use usual::Usual;
 use crate::compare::{Difference, facts_differ};
 use exact::Record;
 
-/// A choice of exporters, for the builders of the SDK.
+/// A set of exporters for the SDK's builders.
 pub(crate) trait Exporters {
     fn add_to_spans(&self, builder: TracerProviderBuilder) -> TracerProviderBuilder;
     fn add_to_logs(&self, builder: LoggerProviderBuilder) -> LoggerProviderBuilder;
     fn add_to_metrics(&self, builder: MeterProviderBuilder) -> MeterProviderBuilder;
-    /// After the SDK has shut them down.
+    /// Called after the SDK has shut the exporters down.
     fn finish(&self);
 }
 
-/// Exporters that send to an endpoint.
+/// Starts exporters that send to an endpoint.
 pub(crate) type Start = fn(&str, Temporality) -> Box<dyn Exporters>;
 
-/// What a program on the OpenTelemetry API is given.
+/// The providers that a program uses.
 pub(crate) struct Sdk {
     pub(crate) tracing: SdkTracerProvider,
     pub(crate) logging: SdkLoggerProvider,
@@ -55,7 +55,7 @@ pub(crate) struct Program {
     play: fn(&Sdk),
 }
 
-/// All there are.
+/// Returns all programs.
 pub(crate) fn all() -> impl Iterator<Item = &'static Program> {
     [spans::ALL, logs::ALL, metrics::ALL].into_iter().flatten()
 }
@@ -73,7 +73,7 @@ impl Program {
         Self { resource, ..self }
     }
 
-    /// What differs between what the usual exporters send and what others send.
+    /// Returns the differences between the records of the usual exporters and those of `others`.
     pub(crate) fn differences(&self, others: Start) -> Vec<Difference> {
         let receivers = [(); 2].map(|()| Receiver::start().unwrap());
         self.run([&receivers[0].endpoint(), &receivers[1].endpoint()], others);
@@ -81,14 +81,14 @@ impl Program {
         differences(self.name, &usual, &other)
     }
 
-    /// What arrives by the usual exporters.
+    /// Returns the records that the usual exporters send.
     pub(crate) fn arrived(&self) -> Arrived {
         let receivers = [(); 2].map(|()| Receiver::start().unwrap());
         self.run([&receivers[0].endpoint(), &receivers[1].endpoint()], Usual::start);
         Arrived::at(&receivers[0])
     }
 
-    /// Runs it, with the usual exporters to the first endpoint and others to the second.
+    /// Runs the program, with the usual exporters to the first endpoint and `others` to the second.
     fn run(&self, endpoints: [&str; 2], others: Start) {
         let exporters = [Usual::start, others];
         let both = [0, 1].map(|which| exporters[which](endpoints[which], self.temporality));
@@ -116,7 +116,7 @@ impl Program {
     }
 }
 
-/// Metrics are pushed when the program asks for it.
+/// Metrics are exported when the program flushes.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 fn resource() -> Resource {
@@ -125,7 +125,7 @@ fn resource() -> Resource {
     Resource::builder().with_service_name("shop").with_attributes(attributes).build()
 }
 
-/// Histograms whose name says so are exponential.
+/// Histograms whose name begins with `exponential` are exponential.
 fn exponential(instrument: &Instrument) -> Option<Stream> {
     let aggregation =
         Aggregation::Base2ExponentialHistogram { max_size: 20, max_scale: 20, record_min_max: true };
@@ -133,7 +133,7 @@ fn exponential(instrument: &Instrument) -> Option<Stream> {
     instrument.name().starts_with("exponential").then(|| stream.build().ok()).flatten()
 }
 
-/// Every difference between two arrivals of what `program` did.
+/// Returns all differences between the records of two exporters.
 pub(crate) fn differences(program: &str, usual: &Arrived, ours: &Arrived) -> Vec<Difference> {
     let [usual, ours] = [usual, ours].map(exact::records);
     let mut differences = Vec::new();

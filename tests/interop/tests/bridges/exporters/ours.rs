@@ -1,4 +1,4 @@
-//! Standpipe's exporters, in each of the ways that the SDK has for them.
+//! Standpipe's exporters, in each way that the SDK can use them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Ours {
     way: Way,
 }
 
-/// How the SDK hands records over.
+/// The way in which the SDK passes records on.
 #[derive(Clone, Copy)]
 enum Way {
     Processor,
@@ -50,7 +50,7 @@ impl Ours {
             .throttle(Duration::ZERO)
             .level(Severity::Trace)
             .temporality(temporality);
-        // not the name that the SDK is given
+        // Not the service name that the SDK has.
         let config = Config::new().service_name("till").exporter(exporter);
         Self { telemetry: Telemetry::start(config).unwrap(), way }
     }

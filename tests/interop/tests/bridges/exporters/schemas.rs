@@ -1,4 +1,4 @@
-//! Schema addresses, which the receiver does not keep: a door of our own looks at whole requests.
+//! Schema URLs, which the receiver does not keep: a small server in this file inspects whole requests.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use super::{Start, all};
 use crate::compare::{Difference, facts_differ};
 use crate::told::Facts;
 
-/// The programs that have such addresses.
+/// The programs that use schema URLs.
 const PROGRAMS: [&str; 4] = [
     "spans_of_several_scopes",
     "spans_of_a_rich_resource",
@@ -24,7 +24,7 @@ const PROGRAMS: [&str; 4] = [
     "metrics_of_several_scopes",
 ];
 
-/// What differs in the schema addresses that the usual exporters send and that others send.
+/// Returns the differences between the schema URLs of the usual exporters and those of `others`.
 pub(crate) fn schemas_differ(others: Start) -> Vec<Difference> {
     let programs = all().filter(|program| PROGRAMS.contains(&program.name));
     programs
@@ -39,7 +39,7 @@ pub(crate) fn schemas_differ(others: Start) -> Vec<Difference> {
         .collect()
 }
 
-/// Takes requests in, for as long as it is open.
+/// A server that keeps all requests until it is dropped.
 struct Door {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -67,7 +67,7 @@ impl Door {
         door
     }
 
-    /// The schema address of everything that has one, or might.
+    /// Returns the schema URL of every resource and scope.
     fn schemas(&self) -> Facts {
         let requests = self.requests.lock().unwrap();
         let all: BTreeSet<(String, String)> = requests.iter().flat_map(schemas).collect();
@@ -78,7 +78,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
-        // one last client wakes the one who waits for them
+        // A last connection wakes the thread that waits in `accept`.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -110,9 +110,9 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
     Some(Request { path, body })
 }
 
-/// What a scope is called, and the schema addresses of its resource and its own.
+/// The name of a scope, and the schema URLs of its resource and of the scope.
 fn schemas(request: &Request) -> Vec<(String, String)> {
-    // all three signals have the same form
+    // All three signals have the same structure.
     macro_rules! of {
         ($message:ty, $resources:ident, $scopes:ident) => {
             <$message>::decode(request.body.as_slice())

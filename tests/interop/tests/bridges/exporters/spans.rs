@@ -40,7 +40,7 @@ fn rich() -> Resource {
         .build()
 }
 
-/// A value of every kind there is.
+/// A value of every type.
 pub(super) fn kinds_of_values() -> Vec<KeyValue> {
     let texts = vec![StringValue::from("a"), StringValue::from(""), StringValue::from("Grüße 🌍")];
     vec![
@@ -180,7 +180,7 @@ fn remote(sdk: &Sdk) {
     }
 }
 
-/// A scope with all that a scope can say.
+/// A scope with every field.
 pub(super) fn scope(version: &'static str) -> InstrumentationScope {
     InstrumentationScope::builder("shop")
         .with_version(version)
@@ -218,7 +218,7 @@ fn limits(sdk: &Sdk) {
 
 fn thousands(sdk: &Sdk) {
     let tracer = sdk.tracing.tracer("shop");
-    // fewer than the SDK's own queue holds, or it would lose some
+    // Fewer spans than the SDK's own queue can hold, so that the SDK loses none.
     for number in 0..2000 {
         SpanBuilder::from_name("span").with_attributes([KeyValue::new("number", number)]).start(&tracer);
     }

@@ -1,4 +1,4 @@
-//! Changes in what came of programs on the OpenTelemetry API.
+//! Planted changes in the records of programs that use the OpenTelemetry API.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use standpipe::receiver::proto::{
 
 use crate::exporters::{self, Arrived, differences};
 
-/// What to change, and the name of what must be found.
+/// The change, and the name of the difference that must be found.
 type Plant = (fn(&mut Arrived), &'static str);
 
 const SPANS: &[Plant] = &[

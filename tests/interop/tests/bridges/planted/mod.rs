@@ -1,4 +1,4 @@
-//! The comparison itself: whatever is changed in what arrived is found, by its name and with both values.
+//! Tests of the comparison: every planted change is found, with its name and both values.
 
 mod exact;
 mod told;

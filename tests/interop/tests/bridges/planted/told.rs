@@ -1,4 +1,4 @@
-//! Changes in what came of a scenario.
+//! Planted changes in the records of a scenario.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::stacks::Usual;
 use crate::table::covers;
 use crate::told::{Seen, Told};
 
-/// What to change, and the name and the values of what must be found.
+/// The change, and the name and values of the difference that must be found.
 type Plant = (fn(&mut Seen), &'static str, &'static str, &'static str);
 
 const PLANTS: [Plant; 21] = [

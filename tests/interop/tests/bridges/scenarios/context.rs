@@ -1,4 +1,4 @@
-//! Traces that go on in other processes, and spans that are made without `tracing`.
+//! Traces that continue in other processes, and spans of the stack's own tracer.
 
 use tracing::{info, info_span};
 

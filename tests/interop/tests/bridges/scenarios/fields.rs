@@ -1,4 +1,4 @@
-//! Fields of spans: values of every kind, when they are created and later.
+//! Fields of spans: values of every type, at creation and later.
 
 use std::error::Error;
 use std::fmt;
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Scenario] = scenarios![
     no_room_for_more,
 ];
 
-/// An error, and what it came from.
+/// An error and its source.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) message: &'static str,

@@ -1,4 +1,4 @@
-//! Filters of the layer alone: what it does not see is not there, and what is below it still has its place.
+//! Per-layer filters: a filtered span is not exported, and its children keep their place in the tree.
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, debug, debug_span, error, info, info_span, trace_span};

@@ -1,4 +1,4 @@
-//! More than there is room for: both stacks keep 128 attributes, events and links by default, and count the rest.
+//! More than the limits: both stacks keep 128 attributes, events and links by default, and count the others.
 
 use tracing::field::Empty;
 use tracing::{Span, info, info_span};
@@ -22,7 +22,7 @@ pub(super) const ALL: &[Scenario] = scenarios![
 const REMOTE: Remote =
     Remote { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", tracestate: "" };
 
-/// 140 fields: `f000 = 0` to `f139 = 139`, after those that are given.
+/// 140 fields: `f000 = 0` to `f139 = 139`, after the given ones.
 macro_rules! with_140_fields {
     ($macro:ident ! ($($first:tt)*)) => {
         $macro!(
@@ -51,7 +51,7 @@ macro_rules! with_140_fields {
     };
 }
 
-/// 70 fields of all kinds that have a fixed size, and texts.
+/// 70 fields of all types of fixed size, and strings.
 fn many_fields(_: &Stage<'_>) {
     info_span!(
         "span",

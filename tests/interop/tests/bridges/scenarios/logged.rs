@@ -1,4 +1,4 @@
-//! Records of the `log` crate, by way of tracing-log.
+//! Records of the `log` crate, through tracing-log.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use super::{Scenario, Stage, scenarios};
 pub(super) const ALL: &[Scenario] =
     scenarios![logged_at_every_level, logged_with_a_target, logged_outside_of_spans];
 
-/// There is one logger for the whole process; it asks each thread for its subscriber.
+/// A process has one logger, which uses the subscriber of each thread.
 fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| LogTracer::init().unwrap());

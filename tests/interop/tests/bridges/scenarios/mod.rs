@@ -1,4 +1,4 @@
-//! What the programs do. Each is small, and is run once by each stack.
+//! The scenarios: small programs, each run once with each stack.
 
 mod context;
 mod conventions;
@@ -23,7 +23,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::stacks::{Remote, Settings, Stack, Start};
 use crate::told::Seen;
 
-/// All there are.
+/// Returns all scenarios.
 pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
     [
         spans::ALL,
@@ -42,7 +42,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
     .flatten()
 }
 
-/// Those with events, as log records.
+/// Returns the scenarios whose events are exported as log records.
 pub(crate) fn with_logs() -> impl Iterator<Item = Scenario> {
     [spans::ALL, context::ALL, events::ALL, instrumented::ALL, threads::ALL, filters::ALL, logged::ALL]
         .into_iter()
@@ -74,7 +74,7 @@ impl Scenario {
         Self { filter: Some(filter), ..self }
     }
 
-    /// Runs it with a stack, on a thread of its own that has a name, and tells what arrived.
+    /// Runs the program with a stack, on a new named thread. Returns the received records.
     pub(crate) fn run(&self, start: Start) -> Seen {
         let receiver = Receiver::start().unwrap();
         let notes = thread::scope(|scope| {
@@ -96,14 +96,14 @@ impl Scenario {
             None => Dispatch::new(tracing_subscriber::registry().with(layer)),
         };
         dispatcher::with_default(&dispatch, || (self.play)(&stage));
-        // what was never closed goes with the registry
+        // Spans that were never closed are dropped with the registry.
         drop(dispatch);
         stack.finish();
         stage.notes.into_inner().unwrap()
     }
 }
 
-/// Names of functions as scenarios of these names.
+/// Makes scenarios of functions, with the same names.
 macro_rules! scenarios {
     ($($name:ident),+ $(,)?) => {
         &[$($crate::scenarios::Scenario::new(stringify!($name), $name)),+]
@@ -111,14 +111,14 @@ macro_rules! scenarios {
 }
 use scenarios;
 
-/// What a program has besides `tracing` itself.
+/// The tools of a program, besides `tracing` itself.
 pub(crate) struct Stage<'a> {
     stack: &'a dyn Stack,
     notes: Mutex<Vec<(String, String)>>,
 }
 
 impl Stage<'_> {
-    /// Notes something that is to be the same with both stacks.
+    /// Notes a fact that must be equal with both stacks.
     fn note(&self, what: &str, value: impl ToString) {
         self.notes().push((what.to_owned(), value.to_string()));
     }
@@ -143,7 +143,7 @@ impl Stage<'_> {
         self.stack.native_span(name, &work);
     }
 
-    /// Does `work` on another thread, which knows the same subscriber, and waits for it.
+    /// Runs `work` on another thread with the same subscriber, and waits for it.
     fn on_thread(&self, name: Option<&str>, work: impl FnOnce() + Send) {
         let dispatch = dispatcher::get_default(Dispatch::clone);
         let builder = thread::Builder::new();

@@ -1,4 +1,4 @@
-//! The settings that both stacks have, and what each does when nothing is set.
+//! Settings that both stacks have, and the default of each.
 
 use tracing::{debug, error, info, info_span};
 

@@ -1,4 +1,4 @@
-//! Trees of spans: who is below whom, and when.
+//! Trees of spans: parents and times.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -212,7 +212,7 @@ fn a_panic_through_a_span_that_is_closed_by_it(stage: &Stage<'_>) {
 fn deep(_: &Stage<'_>) {
     let spans: Vec<_> = (0..100).map(|number| info_span!("span", number).entered()).collect();
     tracing::info!("at the bottom");
-    // the outermost first
+    // The outermost span first.
     drop(spans);
 }
 
@@ -258,7 +258,7 @@ fn futures_that_take_turns(_: &Stage<'_>) {
     }
 }
 
-/// A future that is ready when it is asked for the second time.
+/// A future that is ready at the second poll.
 #[derive(Default)]
 struct Rest {
     is_over: bool,
@@ -272,7 +272,7 @@ impl Future for Rest {
     }
 }
 
-/// Something of everything, for the tests of the comparison.
+/// A program that uses every feature, for the tests of the comparison.
 fn planted(_: &Stage<'_>) {
     let (first, second) = (info_span!("first"), info_span!("second"));
     first.in_scope(|| {

@@ -1,4 +1,4 @@
-//! The ways from `tracing` to OTLP, each with its own words for the same things.
+//! The stacks: the paths from `tracing` to OTLP, behind one trait.
 
 mod ours;
 mod usual;
@@ -10,17 +10,17 @@ use tracing_subscriber::{Layer, Registry};
 pub(crate) use ours::Ours;
 pub(crate) use usual::Usual;
 
-/// The name under which both stacks send, and that of the scope of everything.
+/// Service name of both stacks, and name of all scopes.
 pub(crate) const PROGRAM: &str = "shop";
 
 pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// A way from `tracing` to OTLP, as a program sees it.
+/// A path from `tracing` to OTLP, as a program uses it.
 pub(crate) trait Stack: Sync {
     /// The layer for the program.
     fn layer(&self) -> BoxedLayer;
 
-    /// Gives the span a parent in another process. `false` if it is too late for that.
+    /// Sets a parent in another process. Returns false if it is too late for that.
     fn set_parent(&self, span: &Span, remote: Remote) -> bool;
 
     /// Links the span to one in another process.
@@ -29,30 +29,30 @@ pub(crate) trait Stack: Sync {
     /// The `traceparent` and the `tracestate` for a request that is made within the span.
     fn inject(&self, span: &Span) -> (String, String);
 
-    /// Does `work` in a span that is made without `tracing`, with the stack's own tracer.
+    /// Runs `work` in a span of the stack's own tracer, not of `tracing`.
     fn native_span(&self, name: &'static str, work: &dyn Fn());
 
-    /// Sends what there is, and ends.
+    /// Sends all records and shuts down.
     fn finish(&self);
 }
 
-/// What a span in another process says of itself.
+/// The propagation headers of a span in another process.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote {
     pub(crate) traceparent: &'static str,
     pub(crate) tracestate: &'static str,
 }
 
-/// What a program can choose with both stacks; the default is the default of the usual one.
+/// Settings that both stacks have. The default is that of the usual stack.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) location: bool,
     pub(crate) threads: bool,
     pub(crate) level: bool,
     pub(crate) busy_and_idle: bool,
-    /// Instead of all that: what each stack does unasked.
+    /// True to use each stack's own defaults instead of these settings.
     pub(crate) untouched: bool,
-    /// Instead of all that: events are also log records, with their targets as scopes.
+    /// True to export events also as log records, with their targets as scopes, instead of using these settings.
     pub(crate) logs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Standpipe's exporters for the OpenTelemetry SDK beside those of opentelemetry-otlp.
+//! Intended differences between standpipe's exporters for the OpenTelemetry SDK and those of opentelemetry-otlp.
 
 use super::Meant;
 

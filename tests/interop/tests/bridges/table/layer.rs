@@ -1,4 +1,4 @@
-//! Standpipe's layer beside tracing-opentelemetry.
+//! Intended differences between standpipe's layer and tracing-opentelemetry.
 
 use super::Meant;
 

@@ -1,4 +1,4 @@
-//! Log records of standpipe's layer beside those of opentelemetry-appender-tracing.
+//! Intended differences between log records of standpipe's layer and those of opentelemetry-appender-tracing.
 
 use super::Meant;
 

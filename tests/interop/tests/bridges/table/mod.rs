@@ -1,4 +1,4 @@
-//! The differences that are meant, and the rule that they are all of them.
+//! The intended differences, and the check that there are no others.
 
 mod exporters;
 mod layer;
@@ -10,21 +10,21 @@ pub(crate) use logs::LOGS;
 
 use crate::compare::Difference;
 
-/// Something that standpipe does its own way.
+/// An intended difference.
 pub(crate) struct Meant {
     pub(crate) what: &'static str,
     pub(crate) why: &'static str,
     pub(crate) cases: &'static [Case],
 }
 
-/// Where it shows: the name of the difference, and the values of the usual stack and of ours. In all three, `*` stands
-/// for anything.
+/// Where the difference occurs: its name, and the values of the usual stack and of standpipe. In all three, `*` matches
+/// anything.
 pub(crate) type Case = (&'static str, &'static str, &'static str);
 
-/// This many faults are reported; the rest is counted.
-const MOST_TOLD: usize = 50;
+/// Maximum number of faults that are shown. The others are counted.
+const MAX_REPORTED: usize = 50;
 
-/// Nothing may differ that is not in the table, and nothing may be in the table that does not differ.
+/// Asserts that every difference is in the table, and that every row of the table occurs.
 pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
     let cases = || table.iter().flat_map(|meant| meant.cases.iter().map(move |case| (meant, case)));
     let unknown = differences.iter().filter(|difference| !cases().any(|(_, case)| covers(case, difference)));
@@ -38,7 +38,7 @@ pub(crate) fn hold(table: &[Meant], differences: &[Difference]) {
         )
     }));
     let count = faults.len();
-    faults.truncate(MOST_TOLD);
+    faults.truncate(MAX_REPORTED);
     assert!(count == 0, "{count} faults, the first of them\n{}", faults.join("\n"));
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn covers((name, usual, ours): &Case, difference: &Difference) -> boo
     fits(name, &difference.name) && fits(usual, &difference.usual) && fits(ours, &difference.ours)
 }
 
-/// Whether `text` is as `pattern` says, in which `*` stands for anything.
+/// Returns whether `text` matches `pattern`, in which `*` matches anything.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

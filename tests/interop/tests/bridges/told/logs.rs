@@ -1,4 +1,4 @@
-//! Log records, in the order they were made.
+//! Log records, in the order of their creation.
 
 use standpipe::receiver::ReceivedLog;
 

@@ -1,4 +1,5 @@
-//! What arrived, told without what no two runs share: ids become places in the tree, times become order.
+//! Received records in a form that does not differ between runs: paths in the tree replace ids, and order replaces
+//! times.
 
 mod logs;
 mod spans;
@@ -12,10 +13,10 @@ use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
 pub(crate) use values::{attributes, hex, of_kind};
 
-/// What is known of one thing, by name. What is left out is not there.
+/// Facts about one record, by name. Absent values have no entry.
 pub(crate) type Facts = BTreeMap<String, String>;
 
-/// What arrived of one run of a program, and what the program noted itself.
+/// The received records of one run, and the facts that the program noted.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) spans: Vec<ReceivedSpan>,
@@ -29,16 +30,16 @@ impl Seen {
     }
 }
 
-/// The same, to be compared.
+/// The same in the form that is compared.
 pub(crate) struct Told {
     /// Spans whose parent did not arrive, in the order they started.
     pub(crate) roots: Vec<Node>,
     pub(crate) logs: Vec<Facts>,
-    /// Of the program as a whole.
+    /// Facts about the whole program.
     pub(crate) facts: Facts,
 }
 
-/// A span and those below it, in the order they started.
+/// A span and its children, in the order of their start.
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) facts: Facts,
@@ -59,20 +60,20 @@ impl Told {
 }
 
 impl Told {
-    /// The log records alone.
+    /// Describes only the log records.
     pub(crate) fn of_logs(seen: &Seen) -> Self {
         let logs = logs::facts(&seen.logs, &Names::of(&seen.spans));
         Self { roots: Vec::new(), logs, facts: Facts::new() }
     }
 }
 
-/// What random ids stand for.
+/// Names that replace random ids.
 struct Names {
-    /// The paths of spans, by their ids in hexadecimal digits.
+    /// Paths of spans, by their ids in hexadecimal.
     spans: HashMap<String, String>,
-    /// The roots of traces, likewise.
+    /// Roots of traces, by trace id in hexadecimal.
     traces: HashMap<String, String>,
-    /// Numbers of threads, in the order in which they come up.
+    /// Numbers of threads, in the order of appearance.
     threads: HashMap<i64, usize>,
 }
 
@@ -82,7 +83,7 @@ impl Names {
         let (mut names, mut traces, mut threads) = (HashMap::new(), HashMap::new(), HashMap::new());
         for (received, path) in &paths {
             names.insert(hex(&received.span.span_id), path.clone());
-            // a trace that came from elsewhere keeps its id
+            // A trace that began in another process keeps its id.
             if received.span.parent_span_id.is_empty() {
                 traces.entry(hex(&received.span.trace_id)).or_insert_with(|| path.clone());
             }
@@ -98,7 +99,7 @@ impl Names {
         self.arrived(id).map_or_else(|| hex(id), str::to_owned)
     }
 
-    /// The path of a span that arrived.
+    /// Returns the path of a span, if it was received.
     fn arrived(&self, id: &[u8]) -> Option<&str> {
         self.spans.get(&hex(id)).map(String::as_str)
     }
@@ -108,12 +109,12 @@ impl Names {
         self.traces.get(&id).map_or(id, |root| format!("of {root}"))
     }
 
-    /// Whether it is the first span of its trace.
+    /// Returns whether a span is the first of its trace.
     fn is_root(&self, span: &Span) -> bool {
         self.traces.get(&hex(&span.trace_id)) == self.spans.get(&hex(&span.span_id))
     }
 
-    /// Puts names in the place of ids, in a text such as a `traceparent`.
+    /// Replaces ids by names, in a text such as a `traceparent`.
     fn put_into(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (id, name) in &self.traces {
@@ -125,7 +126,7 @@ impl Names {
         text
     }
 
-    /// Attributes, with what is random in them told as well as it can be.
+    /// Describes attributes, with placeholders for random values.
     fn attributes(&self, list: &[KeyValue], prefix: &str, facts: &mut Facts) {
         attributes(list, prefix, facts);
         if let Some(id) = values::thread(list) {
@@ -149,7 +150,7 @@ fn scope(scope: &InstrumentationScope, facts: &mut Facts) {
     attributes(&scope.attributes, "scope ", facts);
 }
 
-/// A count that is told only if there is anything to tell.
+/// Adds a count, unless it is 0.
 fn count(number: u32, name: String, facts: &mut Facts) {
     if number > 0 {
         facts.insert(name, number.to_string());

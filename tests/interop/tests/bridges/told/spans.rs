@@ -9,8 +9,8 @@ use standpipe::receiver::proto::{Event, Link, Span, Status};
 
 use super::{Facts, Names, Node, count, hex, scope};
 
-/// All spans with their paths, parents first and each generation in the order it started: `shop/checkout/pay 2` is the
-/// second span called "pay" below the first "checkout".
+/// Returns all spans with their paths, parents first, siblings in the order of their start: `shop/checkout/pay 2` is
+/// the second span called "pay" below the first "checkout".
 pub(super) fn paths(spans: &[ReceivedSpan]) -> Vec<(&ReceivedSpan, String)> {
     let families = Families::of(spans);
     let mut paths = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn forest(spans: &[ReceivedSpan], names: &Names) -> Vec<Node> {
     families.roots.iter().map(|root| families.node(root, None, names)).collect()
 }
 
-/// Who is whose child.
+/// Parents and children.
 struct Families<'a> {
     roots: Vec<&'a ReceivedSpan>,
     children: HashMap<&'a [u8], Vec<&'a ReceivedSpan>>,
@@ -89,7 +89,7 @@ impl<'a> Families<'a> {
     }
 }
 
-/// The trace, the parent if it is elsewhere, and how start and end lie to those of the parent.
+/// Returns the trace, the parent if it is remote, and whether start and end are within those of the parent.
 fn origin(span: &Span, parent: Option<&Span>, names: &Names, facts: &mut Facts) {
     let trace = match parent {
         Some(parent) if parent.trace_id == span.trace_id => "that of its parent".to_owned(),
@@ -147,7 +147,7 @@ fn kind(number: i32) -> String {
 }
 
 fn status(status: Option<&Status>) -> String {
-    // no status and an unset one are the same
+    // A missing status and an unset one are equal.
     let Some(status) = status else { return "unset".to_owned() };
     let code = match StatusCode::try_from(status.code) {
         Ok(StatusCode::Unset) => "unset",

@@ -1,10 +1,10 @@
-//! Attributes and their values, as text that shows their kind.
+//! Attributes and their values, as text that shows the type.
 
 use standpipe::receiver::proto::{AnyValue, KeyValue, Value};
 
 use super::Facts;
 
-/// Tells attributes as a set. A key that is there twice has both values.
+/// Describes attributes as a set. A duplicate key has both values.
 pub(crate) fn attributes(list: &[KeyValue], prefix: &str, facts: &mut Facts) {
     let mut told = Facts::new();
     for KeyValue { key, value, .. } in list {
@@ -16,7 +16,7 @@ pub(crate) fn attributes(list: &[KeyValue], prefix: &str, facts: &mut Facts) {
     facts.extend(told);
 }
 
-/// A value with its kind: the text "1" is not the number 1.
+/// Returns a value with its type: the string "1" is not the number 1.
 pub(crate) fn of_kind(value: Option<&AnyValue>) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value.and_then(|value| value.value.as_ref()) {
@@ -32,14 +32,14 @@ pub(crate) fn of_kind(value: Option<&AnyValue>) -> String {
         Some(Value::KvlistValue(map)) => {
             let entry = |entry: &KeyValue| format!("{}: {}", entry.key, of_kind(entry.value.as_ref()));
             let mut entries: Vec<String> = map.values.iter().map(entry).collect();
-            // a map has no order
+            // A map has no order.
             entries.sort();
             format!("{{{}}}", list(entries))
         }
     }
 }
 
-/// The thread that attributes name.
+/// Returns the thread that the attributes name.
 pub(super) fn thread(list: &[KeyValue]) -> Option<i64> {
     let value = list.iter().find(|attribute| attribute.key == "thread.id")?.value.as_ref()?;
     match value.value {
