@@ -223,9 +223,9 @@ pub trait Measure: ToNumber {}
 
 impl<T: ToNumber> Measure for T {}
 
-/// The attributes of a measurement: a borrowed array of pairs, or `()` for none.
+/// The attributes of a measurement: a borrowed array of up to 32 pairs; `&[]` or `()` for none.
 ///
-/// A slice of `(&str, Value)` is accepted as well, for attributes that are assembled at run time. All values of an
+/// A slice of `(&str, Value)` of any length is accepted as well, for attributes that are assembled at run time. All values of an
 /// array have one type; for mixed types, use [`Value`]s. The order of the pairs does not matter. If a key is given
 /// twice, the last value counts.
 ///
@@ -234,20 +234,20 @@ impl<T: ToNumber> Measure for T {}
 /// use standpipe::Value;
 ///
 /// let orders = telemetry.meter("shop").counter("orders");
-/// orders.add(1, ());
+/// orders.add(1, &[]);
 /// orders.add(1, &[("shop.country", "SE"), ("shop.kind", "web")]);
 /// orders.add(1, &[("shop.country", Value::from("SE")), ("express", true.into())]);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of attributes",
-    label = "write `&[(\"key\", value)]`, or `()` for none",
+    label = "write `&[(\"key\", value)]`, or `&[]` for none",
     note = "values of one array have one type; for a mix write `&[(\"a\", Value::from(1)), (\"b\", \"x\".into())]`"
 )]
 pub trait Attributes: sealed::Pairs {}
 
 impl Attributes for () {}
 impl<'a> Attributes for &[(&'a str, Value<'a>)] {}
-impl<'a, V: Copy + Into<Value<'a>>, const COUNT: usize> Attributes for &[(&'a str, V); COUNT] {}
+impl Attributes for &[(); 0] {}
 
 #[allow(
     private_interfaces,
@@ -285,12 +285,31 @@ impl<'a> Pairs for &[Pair<'a>] {
     }
 }
 
-impl<'a, V: Copy + Into<Value<'a>>, const COUNT: usize> Pairs for &[(&'a str, V); COUNT] {
+impl Pairs for &[(); 0] {
     #[inline]
     fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
-        take(&self.map(|(key, value)| (key, value.into())))
+        take(&[])
     }
 }
+
+// One implementation per length instead of a constant parameter: only `[(); 0]` has the length 0 then, so the compiler
+// can infer the type of `&[]`.
+macro_rules! arrays {
+    ($($len:literal)*) => {
+        $(
+            impl<'a, V: Copy + Into<Value<'a>>> Attributes for &[(&'a str, V); $len] {}
+
+            impl<'a, V: Copy + Into<Value<'a>>> Pairs for &[(&'a str, V); $len] {
+                #[inline]
+                fn with<R>(self, take: impl FnOnce(&[Pair<'_>]) -> R) -> R {
+                    take(&self.map(|(key, value)| (key, value.into())))
+                }
+            }
+        )*
+    };
+}
+
+arrays!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 
 #[allow(private_interfaces)]
 impl ToNumber for u64 {
