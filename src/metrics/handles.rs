@@ -239,7 +239,7 @@ impl<T: ToNumber> Measure for T {}
 /// orders.add(1, &[("shop.country", Value::from("SE")), ("express", true.into())]);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of attributes",
+    message = "`{Self}` is not a list of attributes",
     label = "write `&[(\"key\", value)]`, or `&[]` for none",
     note = "values of one array have one type; for a mix write `&[(\"a\", Value::from(1)), (\"b\", \"x\".into())]`"
 )]
