@@ -203,8 +203,8 @@ fn is_pause(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns a new timeout for the socket, if there is none yet or the current one ends after the deadline. A shorter one is
-/// kept, because a wait that ends too early is repeated. Keeping a timeout for many calls saves system calls.
+/// Returns a new timeout for the socket if the socket has no timeout yet, or one that ends after the deadline. A shorter
+/// timeout is kept, because a wait that ends too early is repeated. Keeping a timeout for many calls saves system calls.
 fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
     let left = time_left(deadline)?;
     Ok(match current {
