@@ -221,6 +221,7 @@ pub(in crate::transport) mod race {
                 while Arc::strong_count(&dialer.threads) == 1 && !racing.is_finished() {
                     thread::sleep(Duration::from_millis(1));
                 }
+                assert!(!racing.is_finished(), "{count}: the connect ended before the cut");
                 dialer.interrupter.cut();
                 assert_eq!(racing.join().unwrap().unwrap_err().kind(), ErrorKind::TimedOut, "{count}");
             });
