@@ -106,8 +106,8 @@ impl Exporter {
     /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; port 80 or 443 if absent; a path is ignored with a warning |
     ///
-    /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself, such as `te` and `grpc-timeout`,
-    /// are an error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
+    /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself or forbids, such as `te` and
+    /// `upgrade`, are an error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
     ///
     /// ```
     /// use standpipe::{Compression, Config, Exporter, Telemetry};

@@ -241,7 +241,7 @@ fn headers_that_only_grpc_cannot_carry_are_refused_only_there() {
             refused(Exporter::grpc("localhost").header("x-tenant", "seven").header(name, "hunter2")),
             format!(
                 "exporter \"otlp\".headers: header {name:?} cannot be set over gRPC; \
-                 remove it: gRPC writes it"
+                 remove it: gRPC writes it or forbids it"
             )
         );
         assert!(Config::new().exporter(exporter().header(name, "x")).validate().is_ok(), "{name}");

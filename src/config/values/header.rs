@@ -122,7 +122,7 @@ pub(crate) fn check_metadata(name: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("header {:?} cannot be set over gRPC", shown_name(name));
-    Fault::err(what, "remove it: gRPC writes it")
+    Fault::err(what, "remove it: gRPC writes it or forbids it")
 }
 
 pub(crate) fn is_reserved_by_grpc(name: &str) -> bool {
