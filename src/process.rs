@@ -21,8 +21,8 @@
 //!    worker compares the generation around its steps: in the child it makes no further step, and leaks its state.
 //!
 //! # Lock order
-//! A thread that holds a lock may only take locks to the right of it in the same line. Locks that are not listed are
-//! leaves: while a thread holds one of them, it takes no other lock.
+//! A thread that holds a lock may only take leaves, and locks to the right of it in the same line. Locks that are not
+//! listed are leaves: while a thread holds one of them, it takes no other lock.
 //!
 //! ```text
 //! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
