@@ -13,20 +13,21 @@
 //!
 //! A transport never retries: `pipeline::retry` decides what follows from a [`Verdict`].
 //!
-//! | Question | File |
+//! | Task | Place |
 //! |---|---|
-//! | Where do I add a retryable HTTP status? | `RETRYABLE` in `response/mod.rs` |
-//! | Where do I add a retryable gRPC status? | `RETRYABLE` in `grpc/status.rs` |
-//! | What does a response mean? | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
-//! | What does a failed connection mean? | `connect.rs`; TLS: `tls/fault.rs` |
-//! | How are certificates read and verified? | `tls/` |
-//! | Which address of a host is used? | `dial.rs` |
-//! | Which proxy is used? | `proxy.rs` |
-//! | Where are bodies compressed? | `gzip.rs` |
-//! | Where are secrets removed from messages? | `redact.rs` |
-//! | How is an attempt ended in time? | `stream.rs`; by another thread: `Interrupter` in `dial.rs` |
-//! | What does a probe send? | `http/probe_request.rs`, `grpc/probe_request.rs` |
-//! | How do tests replace the network? | `tests/gate.rs` |
+//! | list retryable HTTP statuses | `RETRYABLE` in `response/mod.rs` |
+//! | list retryable gRPC statuses | `RETRYABLE` in `grpc/status.rs` |
+//! | turn a response into a verdict | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
+//! | turn a failed connection into a verdict | `connect.rs`; TLS: `tls/fault.rs` |
+//! | read and verify certificates | `tls/` |
+//! | choose an address of a host | `dial.rs` |
+//! | choose a proxy | `proxy.rs` |
+//! | compress bodies | `gzip.rs` |
+//! | remove secrets from messages | `redact.rs` |
+//! | end an attempt by its deadline | `stream.rs` |
+//! | end an attempt from another thread | `Interrupter` in `dial.rs` |
+//! | send the requests of a probe | `http/probe_request.rs`, `grpc/probe_request.rs` |
+//! | replace the network in tests | `tests/gate.rs` |
 //!
 //! Lock order: `HttpConnector::connector` (held while a connection is made), then `Interrupter::state`, then
 //! `Mailbox::messages`. The timeline and the recorded certificate of a probe have leaf locks. A forked child opens its

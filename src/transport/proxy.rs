@@ -263,7 +263,7 @@ mod tests {
         Proxy { variable: "HTTPS_PROXY", proxy: ureq::Proxy::new(address).expect(address) }
     }
 
-    /// Returns the request to the proxy, its outcome, and what was left unread.
+    /// Opens a tunnel. Returns the request to the proxy, the outcome, and the unread bytes after the response head.
     fn open(address: &str, answer: &[u8]) -> (String, Result<(), String>, Vec<u8>) {
         let mut wire = Wire { request: Vec::new(), answer: Cursor::new(answer.to_vec()) };
         let outcome = proxy(address).open_tunnel(&mut wire, "collector:4317").map_err(|error| error.what());

@@ -1,5 +1,5 @@
-//! The limit of an answer is 4 MiB; a longer one does not count as an answer. Only answers over gRPC are decompressed,
-//! up to 64 KiB.
+//! The limit of an answer is 4 MiB; a longer one does not count as an answer. Compressed answers are decompressed up to
+//! 64 KiB.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn the_status_of_a_longer_error_is_what_counts() {
     assert!(message.len() < 500, "{} bytes of message", message.len());
 }
 
-/// Decompressed, it would far exceed the limit, which applies to the decompressed size.
+/// Decompressed, the answer would far exceed the limit, but the limit applies to the received bytes.
 #[test]
 fn a_packed_answer_is_not_asked_for_and_not_unpacked_beyond_what_is_kept_of_an_answer() {
     let outcome = export(Answer::gzip_bomb(1 << 30));

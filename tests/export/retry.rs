@@ -1,4 +1,4 @@
-//! Which requests are retried, when, and for how long.
+//! A failed request is retried if it may succeed later, after growing pauses, until the time of its batch is up.
 
 use std::time::{Duration, Instant};
 

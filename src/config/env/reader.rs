@@ -213,7 +213,7 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     for name in unknown.take(MAX_UNKNOWN) {
         if name == SDK_LOG_LEVEL {
             let what = "has no effect: it is for an SDK's own log, and standpipe writes none";
-            let fault = Fault::new(what, "for the least severity of log records set OTEL_LOGS_LEVEL");
+            let fault = Fault::new(what, "for the lowest severity of log records, set OTEL_LOGS_LEVEL");
             reader.diagnostics.push(fault.found(DiagnosticSeverity::Note, None, name));
             continue;
         }

@@ -300,7 +300,7 @@ fn a_level_that_is_none_is_ignored_and_the_level_of_an_sdks_own_log_is_not_taken
     );
     let config = sound(&[("OTEL_LOG_LEVEL", "debug")]);
     let expected = "note: OTEL_LOG_LEVEL: has no effect: it is for an SDK's own log, and standpipe writes none; \
-                    for the least severity of log records set OTEL_LOGS_LEVEL";
+                    for the lowest severity of log records, set OTEL_LOGS_LEVEL";
     assert_eq!(diagnostics(&config), [expected]);
     assert_eq!(settings(&config), settings(&sound(&[])));
 }

@@ -19,7 +19,8 @@ use crate::record::Signal;
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
-/// Maximum number of exporters. Each has a queue and a thread, and no program has so many collectors.
+/// Maximum number of tracers that become exporters. Each exporter has its own queues and thread, so the limit bounds the
+/// cost of a faulty or hostile file.
 const MAX_EXPORTERS: usize = 256;
 
 impl Found<'_> {

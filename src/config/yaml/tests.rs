@@ -454,7 +454,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
 
 /// One kind of error for each message, including kinds that are hard to cause by a text.
 #[test]
-fn every_kind_of_syntax_error_has_a_message_with_a_fix() {
+fn every_message_about_syntax_has_a_fix() {
     use granit_parser::ErrorKind as Kind;
 
     let colon = "an unexpected colon; quote text that contains a colon, indent keys alike, and close brackets \

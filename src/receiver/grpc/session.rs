@@ -194,7 +194,8 @@ impl Session {
         }
     }
 
-    /// Widens a send window. A client needs few updates per answer, so many of them count as a flood.
+    /// Applies a WINDOW_UPDATE to the send window of its stream. Every update counts against the flood limit, because
+    /// responses are so short that an honest client sends few.
     fn take_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Fault> {
         self.connection.count_noise()?;
         if stream == 0 {
