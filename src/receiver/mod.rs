@@ -70,6 +70,8 @@ use std::time::Duration;
 pub use answer::Answer;
 pub use builder::Builder;
 pub use fixture::TestTelemetry;
+#[doc(hidden)]
+pub use http::split_target;
 #[cfg(feature = "console")]
 pub use json_lines::JsonError;
 pub use records::{
