@@ -320,7 +320,7 @@ impl Receiver {
     ///
     /// The signal is known only after the request was read, too late for answers that must be chosen at its first byte.
     /// Queued here, [`Answer::never_read`] acts like [`Answer::hang`], and [`Answer::reset`] and
-    /// [`Answer::reset_after_request`] close the connection regularly.
+    /// [`Answer::reset_after_request`] close the connection normally.
     pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(Some(signal), answers);
     }
