@@ -153,11 +153,7 @@ const DOUBLE_WIDTH: [u32; 26] = [
 fn cells(c: char) -> usize {
     // Inside a range, the number of boundaries up to the character is odd.
     let is_in = |ranges: &[u32]| ranges.partition_point(|boundary| *boundary <= u32::from(c)) % 2 == 1;
-    match c {
-        _ if is_in(&ZERO_WIDTH) => 0,
-        _ if is_in(&DOUBLE_WIDTH) => 2,
-        _ => 1,
-    }
+    if is_in(&ZERO_WIDTH) { 0 } else { 1 + usize::from(is_in(&DOUBLE_WIDTH)) }
 }
 
 #[cfg(test)]

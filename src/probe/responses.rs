@@ -11,8 +11,8 @@ use crate::transport::{CallResponse, Oddity, ProbeResponse, TOO_LONG};
 
 /// gRPC status of a successful call.
 pub(super) const OK: u32 = 0;
-const PATIENCE: &str = "the server is there, but asks for patience: try again later";
-const TROUBLE: &str = "the server is there, but in trouble: look into its log";
+const TRY_LATER: &str = "the server refuses requests for now: try again later";
+const SERVER_FAILED: &str = "the server failed to process the request: check its log";
 
 /// The empty exports.
 pub(super) struct Sent<'a> {
@@ -95,12 +95,12 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
             "does the server accept gzip, and OTLP as protobuf? try compression = \"none\""
         }
         415 => "does the server accept OTLP as protobuf, application/x-protobuf?",
-        429 => PATIENCE,
+        429 => TRY_LATER,
         505 => {
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
         }
         502 | 504 => "a gateway is there, but not the collector behind it",
-        500..600 => TROUBLE,
+        500..600 => SERVER_FAILED,
         _ => "is it a collector?",
     };
     Problem::new(message_of(reply), advice)
@@ -186,11 +186,11 @@ fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
             UNCOMPRESSED
         }
         "UNIMPLEMENTED" | "NOT_FOUND" => advice::GRPC_PORT,
-        "RESOURCE_EXHAUSTED" => PATIENCE,
+        "RESOURCE_EXHAUSTED" => TRY_LATER,
         "UNAVAILABLE" => "the server is there, but not ready, or not the collector behind it",
         "DEADLINE_EXCEEDED" => "is the collector overloaded?",
         "INTERNAL" | "INVALID_ARGUMENT" if sent.is_compressed => UNCOMPRESSED,
-        _ => TROUBLE,
+        _ => SERVER_FAILED,
     };
     let colon = if reply.message.is_empty() { "" } else { ": " };
     Problem::new(format!("{}{colon}{}", reply.name, reply.message), advice)

@@ -203,7 +203,7 @@ impl Answer {
         Self::without_status(DeliveryMode::ResetAfterRequest)
     }
 
-    /// Reads the whole request, then closes the connection regularly (FIN) instead of answering.
+    /// Reads the whole request, then closes the connection normally (FIN) instead of answering.
     pub fn close() -> Self {
         Self::without_status(DeliveryMode::Close)
     }

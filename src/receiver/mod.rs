@@ -70,6 +70,8 @@ use std::time::Duration;
 pub use answer::Answer;
 pub use builder::Builder;
 pub use fixture::TestTelemetry;
+#[doc(hidden)]
+pub use http::split_target;
 #[cfg(feature = "console")]
 pub use json_lines::JsonError;
 pub use records::{
@@ -318,7 +320,7 @@ impl Receiver {
     ///
     /// The signal is known only after the request was read, too late for answers that must be chosen at its first byte.
     /// Queued here, [`Answer::never_read`] acts like [`Answer::hang`], and [`Answer::reset`] and
-    /// [`Answer::reset_after_request`] close the connection regularly.
+    /// [`Answer::reset_after_request`] close the connection normally.
     pub fn script_for(&self, signal: Signal, answers: impl IntoIterator<Item = Answer>) {
         self.extend_script(Some(signal), answers);
     }

@@ -369,13 +369,13 @@ fn each_status_is_reported_in_words() {
         (Answer::status(405), "405 Method Not Allowed: POST is not allowed at /v1/traces"),
         (Answer::status(413), "413 "),
         (Answer::status(415), "415 Unsupported Media Type; does the server accept OTLP as protobuf"),
-        (Answer::status(429), "asks for patience"),
+        (Answer::status(429), "the server refuses requests for now"),
         (
             Answer::status(500).message("disk full"),
-            "500 Internal Server Error: disk full; the server is there",
+            "500 Internal Server Error: disk full; the server failed to process the request",
         ),
         (Answer::status(502), "not the collector behind it"),
-        (Answer::status(503), "503 Service Unavailable; the server is there"),
+        (Answer::status(503), "503 Service Unavailable; the server failed to process the request"),
         (
             Answer::redirect(307, "https://user:pass@login.example/in?token=hunter2"),
             "307 Temporary Redirect to https://login.example/in; redirects are not followed",

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use standpipe::decode_percent;
-use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest};
+use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest, split_target};
 
 use super::{Page, api};
 
@@ -223,7 +223,7 @@ fn is_gone(mut socket: &TcpStream) -> bool {
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).
-    authority: Option<String>,
+    authority: Option<&'a str>,
     path: String,
     query: Vec<(String, String)>,
     /// Header fields, with names in lower case.
@@ -231,18 +231,8 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn new(method: &'a str, target: &str, headers: &'a [(String, String)]) -> Self {
-        let scheme = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
-        let (authority, target) = match scheme.map(|scheme| &target[scheme.len()..]) {
-            None => (None, target),
-            Some(rest) => {
-                let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-                (Some(authority.to_owned()), target)
-            }
-        };
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        // An absolute target may end with its authority.
-        let path = if path.is_empty() { "/" } else { path };
+    fn new(method: &'a str, target: &'a str, headers: &'a [(String, String)]) -> Self {
+        let (authority, path, query) = split_target(target);
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let query = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -269,7 +259,7 @@ impl<'a> Request<'a> {
         if DECISIVE.iter().any(|name| self.headers(name).count() > 1) {
             return Err(Response::failed(400, "a header that is allowed once is there twice"));
         }
-        let host = self.authority.as_deref().or(self.header("host"));
+        let host = self.authority.or(self.header("host"));
         let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
             let why = "this page answers requests for the address of this machine only";
             return Err(Response::failed(403, why));

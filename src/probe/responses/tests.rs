@@ -120,13 +120,13 @@ fn each_refusal_has_its_advice() {
             429,
             "Too Many Requests",
             Ok(String::new()),
-            "- 429 Too Many Requests | the server is there, but asks for patience: try again later",
+            "- 429 Too Many Requests | the server refuses requests for now: try again later",
         ),
         (
             500,
             "Internal Server Error",
             says("disk full"),
-            "- 500 Internal Server Error: disk full | the server is there, but in trouble: look into its log",
+            "- 500 Internal Server Error: disk full | the server failed to process the request: check its log",
         ),
         (
             502,
@@ -311,6 +311,6 @@ mod calls {
         assert!(judgement.ends_with(none), "{judgement}");
         let no = || reply(INTERNAL, "");
         assert_eq!(judged([no(), no(), no()], true), format!("INTERNAL | {none}"));
-        assert!(judged([no(), no(), no()], false).ends_with("look into its log"));
+        assert!(judged([no(), no(), no()], false).ends_with("check its log"));
     }
 }

@@ -157,7 +157,8 @@ impl<'a> SharedConnection<'a> {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Closes regularly: the client can read what was sent, and has some time to close its side.
+    /// Closes gracefully: sends FIN, then gives the client up to [`CLOSE_TIMEOUT`] to read the answers and close its
+    /// side.
     pub(super) fn hang_up(&self) {
         self.stop_sending();
         let mut state = self.state.lock();

@@ -68,24 +68,31 @@ impl<'a> Connection<'a> {
     /// replace this one.
     fn exchange_page(&mut self, on_request: &OnPageRequest) -> Exchanged {
         self.wait_for_request()?;
-        let (refusal, request) = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
-            Ok(head) => match head.check_host().and_then(|()| Framing::of(&head)) {
-                Ok(Framing::Length(0)) => {
-                    let mut active = self.shared.begin_request(self.number, Stage::Held);
-                    let keep_alive = head.keeps_alive();
-                    let answer =
-                        on_request(Ok(&self.describe(head, 0)), self.socket).ok_or(ConnectionOver)?;
-                    active.enter(Stage::Answering);
-                    return self.deliver(&answer, keep_alive, active);
-                }
-                framing => {
-                    let has_body = Refusal::new(413, "a request for a page must not have a body");
-                    (framing.err().unwrap_or(has_body), Some(self.describe(head, 0)))
-                }
-            },
+        let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
+            Ok(head) => head,
             Err(ReadError::Gone) => return Err(ConnectionOver),
-            Err(ReadError::Refused(refusal)) => (refusal, None),
+            Err(ReadError::Refused(refusal)) => return self.refuse_page(&refusal, None, on_request),
         };
+        let checked = head.check_host().and_then(|()| match Framing::of(&head)? {
+            Framing::Length(0) => Ok(()),
+            _ => Err(Refusal::new(413, "a request for a page must not have a body")),
+        });
+        let (keep_alive, request) = (head.keeps_alive(), self.describe(head, 0));
+        if let Err(refusal) = checked {
+            return self.refuse_page(&refusal, Some(request), on_request);
+        }
+        let mut active = self.shared.begin_request(self.number, Stage::Held);
+        let answer = on_request(Ok(&request), self.socket).ok_or(ConnectionOver)?;
+        active.enter(Stage::Answering);
+        self.deliver(&answer, keep_alive, active)
+    }
+
+    fn refuse_page(
+        &mut self,
+        refusal: &Refusal,
+        request: Option<ReceivedRequest>,
+        on_request: &OnPageRequest,
+    ) -> Exchanged {
         let active = self.shared.begin_request(self.number, Stage::Answering);
         let refused = refusal.describe(Protocol::Http, request);
         let answer = on_request(Err(&refused), self.socket).ok_or(ConnectionOver)?;

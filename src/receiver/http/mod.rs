@@ -132,11 +132,7 @@ impl Head {
 
     /// Returns the path of the target, without the query and without the authority of an absolute target.
     fn path(&self) -> &str {
-        let target = match self.target.strip_prefix("http://") {
-            Some(absolute) => absolute.find('/').map_or("/", |slash| &absolute[slash..]),
-            None => &self.target,
-        };
-        target.split_once('?').map_or(target, |(path, _)| path)
+        split_target(&self.target).1
     }
 
     /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). This is done after the head is read,
@@ -150,8 +146,7 @@ impl Head {
 
     /// Returns the hosts that the request names in its target and its headers.
     fn hosts(&self) -> impl Iterator<Item = &str> {
-        let absolute = self.target.strip_prefix("http://").and_then(|rest| rest.split(['/', '?']).next());
-        absolute.into_iter().chain(self.values("host"))
+        split_target(&self.target).0.into_iter().chain(self.values("host"))
     }
 
     /// Returns whether the client wants to keep the connection.
@@ -165,6 +160,20 @@ impl Head {
             Version::Http10 => asks_for("keep-alive") && !asks_for("close"),
         }
     }
+}
+
+/// Splits a target into host and port, if the target is absolute, path and query. The path of an absolute target may be
+/// missing; it is `/` then.
+pub fn split_target(target: &str) -> (Option<&str>, &str, &str) {
+    let (authority, rest) = match target.split_at_checked("http://".len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => {
+            let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (Some(authority), rest)
+        }
+        _ => (None, target),
+    };
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    (authority, if path.is_empty() { "/" } else { path }, query)
 }
 
 /// Reads a head of at most `limit` bytes, including the empty line at its end.
@@ -343,7 +352,9 @@ mod tests {
             ("/v1/traces", "/v1/traces"),
             ("/v1/traces?a=b?c", "/v1/traces"),
             ("http://localhost:4318/v1/traces?a", "/v1/traces"),
+            ("HTTP://localhost:4318/v1/traces", "/v1/traces"),
             ("http://localhost", "/"),
+            ("http://localhost?a=/v1/traces", "/"),
             ("*", "*"),
         ] {
             let head = read(&format!("POST {target} HTTP/1.1\r\nHost: a\r\n\r\n")).unwrap();

@@ -68,7 +68,7 @@ impl ReceivedSpan {
         Duration::from_nanos(self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano))
     }
 
-    /// Returns the value of the span's attribute `key`, to compare with what was set.
+    /// Returns the value of the span's attribute `key`, which compares with plain Rust values.
     ///
     /// ```
     /// # use standpipe::receiver::ReceivedSpan;

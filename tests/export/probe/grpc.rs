@@ -69,8 +69,11 @@ fn each_status_is_reported_in_words() {
         (Answer::grpc(7), "PERMISSION_DENIED; no authorization header is sent: set headers"),
         (Answer::grpc(12), "UNIMPLEMENTED; is it the gRPC port of a collector, usually 4317?"),
         (Answer::grpc(14).message("starting"), "UNAVAILABLE: starting; the server is there, but not ready"),
-        (Answer::grpc(8), "RESOURCE_EXHAUSTED; the server is there, but asks for patience"),
-        (Answer::grpc(13).message("disk full"), "INTERNAL: disk full; the server is there, but in trouble"),
+        (Answer::grpc(8), "RESOURCE_EXHAUSTED; the server refuses requests for now"),
+        (
+            Answer::grpc(13).message("disk full"),
+            "INTERNAL: disk full; the server failed to process the request",
+        ),
         (Answer::status(401).without_grpc_status(), "UNAUTHENTICATED: HTTP status 401"),
         (Answer::status(502).without_grpc_status(), "UNAVAILABLE: HTTP status 502"),
         (Answer::reset_stream(8), "CANCELLED: the server broke the call off"),

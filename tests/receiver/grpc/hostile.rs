@@ -269,7 +269,7 @@ fn the_calls_of_one_connection_share_a_bound_of_memory() {
         client.write_frame(HEADERS, END_HEADERS, *stream, &head);
         client.write_frame(DATA, 0, *stream, &packed(&[0; 6000]));
     }
-    // Three connections fit; the others are told to try again.
+    // Three calls fit into the limit. The others are refused as UNAVAILABLE, which is retryable.
     for stream in &streams[3..] {
         let reply = client.reply(*stream).unwrap();
         assert_eq!(reply.code(), 14);
