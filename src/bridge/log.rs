@@ -60,7 +60,7 @@ use std::time::Duration;
 use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use super::{OnPanic, shows_credentials};
+use super::{MAX_CALL_SITES, OnPanic, shows_credentials};
 use crate::logs::{self, Logger};
 use crate::record::{EncodedAttributes, IntoValue, LogRecord, Pool, Severity, Value};
 use crate::telemetry::provider::Provider;
@@ -271,9 +271,6 @@ fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Valu
     let module = record.module_path().map(|module| ("code.module.name", Value::Str(module)));
     [file, line, module].into_iter().flatten()
 }
-
-/// Maximum number of cached call sites. Large programs have thousands.
-const MAX_CALL_SITES: usize = 1 << 16;
 
 /// The cached logger and encoded location of a call site of `log`'s macros. It saves the search for the logger and
 /// copies the location as one slice: 370 of 2,240 instructions per record.
