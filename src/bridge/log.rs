@@ -173,8 +173,8 @@ impl LogBridge {
         self.by_target.get_or_make(target, |known| **known == *target, make)
     }
 
-    /// Returns the cached call site of a record that a `log` macro created; `None` if its target differs from the
-    /// cached one.
+    /// Returns the cached call site of a record that a `log` macro created. Returns `None` for other records, and if the
+    /// target differs from the cached one.
     #[inline]
     fn call_site(&self, record: &Record<'_>) -> Option<Cow<'_, Arc<CallSite>>> {
         let place =
@@ -186,7 +186,8 @@ impl LogBridge {
     }
 
     fn describe(&self, record: &Record<'_>) -> CallSite {
-        let attributes: Vec<_> = location(record).filter(|_| self.location).collect();
+        // Encoded even if it is not sent now: `location` may be turned on after the first record.
+        let attributes: Vec<_> = location(record).collect();
         CallSite {
             target: record.target().into(),
             logger: self.logger(record.target()).into_owned(),
