@@ -60,7 +60,7 @@ use std::time::Duration;
 use log::kv::{self, VisitSource, VisitValue};
 use log::{Level, LevelFilter, Log, Metadata, Record, SetLoggerError};
 
-use super::{OnPanic, shows_credentials};
+use super::{MAX_CALL_SITES, OnPanic, shows_credentials};
 use crate::logs::{self, Logger};
 use crate::record::{EncodedAttributes, IntoValue, LogRecord, Pool, Severity, Value};
 use crate::telemetry::provider::Provider;
@@ -173,8 +173,8 @@ impl LogBridge {
         self.by_target.get_or_make(target, |known| **known == *target, make)
     }
 
-    /// Returns the cached call site of a record that a `log` macro created; `None` if its target differs from the
-    /// cached one.
+    /// Returns the cached call site of a record that a `log` macro created. Returns `None` for other records, and if the
+    /// target differs from the cached one.
     #[inline]
     fn call_site(&self, record: &Record<'_>) -> Option<Cow<'_, Arc<CallSite>>> {
         let place =
@@ -186,7 +186,8 @@ impl LogBridge {
     }
 
     fn describe(&self, record: &Record<'_>) -> CallSite {
-        let attributes: Vec<_> = location(record).filter(|_| self.location).collect();
+        // Encoded even if it is not sent now: `location` may be turned on after the first record.
+        let attributes: Vec<_> = location(record).collect();
         CallSite {
             target: record.target().into(),
             logger: self.logger(record.target()).into_owned(),
@@ -271,9 +272,6 @@ fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Valu
     let module = record.module_path().map(|module| ("code.module.name", Value::Str(module)));
     [file, line, module].into_iter().flatten()
 }
-
-/// Maximum number of cached call sites. Large programs have thousands.
-const MAX_CALL_SITES: usize = 1 << 16;
 
 /// The cached logger and encoded location of a call site of `log`'s macros. It saves the search for the logger and
 /// copies the location as one slice: 370 of 2,240 instructions per record.

@@ -16,6 +16,10 @@ pub mod opentelemetry;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 
+/// Maximum number of call sites that a bridge caches. Large programs have thousands.
+#[cfg(any(feature = "log", feature = "tracing"))]
+const MAX_CALL_SITES: usize = 1 << 16;
+
 /// Returns whether a record may contain credentials: at TRACE, ureq logs the bytes of requests and responses.
 #[cfg(any(feature = "log", feature = "tracing"))]
 fn shows_credentials(is_trace: bool, target: &str) -> bool {

@@ -338,8 +338,8 @@ impl AttributeSet {
     /// Returns whether the set has the values of these pairs. Both must follow the same pattern.
     #[inline(always)]
     pub(crate) fn has_values(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // Always false, because sets of a pattern have the same length. The test lets the compiler omit one of the two
-        // end conditions of the loop.
+        // Never true, because all sets of a pattern have the same length. With this condition, the compiler omits one of
+        // the two end conditions of the loop.
         if self.entries.len() != pairs.len() {
             return false;
         }

@@ -397,7 +397,7 @@ impl AttributeWriter {
     }
 
     /// Writes a field, unless its value is empty.
-    pub(super) fn append(&mut self, tag: u8, value: &[u8]) {
+    fn append(&mut self, tag: u8, value: &[u8]) {
         if !value.is_empty() {
             if let Some(mut out) = self.buffer.claim(field_len(value.len())) {
                 out.field(tag, value);

@@ -175,15 +175,7 @@ impl Buffer {
     /// length-delimited with a one-byte tag.
     pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let mut at = start;
-        // Nearly all fields have a length of one byte.
-        while let [_, len @ 0..0x80, ..] = self.bytes(at) {
-            let field = self.bytes(at).get(..usize::from(*len) + 2)?;
-            if is_it(field) {
-                return Some(at);
-            }
-            at += field.len();
-        }
-        for field in frames(self.bytes(at)) {
+        for field in frames(self.bytes(start)) {
             if is_it(field) {
                 return Some(at);
             }
@@ -395,7 +387,12 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the size of the length-delimited field with a one-byte tag at the front.
+#[inline]
 fn first_field_len(bytes: &[u8]) -> Option<usize> {
+    // Nearly all fields have a length of one byte.
+    if let [_, len @ 0..0x80, ..] = bytes {
+        return Some(2 + usize::from(*len));
+    }
     let mut behind = bytes.get(1..)?;
     let body_len = usize::try_from(decode_varint(&mut behind)?).ok()?;
     (bytes.len() - behind.len()).checked_add(body_len)

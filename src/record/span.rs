@@ -249,11 +249,9 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // Remove both before appending, so that old and new fields never need room together.
-        self.attributes.take_back(tag::PARENT_SPAN_ID);
-        self.attributes.take_back(tag::TRACE_STATE);
-        self.attributes.append(tag::PARENT_SPAN_ID, &parent.span_id.0);
-        self.attributes.append(tag::TRACE_STATE, parent.trace_state.as_bytes());
+        // The state first, because only it may shrink: so the record is never larger than before or after this change.
+        self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
+        self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.update_copies();
     }
 
@@ -263,8 +261,7 @@ impl SpanRecord {
         self.write_over(head::SPAN_ID, span.span_id.0);
         // Only the first byte: the others say whether the parent is remote.
         self.write_over(head::FLAGS, [span.trace_flags]);
-        self.attributes.take_back(tag::TRACE_STATE);
-        self.attributes.append(tag::TRACE_STATE, trace_state.as_bytes());
+        self.attributes.replace_field(tag::TRACE_STATE, trace_state.as_bytes());
         self.update_copies();
     }
 

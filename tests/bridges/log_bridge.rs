@@ -55,6 +55,13 @@ fn say_with(logger: &dyn Log, key_values: &dyn Source) {
     logger.log(&Record::builder().target("shop").args(args).key_values(&key_values).build());
 }
 
+/// Says something as a `log` macro in this line does: the location is `'static`, so the bridge caches it.
+fn say_at(logger: &dyn Log, line: u32, target: &str, key_values: &[(&str, i32)]) {
+    let mut record = Record::builder();
+    record.file_static(Some("src/cart.rs")).module_path_static(Some("shop::cart")).line(Some(line));
+    logger.log(&record.target(target).key_values(&key_values).args(format_args!("{target} {line}")).build());
+}
+
 fn body(log: &ReceivedLog) -> &str {
     log.body().as_str().unwrap_or_else(|| panic!("{log:?}"))
 }
@@ -148,6 +155,53 @@ fn the_location_can_be_left_out() {
         },
     ));
     assert!(log.log.attributes.is_empty(), "{log:?}");
+}
+
+#[test]
+fn caches_the_location_of_a_call_site_but_not_its_target() {
+    let said = [(1, "shop"), (2, "shop"), (1, "shop"), (1, "bank"), (1, "shop")];
+    let logs = arrived(|bridge| said.iter().for_each(|(line, target)| say_at(bridge, *line, target, &[])));
+    assert_eq!(logs.len(), said.len());
+    for log in &logs {
+        let (target, line) = body(log).split_once(' ').unwrap();
+        assert_eq!(log.scope.name, target);
+        assert_eq!(log.attribute("code.line.number"), line.parse::<i64>().unwrap());
+        assert_eq!(log.attribute("code.file.path"), "src/cart.rs");
+        assert_eq!(log.attribute("code.module.name"), "shop::cart");
+        assert_eq!(log.log.attributes.len(), 3);
+    }
+}
+
+#[test]
+fn a_cached_location_yields_to_limits_and_key_values() {
+    let limits = LogLimits::default().attributes(3).value_length(8);
+    let config = Config::new().log_limits(limits);
+    let said = |_: &Telemetry, bridge: &LogBridge| {
+        for _ in 0..2 {
+            say_at(bridge, 42, "shop", &[("code.line.number", 7), ("more", 1)]);
+        }
+    };
+    for log in arrived_with(config, |bridge| bridge, said) {
+        assert_eq!(log.attribute("code.file.path"), "src/cart");
+        assert_eq!(log.attribute("code.module.name"), "shop::ca");
+        assert_eq!(log.attribute("code.line.number"), 7);
+        assert_eq!((log.log.attributes.len(), log.log.dropped_attributes_count), (3, 1));
+    }
+}
+
+#[test]
+fn the_location_can_be_turned_on_after_the_first_record() {
+    let logs = arrived_with(
+        Config::new(),
+        |bridge| {
+            let silent = bridge.location(false);
+            say_at(&silent, 42, "shop", &[]);
+            silent.location(true)
+        },
+        |_, bridge| say_at(bridge, 42, "shop", &[]),
+    );
+    let counts: Vec<_> = logs.iter().map(|log| log.log.attributes.len()).collect();
+    assert_eq!(counts, [0, 3]);
 }
 
 #[test]

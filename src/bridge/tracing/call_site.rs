@@ -13,14 +13,12 @@ use super::TracingLayer;
 use super::event::CodeLocation;
 use super::fields::is_special;
 
+use crate::bridge::MAX_CALL_SITES;
 use crate::logs::Logger;
 use crate::record::{EncodedAttributes, HashedKey, SpanRecord, Value};
 use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::ScopeCache;
 use crate::trace::Tracer;
-
-/// Maximum number of cached call sites. Large programs have thousands.
-const MAX_CALL_SITES: usize = 1 << 16;
 
 /// A place in the source code that creates spans or events.
 pub(super) struct CallSite {

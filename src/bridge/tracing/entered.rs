@@ -39,8 +39,10 @@ pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
 /// Returns whether this thread's current span may belong to another layer.
 #[inline]
 pub(super) fn has_other_layers() -> bool {
+    // Loaded first: a layer is created before it is gone, so the difference below cannot be negative.
+    let gone = layers_gone();
     // Ids start at 1, so the difference is the number of live layers plus one.
-    NEXT_LAYER.load(Ordering::Relaxed) - layers_gone() > 2
+    NEXT_LAYER.load(Ordering::Relaxed) - gone > 2
 }
 
 /// Makes the innermost span that does not belong to another layer current, until the guard is dropped.

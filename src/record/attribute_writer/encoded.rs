@@ -8,7 +8,7 @@ use crate::record::key_filter::KeyFilter;
 use crate::record::{HashedKey, SpanRecord, span::tag};
 
 /// Attributes that many records share, encoded once. Setting all of them takes a copy and two tests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EncodedAttributes {
     /// Encoded fields with the tag of a record's attribute.
     bytes: Box<[u8]>,
