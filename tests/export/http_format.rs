@@ -10,7 +10,7 @@ use crate::support::scene::{A_WHILE, LONG, emit, exporter, exporter_to, gatherin
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Sends one span and returns the received request.
+/// Sends one span and returns it as received.
 fn one_span(config: Config) -> impl FnOnce(&Receiver) -> ReceivedSpan {
     |receiver| {
         let telemetry = start_with(config.exporter(exporter(receiver)));

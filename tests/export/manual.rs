@@ -340,7 +340,7 @@ fn a_caller_that_finds_no_room_waits_no_longer_than_it_may() {
         let begun = Instant::now();
         emit(&telemetry.tracer("shop"), 50);
         let took = begun.elapsed();
-        // Only the first caller waits: no other waits until something was delivered.
+        // Only the first record waits: no other one waits until something was delivered.
         assert!(took >= BUDGET && took < BUDGET + NOISE, "{took:?}");
         let counts = balanced(&telemetry);
         assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (4, 46), "{counts}");

@@ -2,31 +2,16 @@
 
 use std::time::Duration;
 
+use crate::base64::base64;
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};
 use crate::wire::*;
 
-/// `google.rpc.Status { code: 14, message: "busy", details: [RetryInfo { retry_delay: 1 s }] }` in base64.
+/// `google.rpc.Status { code: 14, message: "busy", details: [RetryInfo { retry_delay: 1 s }] }`, encoded.
 fn retry_in_a_second() -> Vec<u8> {
     let url = b"type.googleapis.com/google.rpc.RetryInfo";
     let detail = [&[0x0a, url.len() as u8][..], url, &[0x12, 4, 0x0a, 2, 0x08, 1]].concat();
     [&[0x08, 14, 0x12, 4][..], b"busy", &[0x1a, detail.len() as u8], &detail].concat()
-}
-
-fn base64(bytes: &[u8], is_padded: bool) -> String {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let padded = [group, &[0; 2]].concat();
-        let bits = u32::from_be_bytes([0, padded[0], padded[1], padded[2]]);
-        for place in 0..=group.len() {
-            text.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    while is_padded && text.len() % 4 > 0 {
-        text.push('=');
-    }
-    text
 }
 
 #[test]

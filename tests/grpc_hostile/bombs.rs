@@ -187,7 +187,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns 40 KB that decompress to more than 6 MB: a zero, then the previous 258 bytes again and again.
+/// Returns 40 KB that decompress to more than 6 MB: a zero, then again and again 258 copies of the last byte.
 fn gzip_bomb() -> Vec<u8> {
     // One last block with fixed codes: a literal 0, then length 258 and distance 1 repeatedly, in bit order.
     let bits = "110".chars().chain("00110000".chars()).chain("1100010100000".chars().cycle());

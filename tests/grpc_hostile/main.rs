@@ -9,6 +9,8 @@
 #[path = "../support/allocator.rs"]
 mod allocator;
 mod answers;
+#[path = "../support/base64.rs"]
+mod base64;
 mod bombs;
 mod farewells;
 mod floods;

@@ -13,7 +13,7 @@ use crate::wire::{
     settings, well,
 };
 
-/// Maximum number of acknowledgements that are recorded in a flood.
+/// Acknowledgements are recorded only until this many frames are, because a flood causes many.
 const MAX_ACKS: usize = 1000;
 
 /// The script of a connection. An error means that the client has disconnected.
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) length: usize,
-    /// Empty for DATA frames.
+    /// Empty for DATA frames that are recorded.
     pub(crate) payload: Vec<u8>,
 }
 

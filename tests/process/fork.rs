@@ -762,7 +762,7 @@ fn a_child_stopped_before_its_first_record_counts_it() {
 fn forbid_threads() -> bool {
     const NOBODY: libc::uid_t = 65_534;
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: only changes a limit of this process; `none` outlives the call. The limit does not apply to root.
+    // SAFETY: only changes user and limit of this process; `none` outlives the call. The limit does not apply to root.
     let is_limited = unsafe {
         let is_plain = libc::geteuid() != 0 || libc::setuid(NOBODY) == 0;
         is_plain && libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0

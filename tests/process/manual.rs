@@ -32,7 +32,7 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // With a hook, because problems that callers report would need a thread in other programs.
+    // With a hook, because a program with threads starts one to call it for problems that callers report.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });

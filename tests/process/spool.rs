@@ -589,7 +589,7 @@ fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
     let telemetry = start(exporter(NOWHERE, spool));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 0, 0..10);
-    // The process ends without a shutdown.
+    // The child ends without a shutdown, and so does this process.
     assert!(process::in_a_fork(|| {
         emit(&tracer, 1, 0..10);
         files(spool).iter().filter(|path| path.extension().is_some_and(|end| end == "recorder")).count() == 2

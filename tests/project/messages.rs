@@ -59,35 +59,30 @@ fn literal(code: &str) -> Option<String> {
     Some(normalized(&code[..end]))
 }
 
-/// The cells of all tables with this header.
-fn rows(header: &str) -> Vec<Vec<String>> {
-    let tables = CHAPTER.split(header).skip(1).flat_map(|rest| rest.lines().skip(2));
-    let mut rows = Vec::new();
-    let mut is_inside = true;
-    for line in tables {
-        is_inside = line.starts_with("| ") || line.starts_with(header) || (is_inside && line.is_empty());
-        if line.starts_with("| ") {
-            let line = line.replace("\\|", "\u{1}");
-            rows.push(line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect());
-        }
-    }
-    rows
+/// Returns the rows of all tables with this number of columns.
+fn rows(columns: usize) -> impl Iterator<Item = Vec<String>> {
+    let cells = |line: &str| {
+        let line = line.replace("\\|", "\u{1}");
+        let line = line.trim_matches(['|', ' ']);
+        line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
+    };
+    let rows = CHAPTER.lines().filter(|line| line.starts_with("| ")).map(cells);
+    rows.filter(move |row: &Vec<String>| row.len() == columns)
 }
 
-/// The texts between backticks.
+/// Returns the texts between backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
+/// Returns kind and message of the problems, from rows of kind, message, meaning and what to do.
 fn problems() -> Vec<(String, String)> {
-    let rows = rows("| kind | message | meaning | what to do |");
-    let of_problems = rows.into_iter().filter(|row| row.len() == 6);
-    of_problems.map(|row| (row[1].trim_matches('`').to_owned(), row[2].clone())).collect()
+    rows(4).map(|row| (row[0].trim_matches('`').to_owned(), row[1].clone())).collect()
 }
 
+/// Returns the messages of the diagnostics, from rows of message, meaning and what to do.
 fn diagnostics() -> Vec<String> {
-    let rows = rows("| message | meaning | what to do |");
-    rows.into_iter().filter(|row| row.len() == 5).map(|row| row[1].clone()).collect()
+    rows(3).map(|row| row[0].clone()).collect()
 }
 
 #[test]

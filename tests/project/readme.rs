@@ -7,6 +7,8 @@ use std::{env, fs};
 use standpipe::Config;
 use standpipe::config::{LogLimits, SpanLimits};
 
+use crate::support::base64::base64;
+
 const MANIFEST: &str = include_str!("../../Cargo.toml");
 const FRONT_PAGE: &str = include_str!("../../src/lib.rs");
 const GUIDE: &str = include_str!("../../src/guide/mod.rs");
@@ -49,21 +51,6 @@ fn the_readme_is_short() {
     assert!(README.len() <= 15_000, "{} bytes", README.len());
 }
 
-/// Encodes bytes as base64, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let encode = |group: &[u8]| {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let digit = |at: usize| match at <= group.len() {
-            true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
-            false => '=',
-        };
-        [digit(0), digit(1), digit(2), digit(3)]
-    };
-    bytes.chunks(3).flat_map(encode).collect()
-}
-
 #[test]
 fn readme_front_page_and_guide_list_every_chapter() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
@@ -102,7 +89,7 @@ fn pictures_of_the_page_are_small_and_equal_their_copies_for_rustdoc() {
     for name in ["traces", "trace", "logs", "metrics", "services"] {
         let picture = fs::read(folder.join(name).with_extension("png")).expect(name);
         assert!(picture.len() < 60_000, "{name}: {} bytes", picture.len());
-        let line = format!("[{name}]: data:image/png;base64,{}\n", base64(&picture));
+        let line = format!("[{name}]: data:image/png;base64,{}\n", base64(&picture, true));
         assert!(copies.contains(&line), "pictures.md should have the line:\n{line}");
     }
 }

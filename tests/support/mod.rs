@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses only a part of this")]
 
 pub(crate) mod allocator;
+pub(crate) mod base64;
 pub(crate) mod command;
 pub(crate) mod examples;
 pub(crate) mod figures;

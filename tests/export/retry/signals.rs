@@ -126,7 +126,7 @@ fn an_attempt_that_hangs_when_the_shutdown_begins_leaves_time_for_the_other_sign
         assert_eq!((delivered, exporter.logs.dropped.shutdown), ((3, 1), 1), "gRPC: {is_grpc}: {ledger}");
         assert_eq!((receiver.span_count(), receiver.point_count()), (3, 1), "gRPC: {is_grpc}");
     };
-    // Each signal uses up its share of the budget.
+    // Both runs use up their budget, so they run at the same time.
     thread::scope(|scope| {
         scope.spawn(|| leaves_time(true));
         leaves_time(false);

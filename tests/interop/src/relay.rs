@@ -16,6 +16,7 @@ pub(crate) struct Relay {
 #[derive(Default)]
 struct State {
     connections: AtomicUsize,
+    closed_by_server: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -33,7 +34,7 @@ impl Relay {
                 }
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 // If the server is stopped, the client's connection is closed, as it would be without a relay.
-                let _ = connect(client, to);
+                let _ = connect(client, to, &shared);
             }
         });
         Ok(Self { port, state })
@@ -43,9 +44,14 @@ impl Relay {
         self.port
     }
 
-    /// How many connections there were so far.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of connections that the server has closed. The client can see the end of each of them.
+    pub(crate) fn closed_by_server(&self) -> usize {
+        self.state.closed_by_server.load(Ordering::SeqCst)
     }
 }
 
@@ -57,14 +63,18 @@ impl Drop for Relay {
     }
 }
 
-fn connect(client: TcpStream, to: u16) -> io::Result<()> {
+fn connect(client: TcpStream, to: u16, state: &Arc<State>) -> io::Result<()> {
     let server = TcpStream::connect((Ipv4Addr::LOCALHOST, to))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = (client.try_clone()?, client);
     let (from_server, to_server) = (server.try_clone()?, server);
     thread::spawn(move || pass_on(from_client, to_server));
-    thread::spawn(move || pass_on(from_server, to_client));
+    let state = state.clone();
+    thread::spawn(move || {
+        pass_on(from_server, to_client);
+        state.closed_by_server.fetch_add(1, Ordering::SeqCst);
+    });
     Ok(())
 }
 

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Error> {
             use $server as Service;
             Service::new(book.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
-                // Like grpc-go by default: clients that accept gzip are answered in gzip.
+                // Answers in gzip to clients that accept it. grpc-go answers compressed requests in gzip by default.
                 .send_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(largest)
         }};

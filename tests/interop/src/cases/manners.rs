@@ -5,38 +5,49 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::{attempts, fields, no_complaints, same_spans, sent_spans, spans_to};
+use super::{attempts, fields, no_complaints, same_spans, sent_spans, spans_to, wait_until};
 use crate::Error;
 use crate::program::Program;
 use crate::relay::Relay;
 use crate::seen::Record;
-use crate::servers::{Manner, Order, Stage};
+use crate::servers::{Manner, Order, Pace, Stage};
 
 /// Bytes by which each request is larger than the one before.
 const STEP: usize = 400;
 
 pub(super) fn run(order: Order<'_>, manner: Manner, stage: &Stage) -> Result<String, Error> {
-    let Manner { requests, pause, hangs_up, .. } = manner;
+    let Manner { requests, pace, .. } = manner;
     let fields = fields::run(order, false, stage)?;
     let relay = Relay::start(stage.port())?;
     let program = Program::start(&spans_to(order, relay.port(), "batch-records = 1\n"))?;
     let tracer = program.telemetry.tracer("interop");
-    let sent: Vec<String> = (0..requests)
-        .map(|number| {
+    let sent = (0..requests)
+        .map(|number| -> Result<String, Error> {
             let mut span = tracer.span("sized");
             span.set("text", &"x".repeat(number * STEP));
             let id = span.context().span_id().to_string();
             span.end();
-            thread::sleep(pause);
-            id
+            match pace {
+                Pace::AtOnce => {}
+                Pace::Every(pause) => thread::sleep(pause),
+                Pace::AfterHangUp => {
+                    wait_until("the server does not hang up", || relay.closed_by_server() > number)?;
+                }
+            }
+            Ok(id)
         })
-        .collect();
+        .collect::<Result<Vec<String>, Error>>()?;
     let attempts = attempts(&program.finish()?);
     if attempts != requests as u64 {
         return Err(format!("{requests} requests took {attempts} attempts").into());
     }
     let connections = relay.connections();
-    if hangs_up != (connections > 1) {
+    let is_expected = match pace {
+        Pace::AtOnce => connections == 1,
+        Pace::Every(_) => connections > 1,
+        Pace::AfterHangUp => connections == requests,
+    };
+    if !is_expected {
         return Err(format!("{connections} connections").into());
     }
     let mut records = stage.records(sent_spans(fields.spans + requests))?;
@@ -47,7 +58,8 @@ pub(super) fn run(order: Order<'_>, manner: Manner, stage: &Stage) -> Result<Str
         return Err(format!("{bytes} bytes of text").into());
     }
     no_complaints(stage)?;
-    let connections = if hangs_up { format!("{connections} connections") } else { "1 connection".to_owned() };
+    let connections =
+        if connections == 1 { "1 connection".to_owned() } else { format!("{connections} connections") };
     Ok(format!("every field, then {requests} requests of up to {} KB, {connections}", STEP * requests / 1000))
 }
 

@@ -8,6 +8,8 @@ mod restart;
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use standpipe::Ledger;
 
@@ -17,6 +19,8 @@ use crate::program::{Setup, Signals};
 use crate::seen::Record;
 use crate::servers::{Largest, Manner, Order, Sent, Server, Stage, Transport, USUAL};
 use crate::table::{Outcome, Row, Table};
+
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The environment that all cases share.
 pub(crate) struct Ground<'a> {
@@ -124,6 +128,18 @@ fn no_complaints(stage: &Stage) -> Result<(), Error> {
         [] => Ok(()),
         [first, rest @ ..] => Err(format!("{first} (and {} more complaints)", rest.len()).into()),
     }
+}
+
+/// Waits for a condition. Returns an error with this text if it is still false after [`MAX_WAIT`].
+fn wait_until(otherwise: &str, condition: impl Fn() -> bool) -> Result<(), Error> {
+    let deadline = Instant::now() + MAX_WAIT;
+    while !condition() {
+        if Instant::now() > deadline {
+            return Err(otherwise.into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Returns the number of requests that were attempted.

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use standpipe::ProblemKind;
 
-use super::{no_complaints, same_spans, sent_spans, spans_to};
+use super::{no_complaints, same_spans, sent_spans, spans_to, wait_until};
 use crate::Error;
 use crate::program::Program;
 use crate::servers::{Order, Stage};
@@ -15,7 +15,7 @@ const RESTARTS: usize = 2;
 /// Time for which the server is stopped.
 const AWAY: Duration = Duration::from_millis(700);
 const BETWEEN_SPANS: Duration = Duration::from_micros(500);
-const MAX_WAIT: Duration = Duration::from_secs(60);
+const NO_SPANS: &str = "no spans come through";
 
 pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
     let program = Program::start(&spans_to(order, stage.port(), "batch-records = 10\n"))?;
@@ -31,7 +31,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
             sent
         });
         let restarted = (1..=RESTARTS).try_for_each(|round| {
-            wait_until(|| stage.has_seen_spans(round * 50))?;
+            wait_until(NO_SPANS, || stage.has_seen_spans(round * 50))?;
             // First an orderly end, then a kill if the server loses nothing by it.
             if round == 1 {
                 stage.ask_to_end()?
@@ -40,7 +40,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
             };
             thread::sleep(AWAY);
             stage.start_again()?;
-            wait_until(|| stage.has_seen_spans((round + 1) * 50))
+            wait_until(NO_SPANS, || stage.has_seen_spans((round + 1) * 50))
         });
         is_over.store(true, Ordering::SeqCst);
         let sent = sender.join().map_err(|_| "the sender panicked")?;
@@ -51,15 +51,4 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
     let twice = same_spans(&sent, &stage.records(sent_spans(sent.len()))?)?;
     no_complaints(&stage)?;
     Ok(format!("{} spans, {twice} of them twice", sent.len()))
-}
-
-fn wait_until(condition: impl Fn() -> bool) -> Result<(), Error> {
-    let deadline = Instant::now() + MAX_WAIT;
-    while !condition() {
-        if Instant::now() > deadline {
-            return Err("no spans come through".into());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Manner, Order, Place, Server, Transport, USUAL};
+use super::{Manner, Order, Pace, Place, Server, Transport, USUAL};
 use crate::Error;
 use crate::process::{Recipe, free_port, text};
 
@@ -28,8 +28,7 @@ impl Server for Collector {
             what: "connections live 0.2 s",
             transports: &[Transport::Grpc],
             requests: 50,
-            pause: Duration::from_millis(20),
-            hangs_up: true,
+            pace: Pace::Every(Duration::from_millis(20)),
         };
         &[SHORT_LIVED]
     }

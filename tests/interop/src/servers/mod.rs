@@ -75,11 +75,19 @@ pub(crate) struct Manner {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     pub(crate) transports: &'static [Transport],
-    /// Number of requests, and the pause between them.
     pub(crate) requests: usize,
-    pub(crate) pause: Duration,
-    /// True if the server closes connections between requests, so that the client needs more than one connection.
-    pub(crate) hangs_up: bool,
+    pub(crate) pace: Pace,
+}
+
+/// When the next request is sent, which decides how many connections the client needs.
+#[derive(Clone, Copy)]
+pub(crate) enum Pace {
+    /// At once. All requests use one connection.
+    AtOnce,
+    /// After this time. The requests together last longer than the server keeps a connection, so they need several.
+    Every(Duration),
+    /// Once the server has closed the idle connection. Each request needs a new one.
+    AfterHangUp,
 }
 
 /// The behavior of most servers.

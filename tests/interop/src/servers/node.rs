@@ -1,9 +1,8 @@
 //! Node's http and http2, which can use unusual settings, and can close connections.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::{Manner, Order, Place, Server, Transport};
+use super::{Manner, Order, Pace, Place, Server, Transport};
 use crate::Error;
 use crate::process::{Recipe, text};
 
@@ -18,21 +17,13 @@ const MANNERS: [Manner; 4] = [
         what: "hangs up when idle",
         transports: &Transport::ALL,
         requests: 5,
-        pause: Duration::from_millis(700),
-        hangs_up: true,
+        pace: Pace::AfterHangUp,
     },
 ];
 
 /// HTTP/2 settings that most servers never use.
 const fn asking(name: &'static str, what: &'static str) -> Manner {
-    Manner {
-        name,
-        what,
-        transports: &[Transport::Grpc],
-        requests: 40,
-        pause: Duration::ZERO,
-        hangs_up: false,
-    }
+    Manner { name, what, transports: &[Transport::Grpc], requests: 40, pace: Pace::AtOnce }
 }
 
 impl Server for Node {
