@@ -28,7 +28,7 @@
 //! Superseded data points are not lost: newer points of the same series contain them. `trace/open` counts the spans
 //! that have not ended (`open_spans`). [`Ledger`] lists the records that are not counted by design; `is_recorded` in
 //! `trace/builder.rs` decides which spans are sampled. A process that ends without a shutdown loses the records in
-//! flight, and nobody reads their counts: see the guide's chapter on exits.
+//! flight together with their counts: see the guide's chapter on exits.
 
 mod counters;
 
