@@ -120,7 +120,7 @@ fn structs_have_the_layout_of_the_header() {
         "standpipe_ledger" Ledger {
             "size" size, "accepted" accepted, "delivered" delivered, "rejected" rejected, "dropped" dropped,
             "superseded" superseded, "in_flight" in_flight, "not_enqueued" not_enqueued, "filtered" filtered,
-            "attempts" attempts, "open_spans" open_spans,
+            "attempts" attempts, "open_spans" open_spans, "recovered" recovered, "spooled" spooled,
         }
         "standpipe_span_options" SpanOptions<'_> {
             "size" size, "name" name, "kind" kind, "is_root" is_root, "parent" parent,

@@ -39,10 +39,14 @@ pub(crate) struct Backlog {
 #[derive(Debug)]
 pub(crate) enum Next {
     Batch(Batch),
-    /// Records that cannot be sent, with the outcome, their number and their bytes. `TooLarge`: one record, or one
-    /// metric with its points, that does not fit into any request. `Damaged`: a chunk that was lost because the
-    /// flight recorder's file was truncated.
-    Dropped(Outcome, u64, usize),
+    /// Records that cannot be sent. `TooLarge`: one record, or one metric with its points, that does not fit into any
+    /// request. `Damaged`: a chunk that was lost because the flight recorder's file was truncated.
+    Dropped {
+        origin: Origin,
+        outcome: Outcome,
+        records: u64,
+        bytes: usize,
+    },
 }
 
 /// One request. Its records stay in the chunks in which they came through the queue.
@@ -153,20 +157,21 @@ impl Backlog {
             }
             taken.push_back(chunk);
         }
+        let origin = if is_snapshot { Origin::Collection } else { Origin::Queue };
         if plan.records == 0 {
             let mut chunk = chunks.pop_front()?;
             let (records, bytes) = chunk.first_frame();
             if chunk.is_lost() {
                 let (records, bytes) = contents(&chunk);
-                return Some(Next::Dropped(Outcome::Damaged, records, bytes));
+                return Some(Next::Dropped { origin, outcome: Outcome::Damaged, records, bytes });
             }
             chunk.take_part(records, bytes);
             if !chunk.is_empty() {
                 chunks.push_front(chunk);
             }
-            return Some(Next::Dropped(Outcome::TooLarge, records as u64, bytes));
+            let records = records as u64;
+            return Some(Next::Dropped { origin, outcome: Outcome::TooLarge, records, bytes });
         }
-        let origin = if is_snapshot { Origin::Collection } else { Origin::Queue };
         Some(Next::Batch(Batch::assemble(signal, origin, plan, taken)))
     }
 }

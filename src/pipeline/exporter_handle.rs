@@ -446,7 +446,8 @@ impl ExporterHandle {
         self.counters.are_closed()
     }
 
-    /// Closes the counters: records that are not settled are counted as dropped by the stop.
+    /// Closes the counters: unsettled records are counted as spooled if the flight recorder has them, otherwise as
+    /// dropped by the shutdown.
     pub(crate) fn finish_stop(&self) {
         self.counters.close(has_all(self.recorder.as_ref()), || accepted(&self.queues));
     }

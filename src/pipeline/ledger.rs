@@ -18,7 +18,7 @@
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
 //! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | correct the endpoint or the credentials: the collector refused the request with a status that must not be retried |
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | make the collector reachable, a longer `give-up-after` |
-//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, smaller records |
+//! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, a larger `batch-bytes`, smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
 //! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | make the collector reachable, a larger `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: `Worker::count_damaged` | check the disk. The damaged file is kept as `*.damaged` |
@@ -28,7 +28,7 @@
 //! Superseded data points are not lost: newer points of the same series contain them. `trace/open` counts the spans
 //! that have not ended (`open_spans`). [`Ledger`] lists the records that are not counted by design; `is_recorded` in
 //! `trace/builder.rs` decides which spans are sampled. A process that ends without a shutdown loses the records in
-//! flight, and nobody reads their counts: see the guide's chapter on exits.
+//! flight together with their counts: see the guide's chapter on exits.
 
 mod counters;
 
@@ -291,7 +291,8 @@ pub struct Dropped {
     pub refused: u64,
     /// The batch could not be delivered within [`give_up_after`](crate::Exporter::give_up_after).
     pub gave_up: u64,
-    /// Too large for the collector, even alone in a request.
+    /// Too large for the collector even alone in a request, or, with their scope, larger than
+    /// [`batch_bytes`](crate::Exporter::batch_bytes).
     pub too_large: u64,
     /// Not delivered when the budget of the shutdown was used up.
     pub shutdown: u64,

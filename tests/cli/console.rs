@@ -112,7 +112,8 @@ fn a_pipe_without_a_reader_costs_no_more_than_the_budget() {
         let telemetry = start(Exporter::console());
         // Much more than the capacity of a pipe.
         emit(&telemetry.tracer("shop"), SPANS);
-        // Nobody reads, so the pipe fills up and the worker blocks. Only the budget ends the wait.
+        // The test does not read from the pipe, so the pipe fills up and the worker blocks. Only the budget ends the
+        // wait.
         let begun = Instant::now();
         let ledger = telemetry.shutdown(BUDGET);
         let took = begun.elapsed();

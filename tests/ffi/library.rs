@@ -29,7 +29,8 @@ impl Language {
     }
 }
 
-/// Returns a compiler for this machine, with strict options. Prints the reason if there is none.
+/// Returns a compiler for this machine, with strict options. If the compiler is missing or targets another machine,
+/// prints the reason for skipping the test and returns `None`.
 pub(crate) fn compiler(language: Language) -> Option<Command> {
     let (name, options) = language.compiler();
     let reason = match Command::new(&name).arg("-dumpmachine").output() {

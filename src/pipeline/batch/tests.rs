@@ -170,7 +170,7 @@ proptest! {
                     prop_assert!(batch.body().concat().len() <= settings.bytes);
                     sent.extend(world.read(&batch));
                 }
-                Next::Dropped(outcome, _, bytes) => {
+                Next::Dropped { outcome, bytes, .. } => {
                     prop_assert_eq!(outcome, Outcome::TooLarge);
                     too_large.push(bytes);
                 }
@@ -219,8 +219,8 @@ proptest! {
         let mut world = World::new(&chunks);
         let (taken, taken_bytes) = match world.next(&settings) {
             Some(Next::Batch(batch)) => (batch.records, batch.queued_bytes),
-            Some(Next::Dropped(Outcome::TooLarge, _, bytes)) => (1, bytes),
-            Some(Next::Dropped(..)) | None => (0, 0),
+            Some(Next::Dropped { outcome: Outcome::TooLarge, bytes, .. }) => (1, bytes),
+            Some(Next::Dropped { .. }) | None => (0, 0),
         };
         let lost = world.backlog.write_off().into_iter().fold((0, 0), |sum, (records, bytes)| (sum.0 + records, sum.1 + bytes));
         let all_bytes: usize = world.expected.iter().map(|(.., bytes)| bytes).sum();
@@ -253,7 +253,7 @@ fn a_record_that_no_request_can_hold_is_reported_and_does_not_block_the_next() {
         .take(10)
         .map(|next| match next {
             Next::Batch(batch) => Ok(batch.records),
-            Next::Dropped(_, _, bytes) => Err(bytes),
+            Next::Dropped { bytes, .. } => Err(bytes),
         })
         .collect();
     assert_eq!(taken, [Ok(1), Err(world.expected[1].2), Ok(1)]);

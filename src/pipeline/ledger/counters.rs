@@ -76,15 +76,14 @@ impl Counters {
     pub(crate) fn settle_collected(&self, outcome: Outcome, points: u64) {
         let mut outcomes = lock(&self.outcomes);
         if !outcomes.closed {
-            outcomes.collected = outcomes.collected.saturating_sub(points);
+            subtract(&mut outcomes.collected, points);
             *count_of(&mut outcomes.counts[Signal::Metrics as usize], outcome) += points;
         }
     }
 
     /// Notes that collected data points are in the spool, so that the closing of the counters does not drop them.
     pub(crate) fn keep_collected(&self, points: u64) {
-        let mut outcomes = lock(&self.outcomes);
-        outcomes.collected = outcomes.collected.saturating_sub(points);
+        subtract(&mut lock(&self.outcomes).collected, points);
     }
 
     /// Counts records that were written to the spool.

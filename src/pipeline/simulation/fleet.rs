@@ -42,7 +42,7 @@ impl Exporter {
         Self { throttle, failures: 0, give_up: None, next_record: first, phase }
     }
 
-    /// Does what is due. Returns whether it sent a request, and when it is due again.
+    /// Sends a request if one is due. Returns whether a request was sent, and when the next step is due.
     fn step(&mut self, now: Instant, verdict: &Verdict, random: u64) -> (bool, Instant) {
         let settings = RetrySettings::default();
         if self.give_up.is_none() {

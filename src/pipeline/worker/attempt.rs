@@ -117,7 +117,9 @@ impl Worker {
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
                 Next::Batch(batch) => delivery.parts.push(batch),
-                Next::Dropped(outcome, records, bytes) => self.settle_dropped(at, outcome, records, bytes),
+                Next::Dropped { origin, outcome, records, bytes } => {
+                    self.settle_dropped(at, origin, outcome, (records, bytes));
+                }
             }
         }
         None

@@ -31,9 +31,9 @@ pub(crate) struct Delivery {
     /// The parts of the batch that is being sent, as a stack: the next part is the last element. There are several
     /// only if a batch was divided, or if the spool cannot take a batch.
     pub(super) parts: Vec<Batch>,
-    /// Records and queued bytes of the current batch whose room is not released yet. After a panic, this is the
-    /// number of records that are lost.
-    pub(super) in_hand: (u64, usize),
+    /// Records and queued bytes of the current batch whose room is not released yet: first those of the queue, then
+    /// those that the worker has collected. After a panic, these records are lost.
+    pub(super) in_hand: [(u64, usize); 2],
     /// Time at which the next part is given up; `None` before its first attempt.
     pub(super) give_up: Option<Instant>,
     /// True if the next attempt is the last one for its part.
@@ -83,7 +83,7 @@ impl Delivery {
             counters,
             backlog: Backlog::default(),
             parts: Vec::new(),
-            in_hand: (0, 0),
+            in_hand: [(0, 0); 2],
             give_up: None,
             is_last: false,
             failures: 0,
@@ -197,7 +197,8 @@ impl Delivery {
         let usual_bytes = self.queue.max_request_bytes();
         let next = self.backlog.next(settings, usual_bytes, self.limit.max_bytes(), resource);
         if let Some(Next::Batch(batch)) = &next {
-            self.in_hand = (batch.records, batch.queued_bytes);
+            self.in_hand = [(0, 0); 2];
+            self.in_hand[usize::from(batch.is_snapshot())] = (batch.records, batch.queued_bytes);
         }
         next
     }
@@ -269,12 +270,12 @@ impl Delivery {
     /// ledger counts its records as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
         self.keep_if_collected(batch);
+        self.release_room(batch.is_snapshot(), batch.records, batch.queued_bytes);
         batch.origin = Origin::Spool { is_own: true };
-        self.release_room(batch.records, batch.queued_bytes);
     }
 
     fn keep_if_collected(&self, batch: &Batch) {
-        if batch.origin == Origin::Collection {
+        if batch.is_snapshot() {
             self.counters.keep_collected(batch.records);
         }
     }
@@ -285,13 +286,14 @@ impl Delivery {
         if batch.is_spooled() {
             return;
         }
-        let (records, bytes) = (batch.records, batch.queued_bytes);
+        let (is_snapshot, records, bytes) = (batch.is_snapshot(), batch.records, batch.queued_bytes);
         batch.into_chunks().into_iter().for_each(|chunk| self.queue.give_back(chunk));
-        self.release_room(records, bytes);
+        self.release_room(is_snapshot, records, bytes);
     }
 
-    fn release_room(&mut self, records: u64, bytes: usize) {
-        self.in_hand = (self.in_hand.0 - records, self.in_hand.1 - bytes);
+    fn release_room(&mut self, is_snapshot: bool, records: u64, bytes: usize) {
+        let in_hand = &mut self.in_hand[usize::from(is_snapshot)];
+        *in_hand = (in_hand.0 - records, in_hand.1 - bytes);
         self.queue.release(records as usize, bytes);
     }
 
@@ -312,10 +314,11 @@ impl Delivery {
 
     /// Counts the backlog and the rest of the current batch as lost to a panic.
     pub(super) fn write_off_unsent(&mut self) {
-        let collected = self.backlog.write_off_snapshot();
+        let (mut collected, mut queued) = (self.backlog.write_off_snapshot(), self.backlog.write_off());
+        let in_hand = std::mem::take(&mut self.in_hand);
+        queued.push(in_hand[0]);
+        collected.push(in_hand[1]);
+        self.settle_all(Origin::Queue, queued, Outcome::WorkerPanicked);
         self.settle_all(Origin::Collection, collected, Outcome::WorkerPanicked);
-        let mut lost = self.backlog.write_off();
-        lost.push(std::mem::take(&mut self.in_hand));
-        self.settle_all(Origin::Queue, lost, Outcome::WorkerPanicked);
     }
 }

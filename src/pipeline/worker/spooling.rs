@@ -127,8 +127,8 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             match delivery.next_batch(&self.batch, &self.resource) {
                 None => return,
-                Some(Next::Dropped(outcome, records, bytes)) => {
-                    self.settle_dropped(at, outcome, records, bytes);
+                Some(Next::Dropped { origin, outcome, records, bytes }) => {
+                    self.settle_dropped(at, origin, outcome, (records, bytes));
                 }
                 Some(Next::Batch(batch)) => {
                     if let Some(batch) = self.append_to_spool(at, batch) {
@@ -222,10 +222,16 @@ impl Worker {
     }
 
     /// Counts and reports records that were dropped before they were in a batch: see [`Next::Dropped`].
-    pub(super) fn settle_dropped(&mut self, at: usize, outcome: Outcome, records: u64, bytes: usize) {
-        self.deliveries[at].settle_all(Origin::Queue, vec![(records, bytes)], outcome);
+    pub(super) fn settle_dropped(
+        &mut self,
+        at: usize,
+        origin: Origin,
+        outcome: Outcome,
+        dropped: (u64, usize),
+    ) {
+        self.deliveries[at].settle_all(origin, vec![dropped], outcome);
         if outcome == Outcome::TooLarge {
-            let what = || format!("a record of {bytes} bytes exceeds batch-bytes");
+            let what = || format!("a record of {} bytes exceeds batch-bytes", dropped.1);
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
         }
         self.report_spool();
@@ -303,8 +309,9 @@ impl Worker {
                 self.report_panic(at);
                 self.deliveries[at].write_off_unsent();
             }
-            let in_hand = &mut self.deliveries[at].in_hand;
-            *in_hand = (in_hand.0 + being_sent.0, in_hand.1 + being_sent.1);
+            for (in_hand, (records, bytes)) in self.deliveries[at].in_hand.iter_mut().zip(being_sent) {
+                *in_hand = (in_hand.0 + records, in_hand.1 + bytes);
+            }
         }
     }
 

@@ -52,7 +52,7 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Does what is due, one attempt, while the test decides on its result.
+/// Pumps the exporter on a second thread, which makes one attempt. Meanwhile `decide` determines its verdict.
 fn pump(handle: &ExporterHandle, decide: impl FnOnce()) {
     let pumped = handle.manual().unwrap();
     thread::scope(|scope| {

@@ -1,7 +1,12 @@
 //! Tests of metrics that callers have enqueued, together with those that the worker collects.
 
 use super::*;
-use crate::pipeline::queue::Wait;
+use crate::pipeline::batch::Next;
+use crate::pipeline::ledger::Counters;
+use crate::pipeline::problems::ProblemReporter;
+use crate::pipeline::queue::{Queue, Shared, Wait};
+use crate::pipeline::schedule::Throttle;
+use crate::pipeline::worker::Delivery;
 use crate::record::{
     AggregationTemporality, AttributeSet, MetricHead, MetricRecord, Number, Period, Point, PointKind,
 };
@@ -95,15 +100,35 @@ fn halves_of_metrics_from_outside_are_not_replaced_either() {
     assert_eq!((counts.delivered, counts.superseded), (4, 0), "{counts}");
 }
 
+/// Starts a cumulative exporter with a spool in a new directory.
+#[cfg(all(feature = "spool", target_os = "linux"))]
+fn with_spool(name: &str, batch: BatchSettings) -> (World, std::path::PathBuf) {
+    let directory = std::env::temp_dir().join(format!("standpipe-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let world = World::with(Temporality::Cumulative, LONG, |spec| {
+        spec.batch = batch;
+        spec.spool = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
+    });
+    (world, directory)
+}
+
+/// Closes the counters while a request is at the gate, then ends the worker. Returns the counts.
+#[cfg(all(feature = "spool", target_os = "linux"))]
+fn close((world, directory): (World, std::path::PathBuf)) -> Counts {
+    world.handle.start_stop(Instant::now());
+    world.handle.finish_stop();
+    let counts = world.counts();
+    world.accept();
+    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
+    drop(world);
+    std::fs::remove_dir_all(directory).unwrap();
+    counts
+}
+
 #[cfg(all(feature = "spool", target_os = "linux"))]
 #[test]
 fn counts_enqueued_metrics_as_spooled_though_others_were_collected() {
-    let name = format!("standpipe-collected-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    let _ = std::fs::remove_dir_all(&directory);
-    let world = World::with(Temporality::Cumulative, LONG, |spec| {
-        spec.spool = SpoolSettings { directory: Some(directory.clone()), ..SpoolSettings::default() };
-    });
+    let (world, directory) = with_spool("collected", BatchSettings::default());
     world.meter.counter("orders").add(1, ());
     let flushed = world.handle.start_flush();
     assert_eq!(world.accept(), orders(1));
@@ -113,12 +138,52 @@ fn counts_enqueued_metrics_as_spooled_though_others_were_collected() {
     world.gate.next();
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
     world.handle.enqueue(&scope, &outside(3), 3, &Wait::FromNow);
-    world.handle.start_stop(Instant::now());
-    world.handle.finish_stop();
-    let counts = world.counts();
+    let counts = close((world, directory));
     assert_eq!((counts.spooled, counts.dropped.shutdown, counts.delivered), (3, 1, 1), "{counts}");
-    world.accept();
-    assert!(world.handle.wait_for_end(Instant::now() + PATIENCE));
-    drop(world);
-    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[cfg(all(feature = "spool", target_os = "linux"))]
+#[test]
+fn counts_enqueued_metrics_as_spooled_though_a_collected_one_was_too_large() {
+    let name = "o".repeat(200);
+    let world = World::new(Temporality::Cumulative, LONG);
+    world.meter.counter(&name).add(1, ());
+    let flushed = world.handle.start_flush();
+    let request = world.gate.answer(Verdict::Accepted).body.len();
+    assert!(flushed.ends_within(PATIENCE));
+    // The metric alone would fit into this size, but not with its scope and with headers of the maximum length.
+    let batch = BatchSettings { bytes: request + 3, ..BatchSettings::default() };
+    let (world, directory) = with_spool("too-large", batch);
+    world.meter.counter(&name).add(1, ());
+    assert!(world.handle.start_flush().ends_within(PATIENCE));
+    assert_eq!(world.counts().dropped.too_large, 1, "{}", world.counts());
+    let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
+    world.handle.enqueue(&scope, &outside(3), 3, &Wait::FromNow);
+    let _flushed = world.handle.start_flush();
+    world.gate.next();
+    let counts = close((world, directory));
+    assert_eq!((counts.spooled, counts.dropped.shutdown), (3, 0), "{counts}");
+}
+
+#[test]
+fn write_off_settles_collected_points_of_backlog_and_current_batch() {
+    let counters = Arc::new(Counters::default());
+    let reporter = Arc::new(ProblemReporter::new("memory", None, None));
+    let shared = Shared::new(Arc::clone(&counters), reporter, crossbeam_channel::bounded(1).0);
+    let queue = Arc::new(Queue::new(&QueueSettings::default(), 1 << 10, shared));
+    let throttle = Throttle::new(PaceSettings { throttle: LONG, linger: LONG });
+    let mut delivery = Delivery::new(Signal::Metrics, Arc::clone(&queue), Arc::clone(&counters), throttle);
+    let (scope, frame) = (Arc::new(Scope::new(Signal::Metrics, "outside", "")), outside(3));
+    for _ in 0..2 {
+        assert_eq!(counters.admit_collected(3, || queue.admit(3, frame.len())), Some(true));
+        delivery.backlog.append(&scope, &frame, 3);
+    }
+    let one_frame = BatchSettings { records: 3, ..BatchSettings::default() };
+    assert!(matches!(delivery.next_batch(&one_frame, &[]), Some(Next::Batch(batch)) if batch.records == 3));
+    queue.enqueue(&scope, &outside(2), 2, &Wait::No);
+    delivery.write_off();
+    counters.close(true, || [0, 0, queue.accepted()]);
+    let counts = counters.read("memory", || [0, 0, queue.accepted()]).metrics;
+    let ends = (counts.dropped.worker_panicked, counts.spooled, counts.dropped.shutdown);
+    assert_eq!(ends, (6, 2, 0), "{counts}");
 }
