@@ -1,4 +1,8 @@
-//! The number of cases that tests try. `PROPTEST_CASES` sets it for property tests and for all other searches.
+//! Helpers of unit tests: the number of cases that they try, and the reason for which they are skipped. `PROPTEST_CASES`
+//! sets the number for property tests and for all other searches.
+
+use std::fmt::Display;
+use std::io::{self, Write};
 
 /// The default of proptest.
 const ALL: u32 = 256;
@@ -17,4 +21,10 @@ pub(crate) fn stride() -> usize {
 fn tried() -> u32 {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     cases.unwrap_or(ALL).max(1)
+}
+
+/// Prints why a test is skipped. Writes to standard error itself, because the test runner hides what a test that passes
+/// prints with `println!` and `eprintln!`.
+pub(crate) fn skip(reason: impl Display) {
+    let _ = writeln!(io::stderr(), "SKIPPED: {reason}");
 }

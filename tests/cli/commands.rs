@@ -445,10 +445,8 @@ fn signal(process: &Child, _: &str) -> bool {
     // SAFETY: takes two numbers.
     let sent = unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, process.id()) };
     if sent == 0 {
-        eprintln!(
-            "SKIPPED: there is no console whose events could be sent: {}",
-            std::io::Error::last_os_error()
-        );
+        let error = std::io::Error::last_os_error();
+        crate::support::skip(format_args!("there is no console whose events could be sent: {error}"));
     }
     sent != 0
 }

@@ -4,13 +4,14 @@ use std::process::Command;
 
 use crate::support::command::{run, stderr, stdout};
 use crate::support::scratch::Scratch;
+use crate::support::skip;
 
 /// Runs a program; `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<(String, String)> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some((stdout(&output), stderr(&output))),
         Err(_) => {
-            println!("SKIPPED: there is no {program} here");
+            skip(format_args!("there is no {program} here"));
             None
         }
     }

@@ -20,6 +20,7 @@ use standpipe::{SpanKind, Status};
 use crate::support::command::{finish, standpipe, stderr, stdout};
 use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
+use crate::support::skip;
 use crate::support::stubborn::Unanswered;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -482,8 +483,7 @@ fn reaps_orphans_as_the_first_process() {
         command
     };
     if !unshare(&["true"]).output().is_ok_and(|output| output.status.success()) {
-        println!("SKIPPED: unshare cannot make a namespace for processes here");
-        return;
+        return skip("unshare cannot make a namespace for processes here");
     }
     let receiver = Receiver::start().unwrap();
     // An ended process can be signaled until it is reaped.
@@ -725,8 +725,7 @@ fn the_context_is_put_into_arguments_and_files_and_read_from_them() {
 #[test]
 fn the_make_recipe_of_the_guide_names_each_span_after_its_line() {
     if Command::new("make").arg("--version").output().is_err() {
-        println!("SKIPPED: there is no make here");
-        return;
+        return skip("there is no make here");
     }
     let guide = include_str!("../../src/guide/shell.md");
     let recipe = guide.lines().find(|line| line.starts_with("standpipe exec -- make ")).unwrap();

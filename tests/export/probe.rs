@@ -12,6 +12,7 @@ use standpipe::{Compression, Config, Exporter, Signal, Telemetry};
 
 use crate::support::scene::closed_address;
 use crate::support::scratch::Scratch;
+use crate::support::skip;
 use crate::support::stubborn::Unanswered;
 use crate::support::tls::{Identity, TestCa, TlsFront};
 
@@ -150,7 +151,7 @@ fn signals_that_share_a_url_are_asked_about_once() {
 #[test]
 fn a_name_that_does_not_exist_is_reported() {
     if ("collector.invalid", 4318).to_socket_addrs().is_ok() {
-        return println!("SKIPPED: this network has an address for every name");
+        return skip("this network has an address for every name");
     }
     let (stages, what, advice) = failure(&traces("http://collector.invalid:4318"));
     assert_eq!(stages, ["resolve"]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::scratch::Scratch;
-use crate::support::{command, examples};
+use crate::support::{command, examples, skip};
 
 /// The example that has the library's functions.
 const LIBRARY: &str = "standpipe_c";
@@ -44,7 +44,7 @@ pub(crate) fn compiler(language: Language) -> Option<Command> {
             return Some(compiler);
         }
     };
-    println!("SKIPPED: {reason}");
+    skip(format_args!("{reason}"));
     None
 }
 

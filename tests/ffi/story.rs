@@ -120,8 +120,7 @@ fn tell_by(interpreter: &str, version: &str, name: &str) {
         return;
     }
     if let Err(error) = Command::new(interpreter).arg(version).output() {
-        println!("SKIPPED: there is no {interpreter}: {error}");
-        return;
+        return crate::support::skip(format_args!("there is no {interpreter}: {error}"));
     }
     let receiver = Receiver::start().unwrap();
     finish(Command::new(interpreter).arg(script(name)).arg(library()).arg(receiver.endpoint()), &[]);

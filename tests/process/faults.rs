@@ -16,7 +16,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 
 use crate::spool::{MOST, Progress, emit, emit_and_note, places, private, survives};
 use crate::support::process::{self, Child};
-use crate::support::{figures, memory};
+use crate::support::{figures, memory, skip};
 
 const MIB: u64 = 1 << 20;
 /// Maximum time for an expected event.
@@ -57,7 +57,7 @@ fn every_record_whose_end_has_returned_survives_the_oom_killer() {
         });
     }
     if let Err(error) = MemoryGroup::new(LIMIT) {
-        return println!("SKIPPED: no limit on memory can be set here: {error}");
+        return skip(format_args!("no limit on memory can be set here: {error}"));
     }
     survives(&places(), "OOM kill", 2, |task, _, target| {
         // A new group for each process: files in memory that a process leaves are still charged to its group.

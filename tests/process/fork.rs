@@ -26,7 +26,7 @@ use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Trac
 use tracing_subscriber::prelude::*;
 
 use crate::support::scratch::Scratch;
-use crate::support::{figures, process};
+use crate::support::{figures, process, skip};
 use crate::system;
 
 const CHILDREN: u64 = 8;
@@ -774,16 +774,14 @@ fn forbid_threads() -> bool {
 fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
     let Some(endpoint) = process::task() else {
         let receiver = Receiver::start().unwrap();
-        let reports =
-            process::run("a_child_that_gets_no_thread_counts_what_it_turns_away", &receiver.endpoint());
-        reports.iter().for_each(|report| println!("{report}"));
+        process::run("a_child_that_gets_no_thread_counts_what_it_turns_away", &receiver.endpoint());
         return assert_eq!(receiver.span_count(), 0);
     };
     let telemetry = start(Exporter::http(endpoint).block_timeout(None).queue_records(2));
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
         if !forbid_threads() {
-            process::report("SKIPPED: this system gives threads beyond RLIMIT_NPROC");
+            skip("this system gives threads beyond RLIMIT_NPROC");
             return true;
         }
         emit(&tracer, "child", 10);
@@ -797,10 +795,9 @@ fn a_child_that_gets_no_thread_counts_what_it_turns_away() {
 #[test]
 fn a_start_that_gets_no_thread_says_so() {
     if process::task().is_none() {
-        let reports = process::run("a_start_that_gets_no_thread_says_so", "");
-        reports.iter().for_each(|report| println!("{report}"));
+        process::run("a_start_that_gets_no_thread_says_so", "");
     } else if !forbid_threads() {
-        process::report("SKIPPED: this system gives threads beyond RLIMIT_NPROC");
+        skip("this system gives threads beyond RLIMIT_NPROC");
     } else {
         let spool = Scratch::new_in(&std::env::temp_dir());
         let exporter = Exporter::http("http://127.0.0.1:4318");

@@ -12,7 +12,7 @@ use standpipe::receiver::Receiver;
 
 use crate::client::{Client, SOON, ask, post, traces};
 use crate::grpc::client::{ACK, DATA, END_HEADERS, END_STREAM, Grpc, HEADERS, PING, block, fields, packed};
-use crate::support::{memory, process};
+use crate::support::{memory, process, skip};
 
 /// A request that takes about this much memory, and three times as much while it is decoded.
 fn request_of(bytes: usize) -> Vec<u8> {
@@ -154,8 +154,7 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
     let threads = || process::threads_and_sockets().map(|(threads, _)| threads);
     let receiver = Receiver::builder().read_timeout(6 * SOON).start().unwrap();
     let Some(before) = threads() else {
-        eprintln!("SKIPPED: this system has no /proc that says how many threads a process has");
-        return;
+        return skip("this system has no /proc that says how many threads a process has");
     };
     receiver.pause();
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Grpc::connect(&receiver)).collect();
@@ -206,8 +205,7 @@ fn unfinished_calls_of_all_connections_stay_within_the_bound_of_memory() {
         sync(client);
     }
     let Some(before) = memory::resident() else {
-        eprintln!("SKIPPED: this system does not say how much memory a process has");
-        return;
+        return skip("this system does not say how much memory a process has");
     };
     let mut piece = vec![0; 8 << 10];
     // The prefix announces more than the client ever sends.

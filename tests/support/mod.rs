@@ -16,3 +16,12 @@ pub(crate) mod settings;
 pub(crate) mod stubborn;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Prints why a test, or a part of it, is skipped. Writes to standard error itself, because the test runner hides what
+/// a test that passes prints with `println!` and `eprintln!`.
+pub(crate) fn skip(reason: impl Display) {
+    let _ = writeln!(io::stderr(), "SKIPPED: {reason}");
+}

@@ -98,7 +98,7 @@ pub(in crate::transport) mod race {
     /// Fills the backlog of a listener on loopback over IPv6, or prints why it cannot.
     pub(in crate::transport) fn ipv6_black_hole() -> Option<BlackHole> {
         let listener = TcpListener::bind("[::1]:0")
-            .inspect_err(|error| println!("SKIPPED: no IPv6 on loopback: {error}"));
+            .inspect_err(|error| crate::tests::skip(format_args!("no IPv6 on loopback: {error}")));
         listener.ok().map(fill_backlog)
     }
 

@@ -56,7 +56,7 @@ fn peak(listening: &Listening) -> Option<u64> {
         line.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()
     });
     if peak.is_none() {
-        eprintln!("SKIPPED: this system has no /proc that says how much memory another process held");
+        crate::support::skip("this system has no /proc that says how much memory another process held");
     }
     Some(peak? * 1024)
 }

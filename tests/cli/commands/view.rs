@@ -14,6 +14,7 @@ use super::receive::Process;
 use super::{Listening, PATIENCE};
 use crate::support::command::{finish, run, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
+use crate::support::skip;
 
 /// Sends a trace of two spans with a log record through the library.
 fn send_trace(endpoint: &str) {
@@ -403,8 +404,7 @@ fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
 fn a_terminal_has_trees_and_a_foot_that_is_erased() {
     let script = std::process::Command::new("script").arg("--version").output();
     if !script.is_ok_and(|output| stdout(&output).contains("util-linux")) {
-        eprintln!("SKIPPED: there is no script of util-linux, which makes a terminal");
-        return;
+        return skip("there is no script of util-linux, which makes a terminal");
     }
     let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
     let mut script = std::process::Command::new("script");

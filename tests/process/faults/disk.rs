@@ -14,8 +14,8 @@ use standpipe::{Config, Exporter, Ledger, Problem, ProblemKind, Telemetry, WhenF
 
 use super::{MIB, PATIENCE};
 use crate::spool::{NOWHERE, arrived, emit, exporter, files, private};
-use crate::support::figures;
 use crate::support::process::{self, Child, command};
+use crate::support::{figures, skip};
 
 /// Mounts an empty file system on a directory, visible only to the process of a command. It disappears with the
 /// process.
@@ -53,7 +53,7 @@ fn run_on_a_disk_of(mut command: Command, bytes: u64) {
     mount_tmpfs(command.env("DISK_OF_TEST", directory.path()), directory.path(), bytes);
     match Child::start_command(&mut command) {
         Ok(child) => child.finish().iter().for_each(figures::show),
-        Err(error) => println!("SKIPPED: no file system can be mounted here: {error}"),
+        Err(error) => skip(format_args!("no file system can be mounted here: {error}")),
     }
 }
 

@@ -2,19 +2,19 @@
 
 use standpipe::{Config, Telemetry};
 
-use crate::support::process;
+use crate::support::{process, skip};
 
 #[test]
 fn metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket() {
     if process::task().is_none() {
-        let reports = process::run(
+        process::run(
             "metrics_are_off_without_a_transport_and_start_no_thread_and_no_socket",
             "in a process of its own",
         );
-        return reports.iter().for_each(|report| println!("{report}"));
+        return;
     }
     let Some(before) = process::threads_and_sockets() else {
-        return process::report("SKIPPED: this system does not show how many threads there are");
+        return skip("this system does not show how many threads there are");
     };
     for off in ["", "transport = 'disable'", "endpoint = 'http://127.0.0.1:1'\ninterval = 'nonsense'"] {
         let config = Config::from_toml_str(&format!("[metrics.open-telemetry]\n{off}")).unwrap();
