@@ -24,7 +24,7 @@ pub(super) fn run(order: Order<'_>, manner: Manner, stage: &Stage) -> Result<Str
     let sent = (0..requests)
         .map(|number| -> Result<String, Error> {
             let mut span = tracer.span("sized");
-            span.set("text", &"x".repeat(number * STEP));
+            span.set("text", "x".repeat(number * STEP));
             let id = span.context().span_id().to_string();
             span.end();
             match pace {
