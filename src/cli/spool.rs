@@ -232,10 +232,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
         (counts.delivered + counts.lost(), total)
     });
     let end = deadline.map_or(END_TIMEOUT, |deadline| deadline.saturating_duration_since(Instant::now()));
-    let mut counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
-    // The ledger counts records in flight as dropped if the worker does not end in time, but a drain reads all records
-    // from the spool, which keeps a request until its outcome is known: `left` includes these records.
-    counts.dropped.shutdown = 0;
+    let counts = telemetry.shutdown(end.clamp(MIN_END_TIMEOUT, END_TIMEOUT)).total();
     for event in events.try_iter() {
         draining.take(event);
     }

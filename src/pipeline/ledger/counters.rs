@@ -180,8 +180,8 @@ impl Counters {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`. In that
-    /// case the flight recorder has all of them except collected data points.
+    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`: then the
+    /// flight recorder has all of them except collected data points.
     pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {
@@ -192,7 +192,8 @@ impl Counters {
         let signals = outcomes.counts.iter_mut().zip(accepted()).zip(unrecorded);
         for ((counts, accepted), unrecorded) in signals {
             let left = unsettled(counts, accepted);
-            let dropped = if is_recorded { left.min(unrecorded) } else { left };
+            // Recovered records stay in the spool until they have an outcome, so at most the accepted ones are dropped.
+            let dropped = left.min(if is_recorded { unrecorded } else { accepted });
             counts.dropped.shutdown += dropped;
             counts.spooled += left - dropped;
         }

@@ -303,6 +303,16 @@ fn what_the_flight_recorder_has_is_spooled_at_the_end() {
 }
 
 #[test]
+fn recovered_records_without_an_outcome_are_not_lost_at_the_end() {
+    let counters = Counters::default();
+    counters.take_from_spool(Signal::Traces, 5, false);
+    counters.settle(Signal::Traces, Outcome::Delivered, 2);
+    counters.close(false, || [0, 0, 0]);
+    let counts = read(&counters, 0);
+    assert_eq!((counts.delivered, counts.spooled, counts.lost(), counts.in_flight), (2, 3, 0, 0));
+}
+
+#[test]
 fn what_the_flight_recorder_does_not_have_is_lost_at_the_end() {
     let counters = Counters::default();
     assert_eq!(counters.admit_collected(4, || true), Some(true));
