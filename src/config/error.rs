@@ -60,7 +60,7 @@ impl ConfigError {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
                 let diagnostic = fault.error(exporter.location().cloned(), exporter.path());
-                // Both providers may use one section of the file, which yields two exporters of one name.
+                // Both providers may use the same section of the file, which yields two exporters with the same name.
                 if !diagnostics.contains(&diagnostic) {
                     diagnostics.push(diagnostic);
                 }
@@ -77,7 +77,7 @@ impl ConfigError {
 
     /// Returns the configuration without its broken exporters, so that a broken exporter does not disable the others.
     ///
-    /// It may contain no exporter at all. Then all telemetry is a no-op, as with [`Config::new`].
+    /// If all exporters are broken, the configuration has none, and all telemetry is a no-op, as with [`Config::new`].
     pub fn into_usable(self) -> Config {
         self.details.usable
     }
@@ -257,7 +257,8 @@ impl DiagnosticList {
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
-        // Duplicates beyond the maximum are counted as well: comparing them would be the cost that the maximum bounds.
+        // Beyond the maximum, duplicates are counted as well: to detect them would take the comparisons that the
+        // maximum bounds.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

@@ -339,7 +339,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All diagnostics, if at least one is an error.
+    /// Returns all diagnostics if at least one is an error.
     pub(crate) fn validate(self) -> Result<Self, ConfigError> {
         validate::validate(self, Vec::new(), &[])
     }

@@ -80,7 +80,7 @@ impl Sampler {
         }
     }
 
-    /// Returns whether no span is ever recorded, independent of its parent.
+    /// Returns whether no span is ever recorded, regardless of its parent.
     pub(crate) fn keeps_nothing(&self) -> bool {
         !self.asks_parent && self.rule == Rule::AlwaysOff
     }
@@ -94,12 +94,12 @@ impl Sampler {
         }
     }
 
-    /// Returns whether no child of an unrecorded parent is recorded, independent of its trace id.
+    /// Returns whether no child of an unrecorded parent is recorded, regardless of its trace id.
     pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOff
     }
 
-    /// Returns whether every child of a recorded parent is recorded, independent of its trace id.
+    /// Returns whether every child of a recorded parent is recorded, regardless of its trace id.
     pub(crate) fn keeps_all_below_sampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOn
     }
@@ -144,7 +144,7 @@ mod tests {
     fn keeps(ratio: f64, low: u64) -> bool {
         let sampler = Sampler::trace_id_ratio(ratio);
         let kept = sampler.keeps(id(0, low), None);
-        assert_eq!(sampler.keeps(id(u64::MAX, low), None), kept, "the high half of an id has no say");
+        assert_eq!(sampler.keeps(id(u64::MAX, low), None), kept, "only the low half of an id matters");
         kept
     }
 

@@ -112,7 +112,7 @@ pub struct ExporterSummary {
 }
 
 impl ExporterSummary {
-    /// Returns the setting of this name, like `throttle_ms`; null if the exporter does not have it.
+    /// Returns the setting of this name, such as `throttle_ms`; null if the exporter does not have it.
     ///
     /// ```
     /// use std::time::Duration;

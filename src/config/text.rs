@@ -2,8 +2,8 @@
 //!
 //! # What may be shown
 //!
-//! A secret can be in any place of a file or a variable, because people paste it into the wrong one. All messages, and
-//! the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one
+//! A secret can be anywhere in a file or a variable, because people paste secrets into the wrong place. All messages,
+//! and the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one
 //! short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a token. A
 //! number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318` are
 //! shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in their
@@ -248,8 +248,8 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
-/// Returns the most similar known word if at most two letters differ. Used for names of which most unknown ones are not
-/// misspelled, such as environment variables of other programs.
+/// Returns the most similar known word if at most two letters differ. For names that are usually correct even if they
+/// are unknown, such as environment variables of other programs.
 pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
@@ -277,8 +277,8 @@ fn within<'k>(word: &str, known: &[&'k str], most_steps: fn(usize) -> usize) -> 
 }
 
 /// Returns the Damerau-Levenshtein distance (optimal string alignment): the number of letters to insert, remove,
-/// replace or swap with their neighbor. `None` if it exceeds `most`, which usually shows after a few rows of the
-/// matrix.
+/// replace or swap with their neighbor. Returns `None` if the distance exceeds `most`, which is usually known after a
+/// few rows of the matrix.
 fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     if word.len().abs_diff(candidate.len()) > most {

@@ -447,7 +447,7 @@ fn pem_text_in_the_place_of_a_path_is_called_so() {
     let text = format!("{GOOD}ca-file = '''{PEM}'''\n");
     assert_eq!(
         refused(&text).to_string(),
-        "<toml>:4:11: tracer.good.ca-file: PEM text where a path is expected; write it to a file and name that"
+        "<toml>:4:11: tracer.good.ca-file: PEM text where a path is expected; write it to a file and give its path"
     );
     let text = format!("{GOOD}ca-file = \"a\\nb\"\n");
     assert!(refused(&text).to_string().contains("a text of several lines where a path is expected"));

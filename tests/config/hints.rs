@@ -188,7 +188,7 @@ fn warns_of_batch_that_is_larger_than_queue() {
 
 #[test]
 fn warns_of_empty_name_and_of_sampling_beyond_its_range() {
-    const PERCENT: &str = "write a number of percent like 100 or 0.1";
+    const PERCENT: &str = "write a percentage like 100 or 0.1";
     let program = |keys: &str| told(&format!("[telemetry]\n{keys}\n{}", tracer("")));
     for (keys, warning) in [
         ("service-name = ''", "2:16: telemetry.service-name: is empty, so the default name is used; {NAME}"),

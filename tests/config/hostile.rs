@@ -348,7 +348,7 @@ fn more_exporters_than_anybody_needs_are_not_started() {
     let error = Config::from_toml_str(&(many + &tracer(256) + &tracer(257))).expect_err("too many");
     assert_eq!(
         error.to_string(),
-        "<toml>:769:9: tracer.t256: more than 256 exporters, no tracer is read from here on; remove some"
+        "<toml>:769:9: tracer.t256: more than 256 exporters: the other tracers are ignored; remove some"
     );
     assert_eq!(error.into_usable().exporters().len(), 256);
 }

@@ -282,7 +282,7 @@ fn every_bad_value_has_its_own_message() {
         ),
         (
             "client-key-file = 'Cargo.toml'",
-            "4:19: tracer.otel.client-certificate-file: missing beside client-key-file; write both or neither",
+            "4:19: tracer.otel.client-certificate-file: missing, but needed by client-key-file; write both or neither",
         ),
         (
             "user-agent = \"a\\nb\"",

@@ -139,7 +139,7 @@ fn what_is_put_into_a_name_or_an_attribute_is_never_shown() {
 
 #[test]
 fn what_is_wrong_is_reported_with_its_place_and_breaks_no_exporter() {
-    const PERCENT: &str = "write a number of percent like 100 or 0.1";
+    const PERCENT: &str = "write a percentage like 100 or 0.1";
     const ATTRIBUTE: &str = "write a string, a boolean, a number or an array of these";
     for (line, expected) in [
         ("service-name = true", "6:16: telemetry.service-name: found a boolean; write a name like shop"),
@@ -213,7 +213,7 @@ fn a_file_that_describes_a_program_without_exporters_is_reported() {
 fn more_attributes_than_anyone_keeps_are_refused_in_time() {
     let attributes: String = (0..5_000).map(|number| format!("a{number} = 1\n")).collect();
     let error = refused(&format!("[telemetry.resource]\n{attributes}"));
-    let expected = "<toml>:1002:9: telemetry.resource.a1000: more than 1000 attributes, none is read from here on; \
+    let expected = "<toml>:1002:9: telemetry.resource.a1000: more than 1000 attributes: the rest is ignored; \
                     remove some";
     assert_eq!(error.to_string(), expected);
 }

@@ -93,7 +93,7 @@ fn sampling_is_a_share_in_percent() {
             the_error(&collector(&format!("sampling = {given}"))),
             format!(
                 "<toml>:4:12: telemetry.exporters.c.sampling: {message}; \
-                 write a number of percent like 100 or 0.1"
+                 write a percentage like 100 or 0.1"
             )
         );
     }

@@ -256,7 +256,7 @@ fn every_bad_value_of_metrics_has_its_own_message() {
         ),
         (
             "client-key-file = 'Cargo.toml'",
-            "3:19: metrics.open-telemetry.client-certificate-file: missing beside client-key-file; write both or neither",
+            "3:19: metrics.open-telemetry.client-certificate-file: missing, but needed by client-key-file; write both or neither",
         ),
         (
             "timeout = 1000\ntimeout = 2",

@@ -56,8 +56,8 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
         let value = |row| Some((row, reader.value(signal, row)?));
         let member = Member { signal, values: rows().filter_map(value).collect() };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // If several groups match, join the one with the fewest values: the additional values of the others were set for
-        // other signals.
+        // If several groups match, join the group with the fewest values. The further values of a larger group were
+        // set for its own signals.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -91,18 +91,18 @@ impl Member {
 
     fn agrees_with(&self, other: &Self) -> bool {
         rows().all(|row| match (self.get(row), other.get(row)) {
-            // Differing defaults do not separate signals: the exporter uses a common one.
+            // Signals without a value share an exporter even if their defaults differ: its common default applies.
             (None, None) => true,
             (own, others) => {
-                // A signal without a variable for this row accepts the value of the other.
+                // A signal that has no variable for this row accepts the other signal's value.
                 let has_no_say = |member: &Self| own_variable(member.signal, row).is_none();
                 has_no_say(self) || has_no_say(other) || self.value(row, own) == other.value(row, others)
             }
         })
     }
 
-    /// Returns the value of a variable, or the default. Returns `None` if there is neither, as for endpoints and headers,
-    /// whose defaults are not compared.
+    /// Returns the given value, or the default of the row. Returns `None` if the value is unset and the row has no
+    /// comparable default, as for endpoints and headers.
     fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
         let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)
@@ -203,7 +203,7 @@ impl Reader<'_> {
             Kind::Text { .. } => {
                 SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
             }
-            // Invalid values of these must not be ignored: telemetry could be sent to the wrong place, or without
+            // Invalid values of these kinds must not be ignored: telemetry could be sent to the wrong place, or without
             // encryption.
             Kind::File { .. } | Kind::Endpoint | Kind::Headers => {
                 let value = self.given(&variable)?.and_then(|text| match row.kind {
@@ -228,8 +228,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether an endpoint without a scheme is plaintext, if the signal's own variable or that of all signals
-    /// is set.
+    /// Returns whether an endpoint without a scheme is plaintext, from the signal's own variable or from the variable
+    /// for all signals. Returns `None` if neither is set, or if the endpoint has a scheme.
     fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
         if endpoint.contains("://") {
             return None;
@@ -263,7 +263,7 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {
             let what = format!("has no path, so {} are posted to /", signal.name());
-            reader.warn(&variable, Fault::new(what, format!("write {} behind it", signal.path())));
+            reader.warn(&variable, Fault::new(what, format!("append {}", signal.path())));
         }
     }
 }
@@ -280,7 +280,7 @@ pub(super) fn fill(exporter: &mut Exporter, reader: &mut Reader<'_>) {
     if exporter.connection.insecure.is_none() {
         let endpoint = exporter.connection.endpoint.clone();
         let mut said = exporter.signals.iter().map(|signal| reader.insecure(&endpoint, Some(signal)));
-        // The signals share one connection: if their variables differ, the default decides.
+        // The signals share one connection, so the default applies if their variables differ.
         let first = said.next().flatten();
         exporter.connection.insecure = first.filter(|_| said.all(|other| other == first));
     }

@@ -49,7 +49,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If an exporter cannot be started as requested. The error contains all diagnostics and the usable exporters.
+    /// Returns an error if an exporter cannot be started as requested. The error contains all diagnostics and the
+    /// usable exporters.
     pub fn from_env() -> Result<Self, ConfigError> {
         read(&Variables::of_process())
     }
@@ -72,7 +73,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_env`](Self::from_env).
+    /// Returns the same errors as [`from_env`](Self::from_env).
     pub fn from_env_if_set() -> Result<Self, ConfigError> {
         read_if_set(&Variables::of_process())
     }
@@ -90,7 +91,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_env`](Self::from_env).
+    /// Returns the same errors as [`from_env`](Self::from_env).
     pub fn from_variables_if_set(
         variables: impl IntoIterator<Item = (impl Into<String>, impl Into<OsString>)>,
     ) -> Result<Self, ConfigError> {
@@ -102,7 +103,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_env`](Self::from_env).
+    /// Returns the same errors as [`from_env`](Self::from_env).
     pub fn from_variables(
         variables: impl IntoIterator<Item = (impl Into<String>, impl Into<OsString>)>,
     ) -> Result<Self, ConfigError> {
@@ -126,7 +127,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the configuration is invalid. The error contains all diagnostics and the usable exporters.
+    /// Returns an error if the configuration is invalid. The error contains all diagnostics and the usable exporters.
     pub fn with_environment(mut self) -> Result<Self, ConfigError> {
         let diagnostics = fill(&mut self, &Variables::of_process());
         validate::validate(self, diagnostics, &[])

@@ -134,7 +134,7 @@ impl Variables {
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut variables = BTreeMap::new();
-        // Inserted one by one: `BTreeMap::from_iter` sorts, which would double the code.
+        // Inserted one by one, because `BTreeMap::from_iter` also links a sort, which would double the code size.
         for (name, value) in pairs {
             variables.insert(name.into(), value.into());
         }

@@ -171,7 +171,7 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
     assert_eq!(
         diagnostics(&config),
         ["warning: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: has no path, so traces are posted to /; \
-          write /v1/traces behind it"]
+          append /v1/traces"]
     );
 }
 
@@ -726,7 +726,7 @@ fn what_is_switched_off_cannot_keep_a_program_from_starting() {
     let config = sound(&[("OTEL_SDK_DISABLED", "true"), broken]);
     let message = "header 1 has no =; write it like name=value";
     assert_eq!(diagnostics(&config), [format!("warning: OTEL_EXPORTER_OTLP_LOGS_HEADERS: {message}")]);
-    // A program that enables it again does not start it without its headers either.
+    // The broken exporter is removed, so a program that enables the telemetry again does not start it without headers.
     assert_eq!(names(&config), ["otlp"]);
     assert_eq!(config.summaries()[0].signals, ["traces", "metrics"]);
     refused(&[("OTEL_SDK_DISABLED", "false"), broken]);
@@ -823,7 +823,7 @@ fn a_bad_number_or_word_is_told_and_ignored() {
         (
             "OTEL_RESOURCE_ATTRIBUTES",
             "a=1,b=100%",
-            "ignored: attribute 2 has a % without two hexadecimal digits behind it, so none is set; \
+            "ignored: attribute 2 has a % without two hexadecimal digits after it, so none is set; \
              write %25 for a percent sign",
         ),
         (
@@ -892,7 +892,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         (
             "HEADERS",
             "authorization=hunter2%0",
-            "value of header \"authorization\" has a % without two hexadecimal digits behind it; \
+            "value of header \"authorization\" has a % without two hexadecimal digits after it; \
              write %25 for a percent sign",
         ),
         (
@@ -936,7 +936,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         ),
     ] {
         let name = format!("OTEL_EXPORTER_OTLP_{name}");
-        // With its own endpoint there are two exporters, which read the same variable; it is reported once.
+        // The timeouts differ, so there are two exporters. Both read the variable, but it is reported once.
         let error = refused(&[
             (&name, value),
             ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "1"),

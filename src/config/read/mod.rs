@@ -25,7 +25,7 @@ use super::yaml;
 use super::{Config, Exporter, toml, validate};
 
 impl Config {
-    /// Reads a file. It is YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, and else TOML.
+    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, otherwise TOML.
     ///
     /// Three kinds of sections become exporters: every `[tracer.<id>]` of type `open-telemetry` or `otel` (spans and
     /// logs), `[metrics.open-telemetry]`, and each `telemetry.exporters.<name>` that `server.telemetry` selects.
@@ -38,9 +38,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the file contains an error. The [`ConfigError`] contains all diagnostics and the usable exporters. It is
-    /// [unreadable](ConfigError::is_unreadable) if the file cannot be read, is not UTF-8, is larger than 1 MiB, or is
-    /// YAML in a build without the `yaml` feature.
+    /// Returns an error if the file contains a mistake that is not only a warning. The [`ConfigError`] contains all
+    /// diagnostics and the usable exporters. [`is_unreadable`](ConfigError::is_unreadable) is true if the file cannot be
+    /// read, is not UTF-8, is larger than 1 MiB, or is YAML in a build without the `yaml` feature.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -62,7 +62,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_file`](Self::from_file).
+    /// Returns the same errors as [`from_file`](Self::from_file).
     pub fn from_reader(name: &str, mut reader: impl Read) -> Result<Self, ConfigError> {
         let bytes = read_at_most(&mut reader).map_err(|error| unreadable(name, error))?;
         read_bytes(name, bytes, None, Path::new(""))
@@ -89,7 +89,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_file`](Self::from_file).
+    /// Returns the same errors as [`from_file`](Self::from_file).
     pub fn from_toml_str(text: &str) -> Result<Self, ConfigError> {
         read_text("<toml>", text, Format::Toml)
     }
@@ -119,7 +119,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`from_file`](Self::from_file).
+    /// Returns the same errors as [`from_file`](Self::from_file).
     #[cfg(feature = "yaml")]
     pub fn from_yaml_str(text: &str) -> Result<Self, ConfigError> {
         read_text("<yaml>", text, Format::Yaml)
@@ -138,7 +138,8 @@ fn read_bytes(
         let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
         unreadable(name, ReadError::NotUtf8 { line })
     })?;
-    // If the guess is wrong, the text is parsed again in the other format. A wrong extension is reported instead.
+    // A stream whose format was guessed wrong is parsed again in the other format. A file with the wrong extension is
+    // reported.
     let assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
@@ -210,7 +211,7 @@ impl Format {
 
     /// # Errors
     ///
-    /// If this build cannot read the format, or the text is a list of environment variables.
+    /// Returns an error if this build cannot read the format, or if the text is a list of environment variables.
     fn parse<'d>(self, file: &'d str, text: &'d str) -> Result<Document<'d>, ConfigError> {
         if let Some(line) = line_of_a_shell(text) {
             let location = Location { file: file.to_owned(), line, column: 1 };
@@ -256,7 +257,7 @@ fn unreadable(file: &str, error: ReadError) -> ConfigError {
     };
     let (line, fix) = match &error {
         #[cfg(not(feature = "yaml"))]
-        ReadError::NoYaml => (1, "build standpipe with its feature \"yaml\", or write the same as TOML"),
+        ReadError::NoYaml => (1, "build standpipe with its feature \"yaml\", or write the file as TOML"),
         ReadError::NotUtf8 { line } => (*line, "save the file as UTF-8"),
         _ => (1, "name a readable file of TOML or YAML, at most 1 MiB"),
     };
@@ -272,8 +273,8 @@ pub(super) fn read(
 ) -> Result<Config, ConfigError> {
     let Document { mut root, mistakes, places } = document;
     let has_mistakes = !mistakes.is_empty();
-    // If the document has no known section, a syntax error may have hidden one. It is then reported as an error and not
-    // as a warning about a section of another program.
+    // If the document has no known section, a syntax error may have hidden one. Such a syntax error is reported as an
+    // error, not as a warning about a section of another program.
     let is_ours = FIRST_NAMES.iter().any(|name| root.get(name).is_some());
     let mut report = Report::new(resolver, &places, mistakes, !is_ours);
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {

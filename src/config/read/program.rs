@@ -44,7 +44,7 @@ impl Found<'_> {
             *count += 1;
             if *count > MAX_ATTRIBUTES {
                 if *count == MAX_ATTRIBUTES + 1 {
-                    let what = format!("more than {MAX_ATTRIBUTES} attributes, none is read from here on");
+                    let what = format!("more than {MAX_ATTRIBUTES} attributes: the rest is ignored");
                     self.check(Err(Fault::new(what, "remove some").into()), &path, &field.node, "");
                 }
                 return;

@@ -33,7 +33,7 @@ impl Found<'_> {
             let section = Section::Tracer(field.name.clone());
             let Some(exporter) = self.tracer(&section, field) else { continue };
             if self.exporters.len() >= MAX_EXPORTERS {
-                let what = format!("more than {MAX_EXPORTERS} exporters, no tracer is read from here on");
+                let what = format!("more than {MAX_EXPORTERS} exporters: the other tracers are ignored");
                 let (path, fault) = (dotted(&section.path()), Fault::new(what, "remove some"));
                 return self.report.error(Some(&section), field.at, path, fault);
             }
@@ -44,7 +44,7 @@ impl Found<'_> {
     /// Returns the exporter that a tracer describes. Returns `None` if it is disabled, without checking its other keys.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
-        // The only check of a disabled tracer, because the switches decide whether it is disabled.
+        // The switches decide whether a tracer is disabled, so they are checked even if it is. Its other keys are not.
         tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;

@@ -88,7 +88,7 @@ impl Found<'_> {
             ProviderName::Internal => (&mut self.config.main, &[Signal::Traces, Signal::Metrics]),
             ProviderName::Application => (&mut self.config.application, &[Signal::Traces]),
         };
-        // In Tracetest's files, a missing `sampling` means all traces, independent of the parent.
+        // In Tracetest's files, a missing `sampling` means that all traces are recorded, regardless of the parent.
         if provider.sampler_source == SettingSource::Default {
             provider.set_sampler(Sampler::trace_id_ratio(1.0), Some(100.0), SettingSource::Default);
         }

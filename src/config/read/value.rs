@@ -14,7 +14,7 @@ use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::{quoted, shortened, unshown};
 use crate::config::{text, units};
 
-pub(crate) const PERCENT_ADVICE: &str = "write a number of percent like 100 or 0.1";
+pub(crate) const PERCENT_ADVICE: &str = "write a percentage like 100 or 0.1";
 
 /// The reason for which a value is not used.
 pub(crate) enum Unusable {
@@ -202,7 +202,7 @@ impl Resolver {
 
     /// Reads a file that the configuration names.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        // Charged before and after, so that no file is opened once the budget is used up.
+        // The minimum is charged before the file is opened, so that no file is opened once the budget is used up.
         self.charge(0)?;
         let bytes = read_bounded(&self.directory.join(path))?;
         self.charge(bytes.len())?;
@@ -256,7 +256,7 @@ impl Resolver {
 pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault {
     match unshown(path).or_else(|| unshown(written)) {
         Some(text) => {
-            Fault::new(format!("{text} where a path is expected"), "write it to a file and name that")
+            Fault::new(format!("{text} where a path is expected"), "write it to a file and give its path")
         }
         None => Fault::new(
             format!("cannot read file {}: {cause}", quoted(written)),

@@ -218,7 +218,7 @@ setters! {
     /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-    /// Sets whether proxies from the environment are used; they are unless set.
+    /// Sets whether proxies from the environment are used; the default is [`Proxy::FromEnvironment`].
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
 }
 
@@ -267,9 +267,9 @@ impl Exporter {
     }
 }
 
-/// Maximum size of the part of a request's head that a configuration determines. No server accepts more. Over HTTP, the
-/// head must fit into one write of 64 KiB. The other half of that write is for the host's name, which is inserted if a
-/// proxy forwards the request, and for the proxy's credentials.
+/// Maximum size of the part of a request's head that a configuration determines. Many servers accept less. Over HTTP,
+/// the head must fit into one write of 64 KiB. The other 32 KiB are for the name of the host, which is inserted if a
+/// proxy forwards the request, and for the credentials of the proxy.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Bytes of a colon, a space and CRLF.
 const FIELD_FRAMING: usize = 4;
@@ -292,7 +292,7 @@ impl ConnectionSettings {
     /// of exporters may have a value that was read from a large file.
     ///
     /// # Errors
-    /// If their total exceeds the limit for the head of a request.
+    /// Returns an error if the total exceeds the limit for the head of a request.
     pub(crate) fn check_head(&self) -> Result<(), Fault> {
         let headers =
             self.headers.iter().map(|(name, value)| name.len() + value.expose().len() + FIELD_FRAMING);

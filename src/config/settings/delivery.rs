@@ -354,7 +354,7 @@ impl Exporter {
     /// Keeps records on disk in this directory, so that they survive the process. Needs the `spool` feature, and Linux.
     ///
     /// - The queue is a memory-mapped file: a record whose `end` has returned survives `kill -9`, `abort`, `exit` and the OOM
-    ///   killer, without a system call of its caller. If the file is full, further records are in memory only, which is
+    ///   killer, and the caller makes no system call. If the file is full, further records are in memory only, which is
     ///   reported.
     /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The same
     ///   happens to requests that remain at the end of a shutdown.

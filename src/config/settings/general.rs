@@ -28,7 +28,7 @@ pub(crate) enum GeneralKind {
 }
 
 settings! {
-    /// Settings for the end of the telemetry.
+    /// Settings of the shutdown.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     EndSettings {
         /// Longest time that a drop without a shutdown may take.

@@ -60,9 +60,9 @@ const MAX_REREAD: usize = 1 << 18;
 /// everywhere in TOML and does not end a line.
 const LONE_RETURN_MARK: u8 = 1;
 
-const NEVER_CLOSED: Flaw = ("never closed, nothing is read from here on", "close it");
-const TOO_MANY_MISTAKES: Flaw = ("too many mistakes, nothing is read from here on", "is this a TOML file?");
-const TOO_LONG: Flaw = ("more than 20000 values, nothing is read from here on", "write a shorter file");
+const NEVER_CLOSED: Flaw = ("never closed: the rest is ignored", "close it");
+const TOO_MANY_MISTAKES: Flaw = ("too many mistakes: the rest is ignored", "is this a TOML file?");
+const TOO_LONG: Flaw = ("more than 20000 values: the rest is ignored", "write a shorter file");
 const LONE_RETURN: Flaw = ("the line end is a lone carriage return", "end lines with LF or CRLF");
 
 /// Assembles a document from its statements.
@@ -152,7 +152,7 @@ impl<'t> Reader<'t, '_> {
         let table_len = path.len();
         path.extend(statement.key.iter().map(|part| part.name.to_string()));
         if is_header {
-            // Lost until `put` has opened the table.
+            // The table counts as lost until `put` has opened it.
             self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
         } else if self.current.is_lost {
             // The error of the header covers its keys, but not an unclosed value, which hides the rest of the text.
@@ -169,7 +169,7 @@ impl<'t> Reader<'t, '_> {
         let (at, fault) = match (conflict, &statement.error) {
             // An unclosed value hides the rest of the text, which matters more than errors inside of it.
             _ if statement.is_unclosed => (statement.start, Fault::new(NEVER_CLOSED.0, NEVER_CLOSED.1)),
-            // Of a conflict and a syntax error, the first one may have caused the other.
+            // A statement can have a conflict and a syntax error. Report the first, which may have caused the second.
             (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
                 (conflict.at, self.conflict(&conflict))
             }

@@ -17,7 +17,7 @@ const BAD_HEADER: Flaw = ("malformed table header", "write it like [tracer.otel]
 const BAD_KEY: Flaw =
     ("not a key", "write key = value; quote a key that holds more than letters, digits, - and _");
 const NO_VALUE: Flaw = ("key without a value", "write key = value");
-const TOO_DEEP: Flaw = ("nested deeper than 32 levels", "write it flatter");
+const TOO_DEEP: Flaw = ("nested deeper than 32 levels", "write fewer levels");
 
 /// Maximum nesting depth of tables, arrays and parts of a key.
 const MAX_DEPTH: usize = 32;

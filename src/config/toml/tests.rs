@@ -283,7 +283,7 @@ fn a_header_or_a_key_ends_with_its_line_whatever_is_quoted_in_it() {
     }
 }
 
-/// This also holds if its bracket is closed after them.
+/// The sections are restored even if the bracket of the broken value is closed after them.
 #[test]
 fn a_broken_value_gives_back_the_sections_that_it_took_in() {
     for (broken, close) in [
@@ -346,7 +346,7 @@ fn nesting_is_bounded_and_what_follows_is_read() {
         assert_eq!(shown(&document.root), "{b: 1}", "{broken}");
         let [mistake] = said(&document).try_into().expect("one");
         let mistake: String = mistake;
-        assert!(mistake.ends_with("nested deeper than 32 levels; write it flatter"), "{mistake}");
+        assert!(mistake.ends_with("nested deeper than 32 levels; write fewer levels"), "{mistake}");
     }
     let header = format!("[{}x]\nb = 1\n[c]", "x.".repeat(32));
     assert_eq!(shown(&parse("f", &header).root), "{c: {}}");
@@ -359,9 +359,9 @@ fn a_document_with_too_much_in_it_is_cut_off_and_this_concerns_all() {
     let values = format!("[tracer.a]\nx = 1\ny = [{}]\nb = 1", "1,".repeat(20_000));
     let lines: String = (0..20_001).map(|number| format!("k{number}=1\n")).collect();
     for (text, place, what, kept) in [
-        (values, "f:3:1: tracer.a: ", "more than 20000 values, nothing is read from here on", 1),
-        (lines, "f:20001:1: ", "more than 20000 values, nothing is read from here on", 20_000),
-        ("!\n".repeat(1_000), "f:101:1: ", "too many mistakes, nothing is read from here on", 0),
+        (values, "f:3:1: tracer.a: ", "more than 20000 values: the rest is ignored", 1),
+        (lines, "f:20001:1: ", "more than 20000 values: the rest is ignored", 20_000),
+        ("!\n".repeat(1_000), "f:101:1: ", "too many mistakes: the rest is ignored", 0),
     ] {
         let document = parse("f", &text);
         let Mistake { owner, diagnostic } = document.mistakes.last().expect(what);

@@ -21,8 +21,8 @@ use crate::record::Signal;
 ///
 /// # Errors
 ///
-/// If at least one diagnostic is an error. The error contains all diagnostics and the configuration without its broken
-/// exporters. In a disabled configuration, errors become warnings.
+/// Returns an error if at least one diagnostic is an error. The returned error contains all diagnostics and the
+/// configuration without its broken exporters. In a disabled configuration, errors become warnings.
 pub(crate) fn validate(
     mut config: Config,
     mut diagnostics: Vec<Diagnostic>,
@@ -132,7 +132,7 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagno
             VariableNames::OfExporter(end),
             VariableNames::OfExporter(missing),
         ) => Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither"),
-        _ => Fault::new(format!("missing beside {}", row.key), "write both or neither"),
+        _ => Fault::new(format!("missing, but needed by {}", row.key), "write both or neither"),
     };
     Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))
 }

@@ -38,7 +38,7 @@ pub(crate) enum PathRule {
     Verbatim,
     /// The path of the endpoint followed by the path of the signal.
     Base,
-    /// As `Base`, but a path of any signal at the end of the endpoint is removed first.
+    /// Like `Base`, but a path of any signal at the end of the endpoint is removed first.
     BaseOrSignal,
 }
 

@@ -225,7 +225,7 @@ fn decoded(text: &str) -> Result<String, Fault> {
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
             b'%' => hex_byte(rest.next(), rest.next()).ok_or_else(|| {
-                Fault::new("has a % without two hexadecimal digits behind it", "write %25 for a percent sign")
+                Fault::new("has a % without two hexadecimal digits after it", "write %25 for a percent sign")
             })?,
             _ => byte,
         });

@@ -95,7 +95,7 @@ pub enum Temporality {
     Cumulative,
     /// Since the last export, for counters and histograms. Up-down counters are cumulative.
     Delta,
-    /// As [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are
+    /// Like [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are
     /// cumulative, so that no value must be stored between two exports.
     LowMemory,
 }

@@ -75,7 +75,7 @@ struct Part {
 impl Builder<'_> {
     /// # Errors
     ///
-    /// At the first syntax error, or if a limit is exceeded.
+    /// Returns the first syntax error, or an error if a limit is exceeded.
     fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
         let limits = options! {
             flow_nesting_limit: MAX_DEPTH,
@@ -239,7 +239,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns whether a tag makes a scalar text, and the place of the value, which begins with its tag.
+    /// Returns whether a tag turns a scalar into text, and the place of the value, which begins with its tag.
     fn tagged(&mut self, tag: Option<&Tag>, anchor: usize, span: Span) -> (bool, usize) {
         let at = place(span);
         let is_text = tree::asks_for_text(tag).unwrap_or_else(|fault| {
@@ -255,8 +255,8 @@ impl Builder<'_> {
         self.places.spoil(at..at + 1);
     }
 
-    /// Reports a mistake. `name` is the key of the mistake in the innermost table, if it is not the key whose value is
-    /// being read; `anchor` is the anchor of the value.
+    /// Reports a mistake in the value that is being read, or in the key `name` of the innermost table. `anchor` is the
+    /// anchor of the value.
     fn mistake(&mut self, at: usize, name: Option<&str>, anchor: usize, fault: Fault) {
         let names = self.frames.iter().filter_map(|frame| match &frame.contents {
             Contents::Table(table) => table.current_name(),

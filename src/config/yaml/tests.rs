@@ -452,7 +452,7 @@ fn syntax_is_refused_in_our_words_with_a_place_and_a_fix() {
     }
 }
 
-/// One kind of error for each message, including kinds that are hard to cause by a text.
+/// One kind of error for each message, including kinds that hardly any text causes.
 #[test]
 fn every_message_about_syntax_has_a_fix() {
     use granit_parser::ErrorKind as Kind;

@@ -11,7 +11,7 @@ use crate::config::error::Fault;
 use crate::config::node::{Field, Integer, Node, Places, Tree};
 
 /// Maximum number of values and keys of a document, including copies for aliases. No configuration needs more than a
-/// hundredth of them. A document with this many is read in a few hundredths of a second.
+/// hundredth of the maximum. A document with the maximum is read in a few hundredths of a second.
 pub(super) const MAX_VALUES: usize = 20_000;
 /// Maximum number of bytes in the text of all values and keys, because aliases could also repeat one long text.
 pub(super) const MAX_TEXT: usize = 4 << 20;
@@ -47,7 +47,7 @@ impl Weight {
     /// Subtracts a part from the budget, before the part is created.
     ///
     /// # Errors
-    /// If the budget is exceeded.
+    /// Returns an error if the budget is exceeded.
     pub(super) fn charge(&mut self, part: Weight) -> Result<(), Fault> {
         let fault = |what| Fault::new(what, "write a smaller file, with fewer aliases");
         let values = self.values.checked_sub(part.values);
@@ -181,10 +181,10 @@ fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
     }
 }
 
-/// Returns whether a tag makes a scalar text: `!!str`, or `!`, which prevents the detection of other types.
+/// Returns whether a tag turns a scalar into text: `!!str`, or `!`, which prevents the detection of other types.
 ///
 /// # Errors
-/// For any other tag: it creates a type that no setting has.
+/// Returns an error for any other tag, because it creates a type that no setting has.
 pub(super) fn asks_for_text(tag: Option<&Tag>) -> Result<bool, Fault> {
     let Some(tag) = tag else { return Ok(false) };
     let is_text = tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() == Some("str");

@@ -31,7 +31,7 @@ fn garbage_is_an_error() {
     }
     let picture = config("garbage.svg", &"<g x=\"1\"/>\n".repeat(500));
     let text = stdout(&run(&["check", &picture]));
-    assert!(text.starts_with("error: too many mistakes, nothing is read from here on\n"), "{text}");
+    assert!(text.starts_with("error: too many mistakes: the rest is ignored\n"), "{text}");
     assert!(text.contains("= is this a TOML file?\n\n"), "{text}");
     assert!(text.contains("\nand 97 more\n") && text.lines().count() < 30, "{text}");
     // A mistake in a section of another program does not affect the exporters.

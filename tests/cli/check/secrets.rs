@@ -83,7 +83,7 @@ fn pem_text_where_a_path_is_expected_is_shown_nowhere() {
     );
     let reported = said(&[&file], &[("SHOP_KEY", &lines)]);
     assert!(reported.contains("PEM text where a path is expected"), "{reported}");
-    assert!(reported.contains("write it to a file and name that"), "{reported}");
+    assert!(reported.contains("write it to a file and give its path"), "{reported}");
 }
 
 #[test]

@@ -291,7 +291,7 @@ const OVERRIDES: &[Row] = &[
         "TRACETEST_TELEMETRY_EXPORTERS_C_SAMPLING=100%\n",
         &[
             "error: TRACETEST_TELEMETRY_EXPORTERS_C_SAMPLING: \"100%\" is not a number; \
-            write a number of percent like 100 or 0.1",
+            write a percentage like 100 or 0.1",
             IDLE,
         ],
     ),

@@ -81,7 +81,7 @@ const KEYS: &[Row] = &[
             "check sampling = 100",
             "sampler = traceidratio{1}",
             "warning: telemetry.exporters.c.sampling: 250 is not 0 to 100 percent: all traces are kept; \
-                write a number of percent like 100 or 0.1",
+                write a percentage like 100 or 0.1",
         ],
     ),
     row("none", "sampling = 0", &["check sampling = 0", "sampler = traceidratio{0}"]),
@@ -92,29 +92,27 @@ const KEYS: &[Row] = &[
             "check sampling = 0",
             "sampler = traceidratio{0}",
             "warning: telemetry.exporters.c.sampling: -3 is not 0 to 100 percent: no trace is kept; \
-                write a number of percent like 100 or 0.1",
+                write a percentage like 100 or 0.1",
         ],
     ),
     row(
         "a percent sign",
         "sampling = '100%'",
         &[
-            "error: telemetry.exporters.c.sampling: \"100%\" is not a number; write a number of percent like 100 or 0.1",
+            "error: telemetry.exporters.c.sampling: \"100%\" is not a number; write a percentage like 100 or 0.1",
         ],
     ),
     row(
         "a word",
         "sampling = 'all'",
         &[
-            "error: telemetry.exporters.c.sampling: \"all\" is not a number; write a number of percent like 100 or 0.1",
+            "error: telemetry.exporters.c.sampling: \"all\" is not a number; write a percentage like 100 or 0.1",
         ],
     ),
     row(
         "a truth",
         "sampling = true",
-        &[
-            "error: telemetry.exporters.c.sampling: found a boolean; write a number of percent like 100 or 0.1",
-        ],
+        &["error: telemetry.exporters.c.sampling: found a boolean; write a percentage like 100 or 0.1"],
     ),
     row(
         "ten seconds between pushes",
@@ -221,7 +219,7 @@ const KEYS: &[Row] = &[
         "two mistakes",
         "sampling = 'x'\nmetricsReaderInterval = 'y'",
         &[
-            "error: telemetry.exporters.c.sampling: \"x\" is not a number; write a number of percent like 100 or 0.1",
+            "error: telemetry.exporters.c.sampling: \"x\" is not a number; write a percentage like 100 or 0.1",
             "error: telemetry.exporters.c.metricsReaderInterval: \"y\" is not a duration; \
             write numbers with their units (h, m, s or ms), like 10s or 1m30s",
         ],
@@ -322,7 +320,7 @@ const CHOICES: &[Row] = &[
             IDLE_JAEGER,
             IDLE_CAPITAL,
             "error: telemetry.exporters.broken.sampling: \"all\" is not a number; \
-            write a number of percent like 100 or 0.1",
+            write a percentage like 100 or 0.1",
             "error: telemetry.exporters.broken.exporter.type: \"console\" is not known; write type: collector",
         ],
     ),
@@ -333,7 +331,7 @@ const CHOICES: &[Row] = &[
             "exporters = jaeger",
             "check route = internal",
             "error: telemetry.exporters.broken.sampling: \"all\" is not a number; \
-                write a number of percent like 100 or 0.1",
+                write a percentage like 100 or 0.1",
             "error: telemetry.exporters.broken.exporter.type: \"console\" is not known; write type: collector",
         ],
     ),
@@ -360,15 +358,13 @@ const TOML: &[Row] = &[
         &[
             "check sampling = 100",
             "warning: telemetry.exporters.c.sampling: inf is not 0 to 100 percent: all traces are kept; \
-                write a number of percent like 100 or 0.1",
+                write a percentage like 100 or 0.1",
         ],
     ),
     row(
         "not a number",
         "sampling = nan",
-        &[
-            "error: telemetry.exporters.c.sampling: nan is not a number; write a number of percent like 100 or 0.1",
-        ],
+        &["error: telemetry.exporters.c.sampling: nan is not a number; write a percentage like 100 or 0.1"],
     ),
 ];
 
@@ -410,21 +406,21 @@ const YAML: &[Row] = &[
         &[
             "check sampling = 100",
             "warning: 2:39: telemetry.exporters.c.sampling: inf is not 0 to 100 percent: all traces are kept; \
-                write a number of percent like 100 or 0.1",
+                write a percentage like 100 or 0.1",
         ],
     ),
     row(
         "not a number",
         "server: {telemetry: {exporter: c}}\ntelemetry: {exporters: {c: {sampling: .nan, exporter: {type: collector}}}}\n",
         &["error: 2:39: telemetry.exporters.c.sampling: .nan is not a number; \
-            write a number of percent like 100 or 0.1"],
+            write a percentage like 100 or 0.1"],
     ),
     row(
         "a percent sign without quotes",
         "server: {telemetry: {exporter: c}}\ntelemetry:\n  exporters:\n    c:\n      sampling: 100%\n      \
          exporter: {type: collector}\n",
         &["error: 5:17: telemetry.exporters.c.sampling: \"100%\" is not a number; \
-            write a number of percent like 100 or 0.1"],
+            write a percentage like 100 or 0.1"],
     ),
     row(
         "a mistake has its line and column",

@@ -234,7 +234,7 @@ pub(super) const SIGNALS: &[Row] = &[
         "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=http://a.test:99",
         &[
             "otlp.logs/logs → http://a.test:99/",
-            "warning: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: has no path, so logs are posted to /; write /v1/logs behind it",
+            "warning: OTEL_EXPORTER_OTLP_LOGS_ENDPOINT: has no path, so logs are posted to /; append /v1/logs",
         ],
     ),
     row(

@@ -44,7 +44,7 @@ pub(super) const PROGRAM: &[Row] = &[
         "OTEL_RESOURCE_ATTRIBUTES=a=b,c=%zz",
         &[
             "resource absent",
-            "warning: OTEL_RESOURCE_ATTRIBUTES: ignored: attribute 2 has a % without two hexadecimal digits behind it, so none is set; write %25 for a percent sign",
+            "warning: OTEL_RESOURCE_ATTRIBUTES: ignored: attribute 2 has a % without two hexadecimal digits after it, so none is set; write %25 for a percent sign",
         ],
     ),
     row("switched off", "OTEL_SDK_DISABLED=true", &["disabled = true", "disabled from OTEL_SDK_DISABLED"]),
