@@ -62,7 +62,7 @@ impl<'a> Attribute<'a> {
         field
     }
 
-    /// Bytes of the whole field, its one-byte tag included.
+    /// Returns the size of the whole field, including its one-byte tag.
     #[inline]
     pub(crate) fn field_len(&self) -> usize {
         field_len(self.body_len)
@@ -96,7 +96,7 @@ impl<'a> AnyValue<'a> {
         Some(Self { value, len: value_len(&value, None) })
     }
 
-    /// Bytes of the whole field, its one-byte tag included.
+    /// Returns the size of the whole field, including its one-byte tag.
     #[inline]
     pub(super) fn field_len(&self) -> usize {
         field_len(self.len)
@@ -113,10 +113,10 @@ impl<'a> AnyValue<'a> {
 /// A value that is written on the fast path. All its lengths must fit into one byte, which the caller checks with
 /// [`field_len`](ShortValue::field_len).
 pub(super) trait ShortValue: Copy {
-    /// Bytes of the whole `value` field of a `KeyValue`.
+    /// Returns the size of the whole `value` field of a `KeyValue`.
     fn field_len(self) -> usize;
 
-    /// Writes that field.
+    /// Writes the whole `value` field.
     fn write(self, out: &mut Writer<'_>);
 }
 
@@ -203,7 +203,7 @@ pub(super) fn write_short(tag: u8, key: &str, value: impl ShortValue, out: &mut 
     value.write(out);
 }
 
-/// Bytes of an attribute that [`write_short`] writes.
+/// Returns the size of an attribute that [`write_short`] writes.
 #[inline(always)]
 pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
     4 + key.len() + value.field_len()
@@ -238,7 +238,7 @@ pub(super) fn key_of_field(field: &[u8]) -> &[u8] {
     key().unwrap_or_default()
 }
 
-/// Splits off a length and the bytes behind it.
+/// Returns the length at the front, and the bytes after it.
 fn split_length(mut bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = decode_varint(&mut bytes)?;
     Some((usize::try_from(length).ok()?, bytes))

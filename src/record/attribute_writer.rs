@@ -33,8 +33,8 @@ pub(super) struct AttributeWriter {
     value_length: usize,
     pub(super) dropped: u32,
     pub(super) sub_message: Option<SubMessage>,
-    /// Flags [`CLOSE`] and [`COPY`]: work that setting an attribute of the record has to do in addition to writing. One
-    /// test of this byte covers both.
+    /// Flags [`CLOSE`] and [`COPY`]: additional work when an attribute of the record is set. One test of this byte
+    /// covers both.
     tasks: u8,
 }
 
@@ -46,9 +46,9 @@ const COPY: u8 = 2;
 /// The searchable fields of a message, and the number of attributes among them.
 ///
 /// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
-/// attributes that share a bit are counted, in `more`. This works as long as the limit would hold even if all bits were
-/// set (`KeyBit::COUNT + more <= max`). After that, all bits of `seen` are set, so that no attribute takes the fast path
-/// and each is counted, and `counted` replaces `seen` as the filter.
+/// attributes that share a bit are counted, in `more`. The fast path is open while it cannot exceed the limit, even if it
+/// sets all bits (`KeyBit::COUNT + more <= max`). Then `counted` replaces `seen` as the filter, and all bits of `seen`
+/// are set, so that every attribute takes the slow path and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,
@@ -474,8 +474,8 @@ impl AttributeWriter {
         self.hashes.contains(&hash(key.as_bytes()))
     }
 
-    /// Removes the first field for which `is_it` is true, and moves the fields behind it forward. Returns whether there
-    /// was one.
+    /// Removes the first field for which `is_it` is true, and moves the following fields forward. Returns whether there
+    /// was such a field.
     #[cold]
     fn remove(&mut self, is_it: impl Fn(&[u8]) -> bool) -> bool {
         match self.buffer.find_field(self.fields.start as usize, is_it) {

@@ -193,8 +193,8 @@ impl Buffer {
         count
     }
 
-    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the bytes behind
-    /// it once. Returns the end of the field. An empty value removes the field.
+    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the following bytes
+    /// once. Returns the end of the field. An empty value removes the field.
     pub(crate) fn replace_field(&mut self, at: usize, value: &[u8]) -> Option<usize> {
         if value.is_empty() {
             self.remove_field(at);
@@ -293,7 +293,8 @@ impl<'a> Writer<'a> {
     /// Returns the next bytes as an array, to be filled by index.
     #[inline]
     pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &'a mut [u8; COUNT] {
-        let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("they were claimed");
+        let (head, tail) =
+            std::mem::take(&mut self.rest).split_first_chunk_mut().expect("the bytes were claimed");
         self.rest = tail;
         head
     }

@@ -144,7 +144,7 @@ impl Chunk {
         is_in_slot
     }
 
-    /// Gives back the slots of the flight recorder behind the last byte of the chunk.
+    /// Gives back the slots of the flight recorder after the last byte of the chunk.
     pub(crate) fn shrink(&mut self) {
         if let Storage::Slot(slot) = &mut self.bytes {
             slot.shrink();
@@ -219,8 +219,8 @@ impl Chunk {
         self.runs.capacity()
     }
 
-    /// Moves the runs to a larger list, and leaves the smaller list in `larger`. So the caller can allocate the one and
-    /// free the other without holding the lock.
+    /// Moves the runs to a larger list, and leaves the smaller list in `larger`. So the caller can allocate the larger
+    /// list before it takes the lock, and free the smaller one after it releases the lock.
     pub(crate) fn swap_runs(&mut self, larger: &mut Vec<Run>) {
         larger.append(&mut self.runs);
         mem::swap(larger, &mut self.runs);

@@ -91,7 +91,7 @@ pub(crate) struct DroppedBefore {
 }
 
 impl SpanRecord {
-    /// As [`begin`](Self::begin), without limits of our own.
+    /// Like [`begin`](Self::begin), but without limits.
     pub(crate) fn begin_foreign(&mut self, head: &SpanHead<'_>, max_bytes: usize) {
         self.limit(&NO_LIMITS, max_bytes);
         self.begin(head);
@@ -115,7 +115,7 @@ impl SpanRecord {
 }
 
 impl LogRecord {
-    /// As [`begin`](Self::begin), without limits of our own, and perhaps without a body.
+    /// Like [`begin`](Self::begin), but without limits. The body is optional.
     pub(crate) fn begin_foreign(&mut self, body: Option<Value<'_>>, max_bytes: usize) {
         self.begin(&NO_LOG_LIMITS, max_bytes);
         if let Some(body) = body {

@@ -1,13 +1,13 @@
 //! A Bloom filter over the attribute keys of a record: tells for most new keys that they are new, without a search.
 //!
-//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter holds one
-//! bit for each key that was set: one of 63, chosen by a hash of the key, in one of two words, chosen by whether the
-//! length of the key is even or odd.
+//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter consists of
+//! two words of 63 bits, and each key that is set sets one bit. The length of the key, even or odd, selects the word. A
+//! hash of the key selects the bit.
 //!
 //! - **Bit not set**: the key is certainly new, and is written without a search.
 //! - **Bit set**: the key may be there, or another key has the same bit (a false positive). The record's fields are
-//!   then searched, so a false positive costs time but never leads to a wrong answer. About one record in thirteen with
-//!   five attributes has one, and three in four with twenty.
+//!   then searched, so a false positive costs time but never leads to a wrong answer. False positives occur in one
+//!   record in thirteen with five attributes, and in three of four records with twenty.
 //! - **Cost**: 16 bytes, and about ten instructions per key. The compiler hashes literal keys.
 //! - **Benefit**: five attributes are set without ten comparisons of keys, and a record needs no map of its keys.
 

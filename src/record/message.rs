@@ -72,7 +72,7 @@ pub(crate) trait Message: Default {
     /// Reads a value of the field into its member.
     fn merge_field(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError>;
 
-    /// Visits the members with their field numbers. Of members that exclude each other, only the one that is set.
+    /// Visits the members with their field numbers. Of the fields of a oneof, visits only the field that is set.
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(u32, &'a dyn Value));
 }
 
@@ -234,7 +234,7 @@ fn encode_bytes(bytes: &[u8], field: &Field, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Returns about how much memory a decoded request will take, without decoding it.
+/// Estimates how much memory a request will take once it is decoded, without decoding it.
 ///
 /// Two bytes on the wire can be a whole empty span, so a body within its limit could expand to a hundred times its
 /// size. Counting the messages first takes no memory. For a malformed request, returns the memory of the messages that

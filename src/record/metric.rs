@@ -16,7 +16,7 @@ mod tag {
     pub(super) const HISTOGRAM: u8 = 0x4a;
     pub(super) const EXPONENTIAL_HISTOGRAM: u8 = 0x52;
 
-    /// The same in all kinds of data.
+    /// The following tags are the same in all kinds of data.
     pub(super) const DATA_POINT: u8 = 0x0a;
     pub(super) const AGGREGATION_TEMPORALITY: u8 = 0x10;
     pub(super) const IS_MONOTONIC: u8 = 0x18;
@@ -256,7 +256,7 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         if self.record.add(attributes, period, point) {
             return;
         }
-        // The point alone is larger than a part should be, so it becomes a larger part.
+        // The point alone exceeds the usual size of a part, so it gets a part of its own, up to the largest size.
         self.record.begin(&self.head, self.limits.largest);
         if !self.record.add(attributes, period, point) {
             (self.give)(FramedPoints::TooLarge { points: 1 });

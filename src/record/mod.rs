@@ -1,7 +1,7 @@
 //! The OTLP wire format. Spans, log records and metrics are encoded as protobuf while the program makes them, without
 //! message structs in between. This file defines [`Signal`] and the limits of a record.
 //!
-//! | file | what it writes or holds |
+//! | file | content |
 //! |---|---|
 //! | `span.rs` | `Span`, with its events, links and status |
 //! | `log.rs` | `LogRecord`; `Severity` |
@@ -45,10 +45,7 @@ mod resource;
 #[cfg(any(feature = "console", feature = "receiver", all(feature = "spool", target_os = "linux")))]
 #[cfg_attr(
     not(all(feature = "console", feature = "receiver", feature = "spool", target_os = "linux")),
-    allow(
-        dead_code,
-        reason = "the console prints by it, the receiver decodes by it, and the spool validates by it"
-    )
+    allow(dead_code, reason = "the console, the receiver and the spool each use a part of the schema")
 )]
 pub(crate) mod schema;
 #[cfg_attr(

@@ -55,7 +55,7 @@ pub(crate) enum Number {
     Float(f64),
 }
 
-/// A histogram with given bounds. There is one count more than bounds.
+/// A histogram with given bounds. `counts` has one more element than `bounds`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,

@@ -6,7 +6,7 @@
 //!
 //! - append: first the bytes, then `committed`, which is their length;
 //! - begin: first `committed` = 0, then the description of the chunk, then `state`;
-//! - shrink: first `slots`, then the slots behind it are given to other chunks;
+//! - shrink: first `slots`, then the slots after the shrunk chunk are given to other chunks;
 //! - note an entry: first `spooled` = 0, then the position of the entry, then `spooled`, then the entry itself is
 //!   written to the spool, then `settled`;
 //! - free: first `state`, then the slot is given to another chunk.
@@ -100,8 +100,8 @@ pub(crate) const RESOURCE_TAG: u8 = 0x72;
 
 /// The owner of slots: the flight recorder.
 pub(crate) trait SlotOwner: fmt::Debug + Send + Sync {
-    /// Returns whether dropped slots keep their records, because the exporter has ended and the next process shall
-    /// find them.
+    /// Returns whether dropped slots keep their records, because the exporter has ended and the next process is to
+    /// send them.
     fn keeps_records(&self) -> bool;
     /// Takes back slots that are no longer in use.
     fn take_back(&self, number: usize, slots: usize);
@@ -237,7 +237,7 @@ impl Slot {
         self.place.header.committed.store(guard(self.len as u32), Ordering::Release);
     }
 
-    /// Gives back the slots behind the appended bytes.
+    /// Gives back the slots after the appended bytes.
     pub(super) fn shrink(&mut self) {
         let (slots, needed) =
             (self.data.len() / Chunk::SLOT_BYTES, self.len.div_ceil(Chunk::SLOT_BYTES).max(1));
@@ -335,7 +335,7 @@ pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
 pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
 /// One open span in the file: two copies, of which one is valid. The valid bytes never change. New bytes are appended
-/// behind them; any other change is written to the other copy, which then becomes the valid one (double buffering).
+/// after them; any other change is written to the other copy, which then becomes the valid one (double buffering).
 #[repr(C)]
 pub(crate) struct OpenSpanBytes {
     pub(crate) committed: AtomicU32,
@@ -383,7 +383,7 @@ impl OpenSpanPlace {
 
 impl OpenSpanSlot {
     /// # Safety
-    /// As for [`Slot::new`].
+    /// The requirements of [`Slot::new`] apply.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(place: OpenSpanPlace, copies: &'static mut [[u8; OPEN_SPAN_BYTES]; 2]) -> Self {
         let [first, second] = copies;

@@ -51,8 +51,9 @@ pub(super) mod tag {
     }
 }
 
-/// Bits of `SpanFlags`: the record says whether the parent or linked context is remote, and that context is remote.
+/// Bit of `SpanFlags`: the next bit is valid.
 const REMOTE_KNOWN: u32 = 0x100;
+/// Bit of `SpanFlags`: the context of the parent, or of the link's target, is remote.
 const REMOTE: u32 = 0x200;
 
 /// Offsets in the head of a record, whose length is fixed.
@@ -249,7 +250,8 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // The state first, because only it may shrink: so the record is never larger than before or after this change.
+        // The state first, because it may shrink and the id cannot: the record is then never larger in between than
+        // before or after this function.
         self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.update_copies();
@@ -265,8 +267,8 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Renames the span in place; the bytes behind the name move once. Returns `COUNT` bytes of storage that start with
-    /// the name; `None` if the storage ends before.
+    /// Renames the span in place; the bytes after the name move once. Returns `COUNT` bytes of storage that start with
+    /// the name; `None` if there are fewer.
     pub(crate) fn set_name<const COUNT: usize>(&mut self, name: &str) -> Option<&[u8; COUNT]> {
         let end = self.attributes.replace_field(tag::NAME, name.as_bytes());
         self.update_copies();

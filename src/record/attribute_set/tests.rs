@@ -242,7 +242,7 @@ fn hashes_of_similar_sets_are_spread_evenly() {
         lower[hash as usize % 256] += 1;
         upper[(hash >> 56) as usize] += 1;
     }
-    // 64 are expected in each. A good hash exceeds these limits once in millions of seeds.
+    // The expected count is 64. A good hash exceeds these limits once in millions of seeds.
     assert!(lower.iter().chain(&upper).all(|count| (16..128).contains(count)), "{lower:?}\n{upper:?}");
 }
 

@@ -177,7 +177,7 @@ fn numbers_weigh_the_same_packed_and_one_by_one() {
     let explicit_bounds = vec![0.0; 1000];
     let counts = HistogramDataPoint { bucket_counts: bucket_counts.clone(), ..Default::default() };
     let bounds = HistogramDataPoint { explicit_bounds, ..Default::default() };
-    // These have the same size on the wire and in memory, and count in addition to their body.
+    // Each number takes 8 bytes in the request and 8 in the decoded list, and both count.
     assert!(of_histogram(counts) > 2 * size);
     assert!(of_histogram(bounds) > 2 * size);
     let buckets = Some(Buckets { bucket_counts, ..Default::default() });

@@ -269,7 +269,7 @@ mod model {
             record.begin(&MetricHead { name, description, unit, point_kind: *point_kind }, max_bytes);
         }
 
-        /// Adds one of its points.
+        /// Adds one point of the story.
         pub(super) fn add(&self, index: usize, record: &mut MetricRecord) -> bool {
             let point = &self.points[index];
             let attributes = AttributeSet::new(point.pairs.iter().copied());

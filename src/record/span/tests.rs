@@ -396,7 +396,7 @@ mod model {
         }
     }
 
-    /// The trace flags, the flag that it is known whether the context is remote, and the flag that it is remote.
+    /// Returns the trace flags, with the bits `REMOTE_KNOWN` and, for a remote context, `REMOTE`.
     fn flags(trace_flags: u8, is_remote: bool) -> u32 {
         u32::from(trace_flags) + 256 + if is_remote { 512 } else { 0 }
     }

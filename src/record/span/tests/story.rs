@@ -1,11 +1,11 @@
-//! Any span, as a sequence of what a caller may do to it.
+//! Generates arbitrary spans, as sequences of calls.
 
 use proptest::prelude::*;
 
 use super::super::*;
 use crate::record::tests::{Setting, any_setting, any_text, any_time};
 
-/// A whole span: how it starts, what is done to it, when it ends.
+/// A whole span: its start, the calls on it, and its end.
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) trace_id: [u8; 16],
@@ -42,7 +42,7 @@ pub(super) struct Target {
 }
 
 impl Story {
-    /// Does it all; gives what [`SpanRecord::finish`] gives.
+    /// Makes all calls, and returns the result of [`SpanRecord::finish`].
     pub(super) fn write<'r>(
         &self,
         record: &'r mut SpanRecord,
@@ -53,7 +53,7 @@ impl Story {
         record.finish(self.end)
     }
 
-    /// The most bytes that the buffer ever holds, headroom included: values that are replaced later count too.
+    /// Returns the maximum number of bytes that the buffer ever holds, including the headroom and replaced values.
     pub(super) fn most_room(&self, limits: &SpanLimits) -> usize {
         let mut record = SpanRecord::default();
         let mut most = 0;
@@ -108,7 +108,7 @@ impl Story {
         }
     }
 
-    /// The same key twice in the span, in two events and in a link.
+    /// Returns a span in which the same key is set twice: on the span, on two events and on a link.
     pub(super) fn with_equal_keys_everywhere() -> Self {
         let setting = |number| ("key".to_owned(), Value::Int(number));
         let settings = vec![setting(1), setting(2)];
@@ -190,7 +190,7 @@ pub(super) fn any_story() -> impl Strategy<Value = Story> {
     )
 }
 
-/// Small ones are reached by the stories, large ones are not.
+/// Small limits, which the stories reach, and large ones, which they do not.
 pub(super) fn any_limits() -> impl Strategy<Value = SpanLimits> {
     let count = || prop_oneof![0u32..4, Just(128), Just(u32::MAX)];
     let counts = (count(), count(), count(), count(), count());
