@@ -3,11 +3,11 @@
 //! # What may be shown
 //!
 //! A secret can be anywhere in a file or a variable, because people paste secrets into the wrong place. All messages,
-//! and the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is *one
-//! short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a token. A
-//! number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318` are
-//! shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in their
-//! place, and [`dotted`] `***`.
+//! and the lines of a file that `standpipe check` quotes, follow one rule, [`is_showable`]: a text is shown if it is
+//! *one short word* of the characters that words, numbers, paths and addresses consist of, and does not look like a
+//! token. A number and its unit, such as `5 s`, count as one word. `zstd`, `carrier-pigeon` and `http://localhost:4318`
+//! are shown; `gzip hunter2`, `password=hunter2` and `*hunter2` are not. [`quoted`] writes `*** (12 characters)` in
+//! their place, and [`dotted`] `***`.
 //!
 //! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
 //! masks it only if it names a credential.

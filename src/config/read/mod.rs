@@ -38,9 +38,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file contains a mistake that is not only a warning. The [`ConfigError`] contains all
-    /// diagnostics and the usable exporters. [`is_unreadable`](ConfigError::is_unreadable) is true if the file cannot be
-    /// read, is not UTF-8, is larger than 1 MiB, or is YAML in a build without the `yaml` feature.
+    /// Returns an error if the file has an invalid setting or cannot be read. The [`ConfigError`] contains all
+    /// diagnostics and the usable exporters. Its [`is_unreadable`](ConfigError::is_unreadable) is true if the file
+    /// cannot be read, is not UTF-8, is larger than 1 MiB, or is YAML in a build without the `yaml` feature.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
         let name = path.display().to_string();
