@@ -46,9 +46,9 @@ const COPY: u8 = 2;
 /// The searchable fields of a message, and the number of attributes among them.
 ///
 /// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
-/// attributes that share a bit are counted, in `more`. The fast path is open while it cannot exceed the limit, even if it
-/// sets all bits (`KeyBit::COUNT + more <= max`). Then `counted` replaces `seen` as the filter, and all bits of `seen`
-/// are set, so that every attribute takes the slow path and is counted.
+/// attributes that share a bit are counted, in `more`. The fast path is open while it cannot exceed the limit, even if
+/// it sets all bits (`KeyBit::COUNT + more <= max`). Then `counted` replaces `seen` as the filter, and all bits of
+/// `seen` are set, so that every attribute takes the slow path and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,

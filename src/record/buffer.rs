@@ -193,8 +193,8 @@ impl Buffer {
         count
     }
 
-    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the following bytes
-    /// once. Returns the end of the field. An empty value removes the field.
+    /// Replaces the value of the length-delimited field at `at`, which has a one-byte tag, and moves the following
+    /// bytes once. Returns the end of the field. An empty value removes the field.
     pub(crate) fn replace_field(&mut self, at: usize, value: &[u8]) -> Option<usize> {
         if value.is_empty() {
             self.remove_field(at);

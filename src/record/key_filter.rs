@@ -1,8 +1,8 @@
 //! A Bloom filter over the attribute keys of a record: tells for most new keys that they are new, without a search.
 //!
-//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter consists of
-//! two words of 63 bits, and each key that is set sets one bit. The length of the key, even or odd, selects the word. A
-//! hash of the key selects the bit.
+//! A record has each attribute key once, so every `set` must know whether its key was set before. The filter consists
+//! of two words of 63 bits, and each key that is set sets one bit. The length of the key, even or odd, selects the
+//! word. A hash of the key selects the bit.
 //!
 //! - **Bit not set**: the key is certainly new, and is written without a search.
 //! - **Bit set**: the key may be there, or another key has the same bit (a false positive). The record's fields are

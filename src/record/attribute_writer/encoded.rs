@@ -18,8 +18,8 @@ pub(crate) struct EncodedAttributes {
 }
 
 impl EncodedAttributes {
-    /// Encodes the attributes. Returns `None` if an attribute is dropped, or if two keys share a bit of the filter: then
-    /// the number of bits is not the number of attributes.
+    /// Encodes the attributes. Returns `None` if an attribute is dropped, or if two keys share a bit of the filter:
+    /// then the number of bits is not the number of attributes.
     pub(in crate::record) fn new(tag: u8, attributes: &[(&str, Value<'_>)]) -> Option<Self> {
         let mut writer = AttributeWriter::default();
         writer.limit(usize::MAX, None);
