@@ -15,7 +15,7 @@ pub(super) const BAGGAGE: &str = "baggage";
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 8192;
 
-/// Keys and values that travel with a request from process to process, such as the user or the test that it belongs to.
+/// Keys and values that travel with a request from process to process, such as the user or the test that sent it.
 ///
 /// Each thread has a current baggage, which [`Context`](crate::Context) passes to other threads and processes. A clone
 /// is cheap, and a change creates a new baggage:

@@ -15,8 +15,8 @@ thread_local! {
 
 /// The entered spans of a thread, innermost last.
 pub(crate) struct Stack {
-    /// The first `depth` frames are in use. The others belong to spans that were left. They are reused, which is cheaper
-    /// than moving frames in and out.
+    /// The first `depth` frames are in use. The rest are free and reused, which is cheaper than moving frames in and
+    /// out.
     frames: Vec<Frame>,
     depth: usize,
     /// Id of the frame that was pushed last.
@@ -236,7 +236,7 @@ impl Stack {
     /// Pushes a span, which becomes the innermost one.
     #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        // Always odd, so that the compiler knows that it is not zero without a test.
+        // Ids are odd, so the compiler knows without a test that they are not zero.
         let id = NonZeroU64::MIN | self.entered.get().wrapping_add(2);
         self.entered = id;
         match self.frames.get_mut(self.depth) {
@@ -250,8 +250,8 @@ impl Stack {
         Entered(id)
     }
 
-    /// Like [`push`](Self::push), field by field: a context without a state, the common case, is copied without a clone
-    /// that might have to be dropped.
+    /// Like [`push`](Self::push), for a borrowed context. Most contexts have no state and are copied field by field:
+    /// the caller then has no clone that it might have to drop.
     #[inline(always)]
     fn push_copy(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
         let copy = SpanContext { state: None, ..*context };
@@ -385,8 +385,8 @@ impl SpanContext {
         current().map(|(context, _)| context)
     }
 
-    /// Makes this the thread's current context until the guard is dropped: spans that are started here become its
-    /// children, log records carry its ids. The thread's [`Baggage`] stays as it is.
+    /// Makes this the thread's current context until the guard is dropped: new spans of the thread become its children,
+    /// and log records carry its ids. The thread's [`Baggage`] does not change.
     ///
     /// ```
     /// # use standpipe::SpanContext;

@@ -1,11 +1,11 @@
 //! The current span of a thread, and the context that carries it to another thread or process.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | [`SpanContext`], the identity of a span; [`Context`], the span and baggage of a thread or a request |
 //! | `current.rs` | the thread-local stack of entered spans; [`ContextGuard`] |
 //! | `w3c.rs` | `traceparent` and `tracestate` |
-//! | `baggage.rs` | [`Baggage`]: keys and values that travel along |
+//! | `baggage.rs` | [`Baggage`]: keys and values that travel with a request |
 //! | `clock.rs` | the time, monotonic within a trace |
 //! | `suppression.rs` | suppression of records on the threads of exporters |
 

@@ -1,6 +1,6 @@
 //! Suppression of instrumentation: an exporter's threads record nothing about the export itself.
 //!
-//! Without it, a record about sending would be sent as well, and so cause another record, forever.
+//! Without suppression, each record about an export would cause another export, and so another record, forever.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -123,8 +123,8 @@ impl Drop for Before {
     }
 }
 
-/// Suppresses the OpenTelemetry SDK on an exporter's thread as well, since it may export its records from another
-/// thread.
+/// Suppresses the OpenTelemetry SDK on an exporter's thread as well, because the SDK may export the records of this
+/// thread from another thread.
 #[cfg(feature = "opentelemetry")]
 mod sdk {
     use std::panic::catch_unwind;

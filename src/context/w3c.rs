@@ -15,7 +15,7 @@ const MAX_STATE_MEMBERS: usize = 32;
 pub(super) const TRACEPARENT: &str = "traceparent";
 pub(super) const TRACESTATE: &str = "tracestate";
 
-/// Why a `traceparent` cannot be used.
+/// The reason why a `traceparent` cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseContextError(&'static str);
 
@@ -52,7 +52,7 @@ impl SpanContext {
     }
 
     /// Returns the span that started this process, from the environment variables `TRACEPARENT` and `TRACESTATE`, or
-    /// `None` if `TRACEPARENT` is not set or invalid.
+    /// `None` if `TRACEPARENT` is missing or invalid.
     ///
     /// ```
     /// use standpipe::{SpanContext, Tracer};
