@@ -117,7 +117,7 @@ impl Logger {
         Log { open, severity, shared: &self.shared }
     }
 
-    /// Returns whether a record of this severity would be sent. Useful before the text is formatted.
+    /// Returns whether a record of this severity would be sent. Check this before formatting an expensive text.
     ///
     /// ```
     /// use standpipe::{Config, Severity};

@@ -13,7 +13,7 @@ use super::{DetachedSpan, LinkBuilder, Span, Tracer};
 use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 
-/// A span before its start. Got from [`Tracer::span_builder`].
+/// A span before its start. From [`Tracer::span_builder`].
 ///
 /// ```
 /// # use standpipe::{SpanContext, SpanKind};
@@ -103,7 +103,7 @@ enum Parent<'a> {
 /// A span that has just started.
 pub(super) struct Started {
     pub(super) context: SpanContext,
-    /// Whether the span may become current. Without an exporter it may only if it carries the context of another
+    /// Whether the span may become current. Without an exporter, true only if the span carries the context of another
     /// span.
     pub(super) can_enter: bool,
     /// `None` if nothing is recorded.
@@ -171,8 +171,8 @@ impl<'a, A> SpanBuilder<'a, A> {
 }
 
 impl<A: SetAtStart> SpanBuilder<'_, A> {
-    /// Starts the span and makes it the thread's current one until it is dropped. Whether it is recorded is the
-    /// [`Sampler`](crate::Sampler)'s decision.
+    /// Starts the span and makes it the thread's current one until it is dropped. The [`Sampler`](crate::Sampler)
+    /// decides whether the span is recorded.
     #[inline]
     pub fn start(self) -> Span {
         if A::IS_EMPTY {
@@ -304,8 +304,8 @@ impl<'a> SpanSpec<'a> {
             Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
-        // Without an exporter, a span is entered only to make its parent current. The thread's current span already is,
-        // unless the new span is detached: then it may be entered on another thread.
+        // Without an exporter, a span is entered only to make its parent current. If the parent is the thread's current
+        // span, this is necessary only for a detached span, which may be entered on another thread.
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {

@@ -47,7 +47,7 @@ const UNTIL_ITS_END: &str = "a span has its storage until its end";
 pub(super) struct DetachedState {
     /// Whether the span is recorded.
     is_recording: bool,
-    /// Whether the span may become current. Without an exporter it may only if it carries the context of a parent.
+    /// Whether the span may become current. Without an exporter, true only if the span carries the context of a parent.
     can_enter: bool,
     /// Whether its context has been read. From then on its parent and its sampling cannot change.
     is_settled: bool,
@@ -265,7 +265,7 @@ impl OpenSpan {
         self.detached.is_settled = true;
         if !self.context.is_sampled() {
             self.detached.is_recording = false;
-            // An unsampled span may stay open for long, so its memory is released now.
+            // An unsampled span may stay open for a long time, so its memory is released now.
             self.abandon_record();
         }
     }

@@ -18,7 +18,7 @@ const MAX_CAUSES: usize = 64;
 ///
 /// The compiler infers `Kind`, which is one of these two.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no error",
+    message = "`{Self}` is not an error",
     label = "implements neither `std::error::Error` nor `DerefMut` to a `dyn Error`"
 )]
 pub trait AsError<Kind> {
@@ -94,7 +94,7 @@ pub trait RecordErr<Kind> {
     ///
     /// # Errors
     /// Returns the original error.
-    #[must_use = "the result is given back as it is, and may be an error"]
+    #[must_use = "the result is returned unchanged, and may be an error"]
     fn record_err(self, span: &mut impl AnySpan) -> Self;
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&st
     }
 }
 
-/// Notes on a span that a panic of its thread ends it at `time`. Keeps a status that was set before.
+/// Records on a span that a panic of its thread ends the span at `time`. Keeps a status that was set before.
 #[cold]
 #[inline(never)]
 pub(super) fn record_panic(open: &mut OpenSpan, time: u64) {

@@ -16,7 +16,7 @@ use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
 /// If a panic of its thread drops the span, it gets an `exception` event and, unless a status was set, the status
 /// `Error`.
 ///
-/// Got from [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its
+/// From [`Tracer::span`](crate::Tracer::span). A span cannot move to another thread, but its
 /// [`context`](Self::context) can, and makes it the parent of spans there:
 ///
 /// ```
