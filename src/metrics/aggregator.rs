@@ -1,8 +1,8 @@
 //! The aggregated state of one series between two collections, updated by many threads.
 //!
-//! Integer sums and gauges are atomic numbers: a measurement takes one atomic operation, for a gauge two. Sums of floats
-//! and histograms are *striped*: the state has up to eight parts, each behind a lock, and a caller that finds one part
-//! locked uses another. A collection merges the parts.
+//! Integer sums and gauges are atomic numbers: a measurement of a sum takes one atomic operation, and one of a gauge
+//! takes two. Sums of floats and histograms are *striped*: the state has up to eight parts, each behind a lock, and a
+//! caller that finds one part locked uses another. A collection merges the parts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};

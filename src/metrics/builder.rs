@@ -29,7 +29,7 @@ const MAX_NAME_LEN: usize = 255;
 /// meter.build("process.uptime").unit("s").observe_gauge(|observer| observer.observe(12.5, ()));
 /// ```
 #[derive(Debug)]
-#[must_use = "an instrument is made by counter(), gauge(), histogram() and their like"]
+#[must_use = "an instrument is made by counter(), gauge(), histogram() and similar methods"]
 pub struct InstrumentBuilder<'a> {
     meter: &'a Meter,
     name: &'a str,
@@ -64,15 +64,15 @@ impl<'a> InstrumentBuilder<'a> {
         Self { description, ..self }
     }
 
-    /// Sets the bucket bounds of a histogram, at most 1024. A bucket includes its upper bound. If there are more bounds,
-    /// or if they are not finite or not increasing, this is reported to
-    /// [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used instead.
+    /// Sets the bucket bounds of a histogram, at most 1024 finite and increasing numbers. A bucket includes its upper
+    /// bound. Invalid bounds are reported to [`Config::on_problem`](crate::Config::on_problem), and the default bounds
+    /// are used instead.
     pub fn bounds(mut self, bounds: &[f64]) -> Self {
         match check_bounds(bounds) {
             Ok(()) => self.buckets = Some(AggregationKind::Explicit(bounds.into())),
             Err(error) => {
                 let what =
-                    format!("metric {:?}: invalid bounds, the default bounds are used: {error}", self.name);
+                    format!("metric {:?}: the default bounds replace invalid ones: {error}", self.name);
                 self.meter.registry.shared.report_misuse(what);
             }
         }
@@ -130,7 +130,7 @@ impl<'a> InstrumentBuilder<'a> {
     /// Creates a histogram: the distribution of values.
     ///
     /// Without [`bounds`](Self::bounds), and unless it is exponential, it has OpenTelemetry's default bounds, which fit
-    /// milliseconds: 0 to 10 000. A histogram of seconds has the bounds that the semantic conventions advise: 0.005 to
+    /// milliseconds: 0 to 10,000. A histogram of seconds has the bounds that the semantic conventions advise: 0.005 to
     /// 10. It measures seconds if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or
     /// `_seconds`.
     ///

@@ -189,7 +189,7 @@ impl<N> fmt::Debug for Handle<N> {
 
 struct Bound<N> {
     series: PerProcess<BoundSeries>,
-    /// One of the bound series. From its attributes, a forked child binds its own series.
+    /// One of the bound series. A forked child binds its own series with the attributes of this one.
     first: Option<Arc<Series>>,
     handle: Handle<N>,
 }

@@ -112,8 +112,8 @@ pub(super) struct ObservedPoint {
 }
 
 impl ExportState {
-    /// Adds to the pending points by how much each value has changed since the previous observation. The pending points
-    /// have at most `limit` attribute sets.
+    /// Adds the change of each value since the previous observation to the pending points, which have at most `limit`
+    /// attribute sets.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
@@ -153,8 +153,8 @@ impl Observable {
     }
 
     /// Calls the callback, unless it is to be skipped, and passes the pending points of the exporter with this index to
-    /// `sink`. `sink` returns how many points it accepted, from the first on. The others stay pending if they are deltas of
-    /// a counter; all other values are observed again by the next collection.
+    /// `sink`. `sink` accepts points in order, and returns how many it accepted. The others stay pending if they are
+    /// deltas of a counter; all other values are observed again by the next collection.
     ///
     /// Returns whether the number of attribute sets exceeded the limit.
     ///

@@ -11,7 +11,7 @@ use crate::config::PeriodicReaderSettings;
 use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
-/// Maximum number of instruments. A program with more makes up names at run time; its further instruments do nothing.
+/// Maximum number of instruments. A program with more generates names at run time; its further instruments do nothing.
 const MAX_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).

@@ -13,7 +13,7 @@ use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// Maximum of the average chain length when the table is full, unless that takes more than [`MAX_BUCKETS`].
+/// Maximum average length of the chains of a full table, unless this takes more buckets than [`MAX_BUCKETS`].
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 

@@ -221,7 +221,7 @@ fn histograms_have_the_default_bounds_or_their_own() {
     assert_eq!(histograms(&named(&receiver, "own")[0])[0].bucket_counts, [1, 3, 0]);
     let reported = problems.wait_for(ProblemKind::Instrument);
     assert!(
-        reported.message.starts_with("metric \"falling\": invalid bounds, the default bounds are used: "),
+        reported.message.starts_with("metric \"falling\": the default bounds replace invalid ones: "),
         "{reported}"
     );
 }

@@ -34,7 +34,7 @@ impl Default for ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// Counts a value. Returns false without effect if it is not finite.
+    /// Counts a value. Returns false without effect if the value is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
         self.record_many(value, 1)

@@ -24,13 +24,13 @@ const MAX_BOUNDS: usize = 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct ExplicitHistogram {
     bounds: Arc<[f64]>,
-    /// One count more than bounds.
+    /// One count for each bound, and one more.
     counts: Box<[u64]>,
     totals: Totals,
 }
 
 impl ExplicitHistogram {
-    /// Counts a value. Returns false without effect if it is not finite.
+    /// Counts a value. Returns false without effect if the value is not finite.
     #[inline]
     pub(crate) fn record(&mut self, value: f64) -> bool {
         self.record_many(value, 1)

@@ -12,7 +12,7 @@ use crate::config::PeriodicReaderSettings;
 use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
-/// So few that some attribute sets overflow, and return after an export.
+/// Few enough that some attribute sets overflow, and have their own series again after an export.
 const LIMIT: usize = 5;
 
 /// An operation on the instruments.

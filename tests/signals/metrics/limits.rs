@@ -187,7 +187,7 @@ fn bounds_that_make_no_sense_are_reported_and_the_default_ones_used() {
     assert_eq!(histograms(&named(&receiver, "size")[0])[0].explicit_bounds.len(), 15);
     let reported = problems.wait_for(ProblemKind::Instrument);
     assert!(
-        reported.message.starts_with("metric \"size\": invalid bounds, the default bounds are used: "),
+        reported.message.starts_with("metric \"size\": the default bounds replace invalid ones: "),
         "{reported}"
     );
 }
