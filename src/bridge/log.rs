@@ -90,12 +90,12 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 /// log::warn!(order = 4711; "out of stock");
 /// # Ok::<(), log::SetLoggerError>(())
 /// ```
-#[must_use = "a bridge takes nothing until it is installed"]
+#[must_use = "a bridge receives no records until it is installed"]
 pub struct LogBridge {
     provider: Provider,
     by_target: ScopeCache<Box<str>, Logger>,
     by_place: ScopeCache<Place, Arc<CallSite>, MAX_CALL_SITES>,
-    /// Logger used to ask questions that do not depend on the target.
+    /// Logger for queries that do not depend on the target.
     any: Logger,
     level: LevelFilter,
     location: bool,

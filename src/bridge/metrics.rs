@@ -77,7 +77,7 @@ const MAX_NAMES: usize = 10_000;
 /// greatest value passed, and a gauge has the value set last.
 ///
 /// In a forked child, all counters and gauges start at zero, including those that were created before the fork.
-#[must_use = "a recorder takes nothing until it is installed"]
+#[must_use = "a recorder receives no measurements until it is installed"]
 pub struct MetricsRecorder {
     provider: Provider,
     meter: Meter,
@@ -109,9 +109,9 @@ impl MetricsRecorder {
         self
     }
 
-    /// Sets the bucket bounds of the histogram with this name, at most 1024. A bucket includes its upper bound. If there
-    /// are more bounds, or if they are not finite or not increasing, this is reported to
-    /// [`Config::on_problem`](crate::Config::on_problem), and the default bounds are used instead.
+    /// Sets the bucket bounds of the histogram with this name, at most 1024 finite and increasing numbers. A bucket
+    /// includes its upper bound. Invalid bounds are reported to [`Config::on_problem`](crate::Config::on_problem), and
+    /// the default bounds are used instead.
     pub fn bounds(mut self, name: &str, bounds: &[f64]) -> Self {
         self.bounds.insert(name.to_owned(), bounds.to_vec());
         self
@@ -127,7 +127,10 @@ impl MetricsRecorder {
     ///
     /// # Errors
     /// Returns an error if the program already has a recorder. The error contains this recorder.
-    #[allow(clippy::result_large_err, reason = "it hands the recorder back, once in the life of a program")]
+    #[allow(
+        clippy::result_large_err,
+        reason = "the error returns the recorder, and a program calls this once"
+    )]
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)
     }
@@ -183,7 +186,7 @@ impl fmt::Debug for MetricsRecorder {
 /// Returns the code of a unit in the Unified Code for Units of Measure, as OpenTelemetry requires.
 fn ucum(unit: Unit) -> &'static str {
     match unit {
-        // Braces instead of "1", which means a fraction: some collectors would turn it into a ratio.
+        // Braces instead of "1", which is the unit of ratios: some collectors would treat the count as a ratio.
         Unit::Count => "{count}",
         Unit::CountPerSecond => "{count}/s",
         Unit::Percent => "%",
@@ -207,7 +210,7 @@ fn ucum(unit: Unit) -> &'static str {
 /// The metrics of one kind of instrument.
 struct Instruments<I: Instrument> {
     families: ScopeCache<Box<str>, Arc<Family<I>>, MAX_NAMES>,
-    /// All known handles. Each family has at most as many handles as series.
+    /// All cached handles. A family has at most one for each of its series.
     handles: AppendMap<Arc<Handle<I>>>,
 }
 
@@ -359,7 +362,7 @@ impl CounterFn for Handle<Counter<u64>> {
     }
 
     fn absolute(&self, value: u64) {
-        // Of concurrent calls, each adds only the part by which it raised the total.
+        // Each of several concurrent calls adds only the amount by which it raised the total.
         let before = self.bound.total().fetch_max(value, Ordering::Relaxed);
         self.bound.bound.add(value.saturating_sub(before));
     }

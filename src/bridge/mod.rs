@@ -26,8 +26,8 @@ fn shows_credentials(is_trace: bool, target: &str) -> bool {
     is_trace && target.starts_with("ureq")
 }
 
-/// Guard: runs its function if a panic of the program unwinds through a bridge that reads the program's values. Must be
-/// forgotten otherwise.
+/// Guard: runs its function if a panic of the program unwinds through a bridge that reads the program's values. Without
+/// a panic, the bridge must pass the guard to `mem::forget`.
 #[cfg(any(feature = "log", feature = "tracing"))]
 struct OnPanic<F: Fn()>(F);
 

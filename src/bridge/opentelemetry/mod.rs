@@ -36,7 +36,7 @@
 //! |---|---|
 //! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: the thread that ends a record puts it directly into the queue of standpipe, without a lock shared by all threads. There is no second queue and no second thread, and `force_flush` of the provider waits for the delivery |
 //! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread precede those of standpipe. Records that the SDK drops because its queue is full are not in any [`Ledger`](crate::Ledger), and `force_flush` only moves records to the queue of standpipe |
-//! | `.with_simple_exporter(exporter)` | like the first, but under a lock of the SDK, and with an executor that panics inside another executor of its crate. `force_flush` does nothing |
+//! | `.with_simple_exporter(exporter)` | like the first, but all threads share a lock of the SDK, and the SDK panics if a span ends inside `futures_executor::block_on`. `force_flush` does nothing |
 //!
 //! With [`WhenFull::Block`](crate::WhenFull::Block) the thread that passes on a record waits for room: the thread that
 //! ends the span, or the SDK's batch thread. With [`WhenFull::DropNewest`](crate::WhenFull::DropNewest) no thread

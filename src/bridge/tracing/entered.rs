@@ -54,7 +54,7 @@ pub(super) fn enter_without_other_layers(layer: &LayerId) -> ContextGuard {
     }
 }
 
-/// Leaves the spans of layers that were dropped, for example by a `reload::Layer`. Their spans are never exited, so
+/// Leaves the spans of layers that were dropped, for example by a `reload::Layer`. Nothing else exits these spans, and
 /// every later span of the thread would become their child.
 #[inline]
 pub(super) fn leave_dropped_layers() {

@@ -240,7 +240,7 @@ impl StartingSpan {
     #[inline]
     pub(super) fn started(mut self) -> Option<DetachedSpan> {
         let span = self.0.take();
-        // `drop` would find no span to discard. Skipping it saves the test.
+        // The span was taken, so `drop` would only test that there is nothing to discard.
         mem::forget(self);
         span
     }

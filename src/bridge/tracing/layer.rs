@@ -94,7 +94,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        // Dropped after the lock is released, which sends the span.
+        // The span is dropped, and so sent, after the lock is released.
         if let Some(mut open) = self.spans.remove(&id) {
             open.activity.iter().for_each(|activity| activity.set_on(&mut open.span));
         }

@@ -48,7 +48,7 @@
 //!
 //! # Filters
 //!
-//! The layer has no filter itself. A span or event passes these filters in order; only events that the last one
+//! The layer itself has no filter. A span or event passes these filters in order. Only events that the last filter
 //! excludes are in the ledger, as [`filtered`](crate::ledger::Counts::filtered):
 //!
 //! | filter | applies to | counted |
@@ -123,7 +123,7 @@ impl Events {
 /// let subscriber = tracing_subscriber::registry().with(layer.with_filter(LevelFilter::INFO));
 /// # let _ = subscriber;
 /// ```
-#[must_use = "a layer takes nothing until a subscriber has it"]
+#[must_use = "a layer receives nothing until it is added to a subscriber"]
 pub struct TracingLayer {
     id: LayerId,
     scopes: Scopes,

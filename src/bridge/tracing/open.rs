@@ -86,9 +86,9 @@ impl OpenSpans {
     }
 }
 
-/// Sends the spans that are still open. A layer may be dropped under a lock that the exporters' threads need, so
-/// instrumentation is suppressed, under which a full queue drops the span instead of making the caller wait. Only a
-/// `reload::Layer` leaves spans behind: other subscribers live until their last span is closed.
+/// Sends the spans that are still open. A layer may be dropped under a lock that the exporters' threads need, so this
+/// code suppresses instrumentation: a full queue then drops the span instead of making the caller wait. Only a
+/// `reload::Layer` leaves spans open: other subscribers live until their last span is closed.
 impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
