@@ -109,7 +109,7 @@ impl Options<'_> {
             return Ok(endpoint.map(|endpoint| Exporter::http(&*endpoint)));
         }
         if endpoint.is_none() {
-            return Err(invalid("STANDPIPE_GRPC says how the endpoint speaks, which is NULL"));
+            return Err(invalid("STANDPIPE_GRPC needs an endpoint, which is NULL"));
         }
         #[cfg(feature = "grpc")]
         return Ok(endpoint.map(|endpoint| Exporter::grpc(&*endpoint)));
@@ -192,7 +192,9 @@ extern "C" fn standpipe_start(
             return Err(invalid("endpoint is NULL: nothing could be sent"));
         }
         if options.has(flag::ENVIRONMENT) {
-            return Err(invalid("STANDPIPE_ENVIRONMENT is for the other functions that start"));
+            return Err(invalid(
+                "standpipe_start does not accept STANDPIPE_ENVIRONMENT: use standpipe_start_from_env",
+            ));
         }
         options.complete(Config::new())
     })

@@ -160,7 +160,7 @@ extern "C" fn standpipe_record(
     })
 }
 
-/// Maximum number of attributes of a measurement that need no allocation.
+/// A measurement with at most this many attributes needs no allocation.
 const MAX_INLINE_ATTRIBUTES: usize = 8;
 
 /// The attributes of a measurement.

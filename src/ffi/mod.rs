@@ -13,7 +13,7 @@
 //! A nullable pointer to one object is an `Option` of a reference or of a `Box`, which has the same layout. Every other
 //! pointer has its own type, so that its `unsafe` code is next to the guarantee of the caller on which the code relies.
 
-#![allow(unsafe_code, reason = "pointers from C are only as good as the caller's word for them")]
+#![allow(unsafe_code, reason = "only the caller can guarantee that a pointer from C is valid")]
 
 mod context;
 mod input;

@@ -74,7 +74,7 @@ typedef struct standpipe_meter standpipe_meter;
 typedef struct standpipe_instrument standpipe_instrument;
 typedef struct standpipe_span standpipe_span;
 
-/* The version of the library, as STANDPIPE_VERSION. */
+/* Returns the version of the library, in the format of STANDPIPE_VERSION. */
 uint32_t standpipe_version(void);
 
 /* Frees a text that the library has allocated. The text must be unchanged. */
@@ -251,7 +251,7 @@ int32_t standpipe_start_from_env(const standpipe_options *options, standpipe **o
 /* Starts the exporters of a TOML file, or of a YAML file if the library was built with the feature yaml. Starts one more
  * exporter for options->endpoint, if it is set. */
 int32_t standpipe_start_from_file(const char *path, const standpipe_options *options, standpipe **out, char **error);
-/* As standpipe_start_from_file, with the TOML text itself. `len` may be STANDPIPE_NUL_TERMINATED. */
+/* Like standpipe_start_from_file, with the TOML text itself. `len` may be STANDPIPE_NUL_TERMINATED. */
 int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_options *options, standpipe **out,
                                   char **error);
 

@@ -19,7 +19,7 @@ fn a_panic_ends_at_the_border_unseen() {
     assert!(!is_caught());
     let code = guarded(|| -> Code {
         assert!(is_caught());
-        // As when a callback calls a function of the header.
+        // A callback may call a function of the header, which nests the calls.
         guarded(|| ());
         assert!(is_caught());
         panic_any(7)
