@@ -192,9 +192,7 @@ extern "C" fn standpipe_start(
             return Err(invalid("endpoint is NULL: nothing could be sent"));
         }
         if options.has(flag::ENVIRONMENT) {
-            return Err(invalid(
-                "standpipe_start does not accept STANDPIPE_ENVIRONMENT: use standpipe_start_from_env",
-            ));
+            return Err(invalid("STANDPIPE_ENVIRONMENT: call standpipe_start_from_env instead"));
         }
         options.complete(Config::new())
     })
