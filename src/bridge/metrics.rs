@@ -127,10 +127,7 @@ impl MetricsRecorder {
     ///
     /// # Errors
     /// Returns an error if the program already has a recorder. The error contains this recorder.
-    #[allow(
-        clippy::result_large_err,
-        reason = "the error returns the recorder, and a program calls this once"
-    )]
+    #[allow(clippy::result_large_err, reason = "the error returns the recorder, once per program")]
     pub fn install(self) -> Result<(), SetRecorderError<Self>> {
         metrics::set_global_recorder(self)
     }

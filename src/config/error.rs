@@ -257,8 +257,7 @@ impl DiagnosticList {
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
-        // Beyond the maximum, duplicates are counted as well: to detect them would take the comparisons that the
-        // maximum bounds.
+        // Beyond the maximum, duplicates are counted as well: detecting them has the cost that the maximum bounds.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

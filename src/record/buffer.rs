@@ -293,8 +293,7 @@ impl<'a> Writer<'a> {
     /// Returns the next bytes as an array, to be filled by index.
     #[inline]
     pub(crate) fn chunk<const COUNT: usize>(&mut self) -> &'a mut [u8; COUNT] {
-        let (head, tail) =
-            std::mem::take(&mut self.rest).split_first_chunk_mut().expect("the bytes were claimed");
+        let (head, tail) = std::mem::take(&mut self.rest).split_first_chunk_mut().expect("claimed bytes");
         self.rest = tail;
         head
     }

@@ -250,8 +250,7 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // The state first, because it may shrink and the id cannot: the record is then never larger in between than
-        // before or after this function.
+        // The state first, because only it may shrink: the record then never exceeds its size before or after.
         self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.update_copies();

@@ -197,8 +197,7 @@ pub(crate) struct OpenMark {
 }
 
 impl OpenMark {
-    /// Marks a span as open. `name` has the first bytes of its name, whose length is `len`. Bytes after the name are
-    /// ignored.
+    /// Marks a span as open. `name` has the first bytes of its name, and `len` is the length of the whole name.
     #[inline(always)]
     pub(crate) fn open(&self, name: &[u8; MARK_NAME_BYTES], len: usize, span_id: SpanId) {
         self.write(name, len, u64::from_ne_bytes(span_id.0));

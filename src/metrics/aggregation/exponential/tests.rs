@@ -28,8 +28,7 @@ fn plain_index(value: f64, scale: i32) -> i64 {
         (exponent, mantissa) = (exponent - 1, mantissa * 2.0);
     }
     if scale <= 0 {
-        // The exponent of the smallest power of two that is not below the value, divided by the powers per bucket and
-        // rounded up.
+        // Exponent of the smallest power of two not below the value, divided by the powers per bucket, rounded up.
         let power = if mantissa == 1.0 { exponent } else { exponent + 1 };
         return -(-power).div_euclid(1 << -scale) - 1;
     }
