@@ -57,9 +57,9 @@ pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
     while_exporting_for(EXPORTS_FOR.get(), work)
 }
 
-/// Runs code of the program on an exporter's thread. Its records for the same telemetry are counted and not enqueued;
-/// it may record for any other telemetry. The OpenTelemetry SDK stays suppressed, because it may export records from
-/// another thread, where their origin is unknown.
+/// Runs code of the program on an exporter's thread. Records of this code for the same telemetry are counted and not
+/// enqueued; records for another telemetry are emitted. The OpenTelemetry SDK stays suppressed, because it may export
+/// records from another thread, where their origin is unknown.
 pub(crate) fn in_program<T>(work: impl FnOnce() -> T) -> T {
     let _before = Before::put(EXPORTS_FOR.get(), may_be_suppressed(), true);
     work()
