@@ -98,13 +98,13 @@ fn an_endpoint_that_no_collector_has_is_told() {
         (
             "http://localhost:4318/v1/metrics/v1/metrics",
             format!(
-                "warning: {place}: the path names a signal twice; leave the path out: that of each signal is added"
+                "warning: {place}: the path names a signal twice; leave the path out: standpipe appends it"
             ),
         ),
         (
             "localhost:4317",
             format!(
-                "note: {place}: 4317 is usually the port of grpc; for HTTP it is usually 4318; or choose grpc as the transport"
+                "note: {place}: 4317 is usually the port of grpc; write 4318 for HTTP, or choose grpc as the transport"
             ),
         ),
     ] {

@@ -164,7 +164,7 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
     assert_eq!(
         diagnostics(&config),
         ["warning: OTEL_EXPORTER_OTLP_ENDPOINT: the path names a signal twice; \
-          leave the path out: that of each signal is added"]
+          leave the path out: standpipe appends it"]
     );
     let config = sound(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318")]);
     assert_eq!(config.exporters()[0].endpoints()[0].1, "http://c:4318/");
@@ -829,7 +829,7 @@ fn a_bad_number_or_word_is_told_and_ignored() {
         (
             "OTEL_RESOURCE_ATTRIBUTES",
             "a=%ff",
-            "ignored: attribute 1 is not UTF-8 when it is decoded, so none is set; encode the bytes of UTF-8",
+            "ignored: attribute 1 is not UTF-8 when it is decoded, so none is set; percent-encode UTF-8 bytes",
         ),
         ("OTEL_SPAN_EVENT_COUNT_LIMIT", "-1", "ignored: \"-1\" is not a whole number; write 0 to 4294967295"),
     ] {
@@ -898,7 +898,7 @@ fn an_exporter_never_starts_without_what_was_asked_for_and_no_value_is_shown() {
         (
             "HEADERS",
             "authorization=hunter2%c3",
-            "value of header \"authorization\" is not UTF-8 when it is decoded; encode the bytes of UTF-8",
+            "value of header \"authorization\" is not UTF-8 when it is decoded; percent-encode UTF-8 bytes",
         ),
         (
             "HEADERS",

@@ -314,7 +314,7 @@ impl<'e> Remarks<'e> {
             segments.windows(2).filter(names_signal).count() > 1
         };
         if exporter.endpoints().into_iter().any(names_two) {
-            let fix = "leave the path out: that of each signal is added";
+            let fix = "leave the path out: standpipe appends it";
             return self.warn(&ENDPOINT, "the path names a signal twice", fix);
         }
         let rule = exporter.connection.path_rule;
@@ -351,7 +351,7 @@ impl<'e> Remarks<'e> {
         }
         if !endpoint.query.is_empty() {
             let what = "the query is ignored: gRPC has none";
-            self.warn(&ENDPOINT, what, "send what it says as a header");
+            self.warn(&ENDPOINT, what, "send its values as headers");
         }
     }
 
@@ -366,7 +366,7 @@ impl<'e> Remarks<'e> {
         if port == other.default_port() {
             let (usual, other) = (own.default_port(), other.name());
             let what = format!("{port} is usually the port of {other}");
-            let fix = format!("for {name} it is usually {usual}; or choose {other} as the transport");
+            let fix = format!("write {usual} for {name}, or choose {other} as the transport");
             self.found.push((DiagnosticSeverity::Note, &ENDPOINT, Fault::new(what, fix)));
         }
     }
@@ -381,7 +381,7 @@ fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
     let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
-        let fault = Fault::new(what, "add one that does, like [metrics.open-telemetry]");
+        let fault = Fault::new(what, "add an exporter of metrics, like [metrics.open-telemetry]");
         fault.warning(source.location().cloned(), SELF_OBSERVATION.key)
     })
 }

@@ -307,6 +307,6 @@ fn self_observation_that_nobody_would_see_is_told() {
     assert_eq!(
         told(Signal::Traces),
         ["warning: self-observation: has no effect: no exporter sends metrics; \
-             add one that does, like [metrics.open-telemetry]"]
+             add an exporter of metrics, like [metrics.open-telemetry]"]
     );
 }

@@ -121,12 +121,12 @@ impl Endpoint {
             "http" => false,
             "https" => true,
             "grpc" | "grpcs" => {
-                let fix = "write http:// or https://; that it is gRPC is said by the transport";
+                let fix = "write http:// or https://; the transport setting selects gRPC";
                 return Fault::err("has an unknown scheme", fix);
             }
             _ => return Fault::err("has an unknown scheme", "write http:// or https://"),
         };
-        Fault::unless(!rest.contains('#'), "has a fragment", "remove the # and what follows it")?;
+        Fault::unless(!rest.contains('#'), "has a fragment", "remove the # and the text after it")?;
         let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port = check_authority(authority)?.is_some();
@@ -137,8 +137,8 @@ impl Endpoint {
         Ok(Self { tls, authority, has_port, path, query })
     }
 
-    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext. gRPC uses TLS, except on
-    /// loopback, unless `insecure` is set.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext. gRPC uses TLS except on
+    /// loopback, or as `insecure` decides.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {

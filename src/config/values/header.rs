@@ -231,7 +231,7 @@ fn decoded(text: &str) -> Result<String, Fault> {
         });
     }
     String::from_utf8(bytes)
-        .map_err(|_| Fault::new("is not UTF-8 when it is decoded", "encode the bytes of UTF-8"))
+        .map_err(|_| Fault::new("is not UTF-8 when it is decoded", "percent-encode UTF-8 bytes"))
 }
 
 fn hex_byte(high: Option<u8>, low: Option<u8>) -> Option<u8> {

@@ -86,7 +86,7 @@ fn a_query_in_a_grpc_endpoint_is_a_diagnostic() {
     assert_eq!(code, Some(0), "{found}");
     let warning = found["warnings"][0].as_str().expect("a warning");
     let expected =
-        ":4:12: tracer.a.endpoint: the query is ignored: gRPC has none; send what it says as a header";
+        ":4:12: tracer.a.endpoint: the query is ignored: gRPC has none; send its values as headers";
     assert!(warning.ends_with(expected), "{warning}");
     assert!(!found.to_string().contains("hunter2"), "{found}");
 }

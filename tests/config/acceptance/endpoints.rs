@@ -146,7 +146,7 @@ const HTTP: &[Row] = &[
         "the transport as a scheme",
         "endpoint = 'grpc://a.test'",
         &["error: 4:12: tracer.otel.endpoint: \"grpc://***\" has an unknown scheme; \
-            write http:// or https://; that it is gRPC is said by the transport"],
+            write http:// or https://; the transport setting selects gRPC"],
     ),
     row(
         "IPv6 without brackets",
