@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     pub(in crate::config) query: String,
 }
 
-/// Longest endpoint. Servers do not accept a longer one. A longer text is not parsed, because each of hundreds of
+/// Longest endpoint. Many servers refuse a longer one. A longer text is not parsed, because each of hundreds of
 /// exporters may have an endpoint that was read from a large file.
 const MAX_BYTES: usize = 8 << 10;
 
