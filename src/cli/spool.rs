@@ -141,8 +141,8 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
 /// Sends the records in a spool to a collector, or prints them.
 ///
 /// Sends the records that ended processes left in a spool directory, oldest first, of all services and exporters. A
-/// record is removed once the collector has answered its request. Requests that the collector cannot accept now are
-/// retried until it does. First an empty request probes the endpoint: if it is not a collector, or rejects the
+/// record is removed once the collector has accepted or refused its request; a request that the collector cannot accept
+/// now is retried. First an empty request probes the endpoint: if the server is not a collector, or rejects the
 /// credentials, nothing is sent. Files of running processes are not touched. On a terminal, a bar shows the progress.
 /// Ctrl-C or SIGTERM ends the command: the remaining records stay in the directory, and the command can be run again.
 /// If the command is killed, the request in flight is sent again by the next run.

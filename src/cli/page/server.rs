@@ -3,10 +3,10 @@
 //! The receiver's HTTP/1 server reads the requests and limits the connections.
 //!
 //! # Access
-//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser
-//! send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers.
-//! The header `Host` reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests.
-//! [`Request::check`] refuses both.
+//! Only the page's own scripts, and a user who opens the address or follows a link, get an answer. A foreign web page
+//! can make a browser send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), the foreign
+//! page could even read the answers.
+//! [`Request::check`] recognizes rebinding by `Host`, and other cross-site requests by `Origin` and `Sec-Fetch-Site`.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};

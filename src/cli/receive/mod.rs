@@ -318,7 +318,7 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
         return None;
     }
     let mut line = style.line();
-    let who = format!(" at {}: every machine that can reach this one can send", open.join(" and "));
+    let who = format!(" at {}: every machine that can reach this one has access", open.join(" and "));
     Some(line.put(Ink::WARNING.bold(), "open to the network").put(Ink::PLAIN, &who).finish())
 }
 
@@ -378,7 +378,7 @@ mod tests {
         let line = warning("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
         assert_eq!(
             line,
-            "open to the network at 0.0.0.0:4318: every machine that can reach this one can send"
+            "open to the network at 0.0.0.0:4318: every machine that can reach this one has access"
         );
         let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");

@@ -253,5 +253,5 @@ fn an_address_open_to_the_network_is_reported() {
     let greeting = [(); 3].map(|()| lines.recv_timeout(PATIENCE).expect("a line comes in time"));
     assert!(greeting[0].starts_with("listening on http://127.0.0.1:"), "{greeting:?}");
     assert!(greeting[2].starts_with("open to the network at 0.0.0.0:"), "{greeting:?}");
-    assert!(greeting[2].ends_with(": every machine that can reach this one can send"), "{greeting:?}");
+    assert!(greeting[2].ends_with(": every machine that can reach this one has access"), "{greeting:?}");
 }
