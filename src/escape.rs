@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-/// Returns whether a terminal prints the character itself, and does nothing else.
+/// Returns whether a terminal prints the character unchanged, without any other effect.
 pub fn shows_itself(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
 }
 
-/// Escapes every character for which `these` is false, in the syntax of Rust.
+/// Writes every character for which `these` returns false as a Rust escape, such as `\n` or `\u{200b}`.
 pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
     if text.chars().all(&these) {
         return Cow::Borrowed(text);

@@ -24,8 +24,8 @@ pub struct Problem {
     pub message: String,
     /// Number of occurrences of this kind for this signal since the last report, including this one.
     pub occurrences: u64,
-    /// Whether records may be lost that the [ledger](crate::ledger) does not count: the number of records in a damaged
-    /// file of a [spool](crate::Exporter::spool) is unknown, or a file in the spool is left unread.
+    /// True if more records may be lost than the [ledger](crate::ledger) counts: a file of a
+    /// [spool](crate::Exporter::spool) is damaged and held an unknown number of records, or a file was left unread.
     pub is_unaccounted: bool,
 }
 
@@ -84,7 +84,7 @@ pub enum ProblemKind {
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
     NoServiceName,
     /// The [spool](crate::Exporter::spool) is full, cannot be read or written, or contains damaged files or files of
-    /// another service. Records that it cannot store stay in memory, as without a spool.
+    /// another service. Records that cannot be stored stay in memory, as without a spool.
     Spool,
 }
 

@@ -2,12 +2,13 @@
 //! atomics for machines without them.
 //!
 //! # Rules for forks
-//! Only the forking thread continues in a child. Other threads may have held locks or half-changed shared data at the
-//! moment of the fork, and they will never finish. The library therefore follows these rules:
+//! Only the forking thread continues in a child. If another thread holds a lock or is changing shared data at the
+//! moment of the fork, the child never sees the lock released or the change completed. The library therefore follows
+//! these rules:
 //!
-//! 1. *Generation.* `pthread_atfork` handlers count the forks since the first process ([`generation`]). Everything
-//!    that owns a thread, a socket or a file lock notes the generation in which it was made. In a later generation it
-//!    is neither used nor dropped: it is replaced ([`PerProcess`]), or leaked (the worker).
+//! 1. *Generation.* `pthread_atfork` handlers count the forks since the first process ([`generation`]). Each owner of
+//!    a thread, a socket or a file lock records the generation in which it was made. A later generation neither uses
+//!    nor drops the owner: [`PerProcess`] makes a new value, and the worker leaks its state.
 //! 2. *Fork lock.* Shared state that a child needs is changed only inside [`with_fork_lock`]. A fork waits for this
 //!    lock, so a child never sees such state half changed. Code under the lock must not fork, wait for another
 //!    thread, or call code of the program other than its allocator.
@@ -21,8 +22,8 @@
 //!    worker compares the generation around its steps: in the child it makes no further step, and leaks its state.
 //!
 //! # Lock order
-//! A thread that holds a lock may only take leaves, and locks to the right of it in the same line. Locks that are not
-//! listed are leaves: while a thread holds one of them, it takes no other lock.
+//! Locks that are not listed are leaves: a thread that holds a leaf takes no other lock. A thread that holds a listed
+//! lock may take leaves, and the locks to the right of the listed lock in the same line.
 //!
 //! ```text
 //! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
@@ -34,8 +35,8 @@
 //! ```
 //!
 //! One lock is an exception: a worker holds the export state of an observable instrument (`metrics/observable`) while
-//! it passes the points on, and may make attempts meanwhile. Only this worker ever takes that lock, so no other
-//! thread can wait for it.
+//! it enqueues the points, and sends batches meanwhile if the queue is full. Only this worker ever takes that lock, so
+//! no other thread can wait for it.
 //!
 //! Two rules keep the program's own code out of this order:
 //!
@@ -153,8 +154,8 @@ impl<T> PerProcess<T> {
         self.original().or_else(|| self.get_in_child())
     }
 
-    /// Returns the first value, in the process that made it. Fast paths call this function, and handle `None` (a
-    /// child) in a separate cold function, so that they need only one comparison.
+    /// Returns the value that [`new`](Self::new) stored, or `None` in a forked child. Fast paths call this function,
+    /// and handle `None` in a separate cold function, so that they need only one comparison.
     #[inline]
     pub(crate) fn original(&self) -> Option<&T> {
         if self.generation == generation() { Some(&self.value) } else { None }
@@ -238,15 +239,15 @@ fn register() {
     }
 
     // SAFETY: the handlers exist for the whole life of the process. They touch only atomics, a thread-local of the
-    // forking thread, and a lock that keeps its whole state in itself. If the call fails (no memory), forks stay
-    // unnoticed, as without the call.
+    // forking thread, and a lock that keeps its whole state in itself. If the call fails for lack of memory, the
+    // library does not detect forks.
     unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
 #[cfg(not(unix))]
 fn register() {}
 
-/// Number of nested payloads that [`discard`] drops. Each panic may carry a payload whose drop panics again.
+/// Maximum number of nested payloads that [`discard`] drops. The drop of a payload may panic with another payload.
 const MAX_IN_A_ROW: usize = 8;
 
 /// The message of a panic.
@@ -297,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics when it is dropped, with one more of its kind while any are `left`.
+    /// Panics when it is dropped, unless none are `left`. The payload of the panic is another grenade.
     struct Grenade {
         left: usize,
         dropped: Arc<AtomicUsize>,

@@ -152,9 +152,9 @@ impl Telemetry {
     /// their budgets.
     ///
     /// # Errors
-    /// As [`start`](Self::start). Also returns an error if callers could [wait without
-    /// limit](Exporter::block_timeout) for room in the queue. That is the default of exporters in configuration files in
-    /// the layout of the Stalwart mail server (`[tracer.<id>]`).
+    /// Returns the errors of [`start`](Self::start), and an error if callers could [wait without
+    /// limit](Exporter::block_timeout) for room in the queue. Waiting without limit is the default of exporters in
+    /// configuration files in the layout of the Stalwart mail server (`[tracer.<id>]`).
     pub fn start_manual(config: Config) -> Result<Self, ConfigError> {
         Self::start_driven_by(Driver::Caller, config)
     }
@@ -340,7 +340,8 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
         _ => "the service's name in the program, service-name in [telemetry] of the file",
     };
     let name = config.provider(exporter).shown_service_name();
-    let message = format!("records are sent as {name}: set {fix}, or OTEL_SERVICE_NAME");
+    let message =
+        format!("no service name is set, records are sent as {name}: set {fix}, or OTEL_SERVICE_NAME");
     Some((exporter.name().to_owned(), ProblemKind::NoServiceName, message))
 }
 

@@ -54,9 +54,9 @@ impl Caller {
         let (parent, state) = (caller.text(PARENT, parent), caller.text(STATE, state));
         match (parent.as_deref().map(SpanContext::from_traceparent), state) {
             (None, None) => {}
-            (None, Some(_)) => caller.report_error(STATE, "means nothing without TRACEPARENT"),
+            (None, Some(_)) => caller.report_error(STATE, "set without TRACEPARENT"),
             (Some(Err(error)), _) => {
-                // The error begins with the name of the header. The report begins with that of the variable.
+                // The error begins with the name of the header. The report begins with the name of the variable.
                 let error = error.to_string();
                 caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
             }
@@ -146,7 +146,7 @@ mod tests {
     fn what_cannot_be_used_is_told_and_ignored() {
         let reported = |message: &str| vec![message.to_owned()];
         assert_eq!(read("4bf92f", "a=1"), (None, reported("TRACEPARENT: too short; it is ignored")));
-        let without_parent = "TRACESTATE: means nothing without TRACEPARENT; it is ignored";
+        let without_parent = "TRACESTATE: set without TRACEPARENT; it is ignored";
         assert_eq!(read("", "a=1"), (None, reported(without_parent)));
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));

@@ -108,9 +108,9 @@ fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     };
     let mut lines = vec![line("a pretend shop exports to ", endpoint)];
     if let Some(context) = &caller.context {
-        lines.push(line("it continues the trace ", &context.trace_id().to_string()));
+        lines.push(line("the shop continues the trace ", &context.trace_id().to_string()));
         if !context.is_sampled() {
-            lines.push(line("which is not recorded, so there are no spans", ""));
+            lines.push(line("the trace is not recorded, so there are no spans", ""));
         }
     }
     lines.push(String::new());
@@ -168,7 +168,7 @@ impl Arrived {
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
         let remark = match self.records[0] {
             (_, 0, _) => format!("in {requests}"),
-            _ => format!("in {requests}; one was answered {refusal} and came again"),
+            _ => format!("in {requests}; one was answered {refusal} and sent again"),
         };
         let mut line = style.line();
         line.put(ink.bold(), &format!("{mark} received"));

@@ -174,7 +174,7 @@ impl<'s> Row<'s> {
 
     /// Returns the service, the sparkline of up to `cells`, and the newest value.
     ///
-    /// Sparklines are aligned to the right, so that those of series that began later end together with the others.
+    /// Sparklines are aligned to the right, so a series that began later has a shorter sparkline with the same end.
     fn texts(&self, cells: usize, palette: &Palette, style: &Style) -> [Text<'_>; 3] {
         let ink = palette.ink(&self.series.service);
         let cells = cells.min(self.pushes);

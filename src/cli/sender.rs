@@ -216,7 +216,7 @@ impl Sender {
             return Ok(());
         }
         let problem = self.last_problem.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let problem = problem.unwrap_or_else(|| format!("the time is up after {} ms", budget.as_millis()));
+        let problem = problem.unwrap_or_else(|| format!("timed out after {} ms", budget.as_millis()));
         Err(match lost {
             0 => format!("nothing was sent: {problem}"),
             _ => format!("{} not delivered: {problem}", describe::count(lost, "record")),

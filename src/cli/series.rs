@@ -1,6 +1,6 @@
 //! Metric series: the data points of one metric with one set of attributes, ordered by time.
 //!
-//! `demo`, `receive` and its page keep received points in a [`SeriesStore`]. It bounds the points of each series and
+//! `demo`, `receive`, `show` and the page keep points in a [`SeriesStore`]. It bounds the points of each series and
 //! the bytes of all series. A series is identified by a hash of its resource, scope, name, kind and attributes. The
 //! order of attributes does not matter.
 
@@ -274,8 +274,8 @@ impl PointValue {
     }
 }
 
-/// Converts the buckets of an exponential histogram to those of an explicit one. Returns the bounds and the counts, of
-/// which there is one more than bounds.
+/// Converts the buckets of an exponential histogram to those of an explicit one. Returns the bounds and the counts.
+/// There is one more count than bounds.
 fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<u64>) {
     let edges = |buckets: Option<&Buckets>| -> (Vec<f64>, Vec<u64>) {
         let Some(buckets) = buckets.filter(|buckets| !buckets.bucket_counts.is_empty()) else {

@@ -37,9 +37,9 @@ const MAX_REPORTED: u64 = 10;
 /// --json, standpipe drain --to-stdout, the console exporter, and the file exporter of the OpenTelemetry Collector.
 ///
 /// The output is that of standpipe receive: trees on a terminal, otherwise a line for each record. The traces of a file
-/// are drawn after it was read, within 256 MiB of memory; those of standard input are drawn as they become complete. A
-/// line that cannot be read is reported with its number, and the other lines are shown. If reading a file takes longer
-/// than a second, a bar on the terminal shows the progress.
+/// are drawn after the whole file was read, within 256 MiB of memory. The traces of standard input are drawn as soon as
+/// they are complete. A line that cannot be read is reported with its number, and the other lines are shown. If reading
+/// a file takes longer than a second, a bar on the terminal shows the progress.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -95,7 +95,7 @@ fn open(file: &OsStr) -> io::Result<(File, u64)> {
     // Except on Windows, a directory can be opened like a file.
     let metadata = fs::metadata(file)?;
     if metadata.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a directory"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a directory"));
     }
     Ok((File::open(file)?, metadata.len()))
 }
@@ -105,8 +105,8 @@ struct Reading<'a> {
     progress: Progress<'a>,
     /// Size of the file in bytes; 0 if it is unknown.
     size: u64,
-    /// Whether standard output is a regular file. Only then can the bar stay while output is written: otherwise the
-    /// output, or a pager that reads it, may use the terminal of the bar.
+    /// Whether standard output is a regular file. Otherwise the bar ends before output is written, because the output,
+    /// or a pager that reads the output, may use the terminal of the bar.
     is_file: bool,
 }
 
@@ -180,8 +180,8 @@ fn print(
                 out.get_mut().progress.end();
                 if bad == 0 && !view.has_printed() {
                     let reason = match records_read {
-                        0 => "it has no records".to_owned(),
-                        records => format!("nothing to show of {}", describe::count(records, "record")),
+                        0 => "no records".to_owned(),
+                        records => format!("{} read, none shown", describe::count(records, "record")),
                     };
                     report_error(&format!("{name}: {reason}"));
                 }
@@ -208,7 +208,7 @@ fn read(mut source: impl BufRead, max_bytes: u64, lines: &SyncSender<Line>) {
                 // read.
                 let is_spread = is_first && matches!(content, b"{" | b"[");
                 let line = match content {
-                    _ if !is_whole => Err(format!("it is longer than {max_bytes} bytes")),
+                    _ if !is_whole => Err(format!("longer than {max_bytes} bytes")),
                     b"" => continue,
                     _ if is_spread => Err(SPREAD.to_owned()),
                     // The error may quote the line, so it is escaped.
@@ -250,7 +250,7 @@ mod tests {
             let all = outcomes(&format!("{longest}{end}"), 5);
             assert!(all.iter().all(|outcome| outcome == "0 records"), "{all:?}");
         }
-        assert_eq!(outcomes("{    }\n{}", 5), [":1: it is longer than 5 bytes", "0 records"]);
+        assert_eq!(outcomes("{    }\n{}", 5), [":1: longer than 5 bytes", "0 records"]);
     }
 
     fn outcomes(text: &str, longest: u64) -> Vec<String> {

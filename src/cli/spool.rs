@@ -72,7 +72,7 @@ fn draw(directory: &Path, instances: &[Instance], now: SystemTime, style: &Style
     let ended = instances.iter().filter(|instance| !instance.is_running && instance.records() > 0).count();
     let directory = directory.display().to_string();
     let what = match (ended, instances.is_empty()) {
-        (0, true) => ": nothing is there".to_owned(),
+        (0, true) => ": no spool files".to_owned(),
         (0, false) => ": nothing is left to deliver".to_owned(),
         _ => {
             let (records, processes) = (unsent(instances), describe::count(ended as u64, "process"));
@@ -141,8 +141,8 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
 /// Sends the records in a spool to a collector, or prints them.
 ///
 /// Sends the records that ended processes left in a spool directory, oldest first, of all services and exporters. A
-/// record is removed once the collector has answered its request. Requests that the collector cannot accept now are
-/// retried until it does. First an empty request probes the endpoint: if it is not a collector, or rejects the
+/// record is removed once the collector has accepted or refused its request; a request that the collector cannot accept
+/// now is retried. First an empty request probes the endpoint: if the server is not a collector, or rejects the
 /// credentials, nothing is sent. Files of running processes are not touched. On a terminal, a bar shows the progress.
 /// Ctrl-C or SIGTERM ends the command: the remaining records stay in the directory, and the command can be run again.
 /// If the command is killed, the request in flight is sent again by the next run.
@@ -155,7 +155,7 @@ Examples:
   standpipe drain /dev/shm/shop --endpoint https://collector.example --header \"api-key=$KEY\"
   standpipe drain /var/spool/shop --to-stdout | gzip > left.jsonl.gz
 
-Exit code: 0 if all was delivered, 1 if something is left or was lost")]
+Exit code: 0 if all records were delivered, 1 if records are left or were lost")]
 pub(crate) struct DrainOptions {
     /// The spool directory.
     #[arg(value_name = "DIR")]
@@ -295,7 +295,7 @@ impl Draining<'_> {
                 self.deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 self.progress.clear();
-                report_error("the time is up");
+                report_error("--timeout has passed");
                 break false;
             }
             // The channel stays connected, because the telemetry holds a sender: an error can only be a timeout.
@@ -310,7 +310,7 @@ impl Draining<'_> {
         is_drained
     }
 
-    /// Handles an event. Returns `Some` if the wait is over: whether all records were delivered.
+    /// Handles an event. If the event ends the wait, returns whether all deliverable records were delivered.
     fn take(&mut self, event: Event) -> Option<bool> {
         let problem = match event {
             Event::Drained => return Some(true),
@@ -332,7 +332,7 @@ impl Draining<'_> {
 
 /// Returns the number of records that are still in the directory.
 fn left_of(before: &[Instance], mut now: Vec<Instance>) -> u64 {
-    // If the worker of this command has not ended in time, it still locks the files, and their processes appear to run.
+    // If this command's worker has not ended in time, it still locks the files of ended processes, which seem to run.
     let had_ended = |id: &str| before.iter().any(|instance| instance.id == id && !instance.is_running);
     now.iter_mut().for_each(|instance| instance.is_running &= !had_ended(&instance.id));
     unsent(&now)
@@ -349,7 +349,7 @@ fn summary(counts: &Counts, left: u64, is_drained: bool, is_accounted: bool, sty
     }
     let dropped = &counts.dropped;
     for (lost, why) in [
-        (counts.rejected, "rejected by the collector, one by one"),
+        (counts.rejected, "rejected by the collector in a partial success"),
         (dropped.refused, "in requests that the collector refused"),
         (dropped.too_large, "larger than a request may be"),
         (dropped.damaged, "damaged"),
@@ -360,7 +360,7 @@ fn summary(counts: &Counts, left: u64, is_drained: bool, is_accounted: bool, sty
         }
     }
     if !is_accounted {
-        line(Ink::BAD, cross, "records of unknown number were lost, or files were left alone: see above");
+        line(Ink::BAD, cross, "an unknown number of records was lost, or files were left alone: see above");
     }
     match left {
         0 if !is_accounted => {}

@@ -37,7 +37,7 @@ enum WhenNarrow {
     Stays,
     /// The column is left out, together with all columns of this kind.
     IsLeftOut,
-    /// The column is left out if the table is still too wide. The last column of this kind is the first to go.
+    /// The column is left out if the table is still too wide. The last column of this kind is left out first.
     IsLeftOutLast,
 }
 

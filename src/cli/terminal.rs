@@ -75,7 +75,7 @@ pub(crate) fn columns() -> Option<usize> {
 /// A progress line on standard error. It is drawn only on a terminal.
 pub(crate) struct Progress<'a> {
     style: &'a Style,
-    /// Earliest time of the next drawing; `None` if nothing is drawn, or not any more.
+    /// Earliest time of the next drawing; `None` if no bar can be drawn, and after [`end`](Self::end).
     next: Option<Instant>,
     is_drawn: bool,
 }
@@ -112,7 +112,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Erases the line for good.
+    /// Erases the line. Nothing is drawn afterwards.
     pub(crate) fn end(&mut self) {
         self.clear();
         self.next = None;
@@ -122,7 +122,7 @@ impl<'a> Progress<'a> {
 /// Draws a bar with its percentage: `[=====     ] 50 %  500 of 1000 records`.
 fn bar(done: u64, total: u64, figures: &str, style: &Style) -> String {
     const CELLS: usize = 30;
-    // More work may be done than was found at first.
+    // `done` is larger than `total` if work was added after `total` was counted.
     let share = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
     let filled = (share * CELLS as f64) as usize;
     let mut line = style.line();

@@ -14,7 +14,7 @@ const CLOSED: &str = "the server closed the connection without an answer";
 const CHECK_NAME: &str = "is the name right? in a container, is it on the same network?";
 pub(super) const GRPC_PORT: &str = "is it the gRPC port of a collector, usually 4317?";
 const HTTP_PORT: &str = "is it the port of a collector, usually 4318 for HTTP?";
-const NOT_HTTP_PORT: &str = "is it the HTTP port? that of gRPC is usually 4317";
+const NOT_HTTP_PORT: &str = "is it the HTTP port? the gRPC port is usually 4317";
 const MAY_BE_PLAIN: &str = "does this port speak TLS? if not, write http://";
 const AROUND_PROXY: &str = "set proxy = \"off\" or NO_PROXY to bypass it";
 
@@ -91,7 +91,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
         ProbeFailure::Closed => (format!("connection closed at once by {who}"), ""),
         ProbeFailure::Io { text, .. } => (format!("{who}: {text}"), ""),
         ProbeFailure::Tls(fault) => (format!("{who}: {}", fault.what), ""),
-        ProbeFailure::NotHttp => (format!("{who} does not answer in HTTP"), "is it a proxy?"),
+        ProbeFailure::NotHttp => (format!("{who} does not speak HTTP"), "is it a proxy?"),
     };
     Problem::new(what, advice)
 }
@@ -129,17 +129,16 @@ fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option
             return Problem::new("the server offers no HTTP/2 (ALPN h2), which gRPC needs", NOT_HTTP_PORT);
         }
         TlsFaultKind::WrongHost => {
-            let advice =
-                "write a name that it is valid for in the endpoint, or get a certificate for this host";
+            let advice = "set the endpoint to a name in the certificate, or get a certificate for this host";
             // rustls quotes the real host, which may be secret.
             return Problem::new(what.replace(url.host.as_str(), &url.shown_host), advice);
         }
         TlsFaultKind::NotTls => "write http:// instead of https://",
         TlsFaultKind::Expired => "renew it; is this machine's clock right?",
         TlsFaultKind::NotValidYet => "is this machine's clock right?",
-        TlsFaultKind::ClientCertificateRefused => "does the server trust the authority that issued it?",
+        TlsFaultKind::ClientCertificateRefused => "does the server trust the certificate's issuer?",
         TlsFaultKind::Authority => {
-            "make one for the server; a self-signed certificate needs basicConstraints=CA:FALSE"
+            "create a server certificate; a self-signed certificate needs basicConstraints=CA:FALSE"
         }
         TlsFaultKind::Passing => "this may be temporary: try again later, and check the server's log",
         TlsFaultKind::Other => "",
@@ -170,7 +169,7 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             Problem::new(SILENT, format!("{HTTP_PORT} is the collector overloaded?"))
         }
         (_, ProbeFailure::Closed) if is_tls => {
-            Problem::new(CLOSED, "is it a gRPC port? that of HTTP is usually 4318")
+            Problem::new(CLOSED, "is it a gRPC port? the HTTP port is usually 4318")
         }
         (_, ProbeFailure::Closed) => Problem::new(CLOSED, HTTP_PORT),
         (_, ProbeFailure::NotHttp) => Problem::new("the response is not HTTP", HTTP_PORT),

@@ -87,7 +87,7 @@ pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Problem> {
     let signal_paths = Signal::ALL.iter().map(|signal| path.matches(signal.path()).count()).sum::<usize>();
     if signal_paths > 1 {
         let what = format!("the path {path} names a signal twice");
-        return Some(Problem::new(what, "write the endpoint without what is doubled"));
+        return Some(Problem::new(what, "write only one signal path in the endpoint"));
     }
     let owner = Signal::ALL.into_iter().find(|signal| path.trim_end_matches('/').ends_with(signal.path()))?;
     let strangers: Vec<&str> =
@@ -96,7 +96,7 @@ pub(super) fn path_mistake(path: &str, signals: &[Signal]) -> Option<Problem> {
         return None;
     }
     let what = format!("{} are posted to {path}, the path of {}", strangers.join(" and "), owner.name());
-    Some(Problem::new(what, "write the endpoint without a path, or give each signal an exporter of its own"))
+    Some(Problem::new(what, "write the endpoint without a path, or give each signal a separate exporter"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::process::spawn_scoped;
 use crate::record::Signal;
 use crate::transport::{GrpcSpec, HttpSpec, SetupError};
 
-/// Budget that is used if the clock cannot represent the deadline of the requested one.
+/// Replaces a budget whose deadline the clock cannot represent.
 const MAX_BUDGET: Duration = Duration::from_secs(3600);
 
 /// Checks for each endpoint of an exporter whether it would accept telemetry.
@@ -98,7 +98,7 @@ fn all_at_once(endpoints: &[Endpoint], probe: &(impl Fn(&Endpoint) -> Probed + S
 /// The result of [`probe`] for an exporter. `Display` shows one line per stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "a probe changes nothing: its report is all there is"]
+#[must_use = "a probe has no effect: it only returns a report"]
 pub struct Report {
     /// [Name](Exporter::name) of the exporter.
     pub exporter: String,
@@ -288,7 +288,7 @@ fn probe_endpoint(
                 Spec::Http(spec) => probe_http(&target, spec, &mut stages),
                 Spec::Grpc(spec) => {
                     probe_grpc(&target, spec, &mut stages);
-                    // Over gRPC, all signals have the same endpoint, so there is no other one.
+                    // Over gRPC, all signals have the same endpoint, so no other endpoint is left to probe.
                     true
                 }
             }

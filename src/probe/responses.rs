@@ -14,7 +14,7 @@ pub(super) const OK: u32 = 0;
 const TRY_LATER: &str = "the server refuses requests for now: try again later";
 const SERVER_FAILED: &str = "the server failed to process the request: check its log";
 
-/// The empty exports.
+/// The empty exports that were sent to an endpoint.
 pub(super) struct Sent<'a> {
     /// Displayable path of the URL.
     pub(super) path: &'a str,
@@ -37,14 +37,14 @@ fn failed(problem: Problem) -> Outcome {
     Outcome::Failed { what: problem.what, advice: problem.advice }
 }
 
-/// Judges a success like an exporter: a probe accepts every response after which an exporter counts records as delivered.
+/// Judges a success by the rules of an exporter, which counts the records as delivered after each accepted response.
 fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let status = &reply.status_text;
-    let usual = || format!("are host, port and path right? usual is {}", usual(sent));
+    let usual = || format!("are host, port and path right? the usual path is {}", usual(sent));
     let detail = match &reply.body {
         Err(Oddity::Foreign) => {
             let kind = &reply.content_type;
-            let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
+            let what = format!("{status}: the answer is not from a collector: content type {kind}");
             return failed(Problem::new(what, usual()));
         }
         Err(Oddity::TooLong) => return failed(Problem::new(format!("{status}: {TOO_LONG}"), usual())),
@@ -52,7 +52,7 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
         Ok(message) if message.is_empty() => status.clone(),
         Ok(message) => format!("{status}, and the collector says: {message}"),
     };
-    // Some servers accept an empty request on any path, but not records.
+    // Some servers accept an empty request even on a path where they would refuse records.
     if let Some(mistake) = path_mistake(sent.path, sent.signals) {
         return Outcome::Noted { detail: format!("{status}, but {}: {}", mistake.what, mistake.advice) };
     }
@@ -61,7 +61,7 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
 
 fn redirected(reply: &ProbeResponse) -> Problem {
     let status = &reply.status_text;
-    let advice = "redirects are not followed: set the endpoint to where it should go";
+    let advice = "redirects are not followed: set the endpoint to the final URL";
     let to = reply.location.as_ref().map(|location| format!(" to {location}")).unwrap_or_default();
     Problem::new(format!("{status}{to}"), advice)
 }
@@ -81,12 +81,12 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
         404 | 501 => {
             let what = format!("{status}: no telemetry is accepted at {path}");
             let is_usual = "is it a collector, and does it accept this signal at this path?".to_owned();
-            let advice = format!("is the path right? usual is {usual}");
+            let advice = format!("is the path right? the usual path is {usual}");
             return Problem::new(what, if sent.path == usual { is_usual } else { advice });
         }
         405 => {
             let what = format!("{status}: POST is not allowed at {path}");
-            let advice = format!("is it a collector? is the path right? usual is {usual}");
+            let advice = format!("is it a collector? is the path right? the usual path is {usual}");
             return Problem::new(what, if sent.path == usual { "is it a collector?" } else { &advice });
         }
         401 | 403 | 407 => &credentials(sent.headers),
@@ -99,7 +99,7 @@ fn refused(reply: &ProbeResponse, sent: &Sent<'_>) -> Problem {
         505 => {
             "is it a gRPC port? write the collector's HTTP port, usually 4318, or choose grpc as the transport"
         }
-        502 | 504 => "a gateway is there, but not the collector behind it",
+        502 | 504 => "a gateway answers, but the collector behind it does not",
         500..600 => SERVER_FAILED,
         _ => "is it a collector?",
     };
@@ -128,7 +128,7 @@ fn wants_tls(reply: &ProbeResponse) -> bool {
 /// Returns the advice for rejected credentials. `headers` are those that the user set.
 pub(super) fn credentials(headers: &[&str]) -> String {
     if headers.iter().any(|name| name.eq_ignore_ascii_case("authorization")) {
-        return "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?".to_owned();
+        return "an authorization header is sent: is its value right, with a scheme such as Bearer, and not expired?".to_owned();
     }
     match headers {
         [] => "no authorization header is sent: set headers".to_owned(),
@@ -161,7 +161,7 @@ pub(super) fn judge_calls(replies: &[(Signal, CallResponse)], sent: &Sent<'_>) -
     })
 }
 
-/// Returns the signals with this status, unless it is the status of none or all of them.
+/// Returns the signals with this status, or `None` if no signal or every signal has this status.
 pub(super) fn signals_with(code: u32, replies: &[(Signal, CallResponse)]) -> Option<String> {
     let those = replies.iter().filter(|(_, reply)| reply.code == code);
     let those: Vec<&str> = those.map(|(signal, _)| signal.name()).collect();
@@ -187,7 +187,7 @@ fn refused_call(reply: &CallResponse, sent: &Sent<'_>) -> Problem {
         }
         "UNIMPLEMENTED" | "NOT_FOUND" => advice::GRPC_PORT,
         "RESOURCE_EXHAUSTED" => TRY_LATER,
-        "UNAVAILABLE" => "the server is there, but not ready, or not the collector behind it",
+        "UNAVAILABLE" => "the server answers, but is not ready, or cannot reach the collector behind it",
         "DEADLINE_EXCEEDED" => "is the collector overloaded?",
         "INTERNAL" | "INVALID_ARGUMENT" if sent.is_compressed => UNCOMPRESSED,
         _ => SERVER_FAILED,

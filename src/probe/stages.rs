@@ -33,7 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // A request without a failure passed all stages, so this value is never shown.
+        // Shown only if a stage is missing, which never happens to a request without a failure.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
@@ -57,7 +57,7 @@ impl ProbeTarget<'_> {
             return true;
         }
         let fault = if let ProbeFailure::Tls(fault) = failure { Some(fault.kind) } else { None };
-        // A missing HTTP/2 is reported by its own stage.
+        // The HTTP/2 stage reports a server without HTTP/2.
         match (timeline.secured, fault) {
             // The server ended the handshake because it does not speak HTTP/2.
             (None, Some(TlsFaultKind::NoHttp2)) => true,
@@ -115,7 +115,7 @@ impl ProbeTarget<'_> {
         self.settings.headers.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Describes the empty exports.
+    /// Describes the empty exports that are sent to the endpoint.
     fn sent<'s>(&'s self, headers: &'s [&'s str]) -> Sent<'s> {
         let is_compressed = self.settings.compression == Compression::Gzip;
         Sent { path: &self.url.shown_path, signals: &self.endpoint.signals, headers, is_compressed }

@@ -3,8 +3,8 @@
 //! A child that is forked during the initialization would find the static half initialized, and would wait forever for
 //! the thread that initializes it. So a fork waits until the first use is over. No lock is held during the use: the
 //! foreign code may call the program's logger, which may do anything, even wait for the thread that forks. For the same
-//! reason the wait of a fork is bounded. A use that lasts longer than the bound is assumed to be inside the logger,
-//! before the initialization.
+//! reason, a fork waits for a limited time only. If a use lasts longer, the fork assumes that the logger is running and
+//! that the initialization has not begun.
 
 use std::cell::Cell;
 use std::sync::MutexGuard;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::{STARTING, generation, lock, with_fork_lock};
 
-/// Maximum time that a fork waits. It is longer than a busy machine keeps a thread from running. Only forks during the
+/// Maximum time that a fork waits. Even on a busy machine, a thread gets the processor sooner. Only forks during the
 /// first request of a process can take this long.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two checks while a fork waits.
@@ -56,7 +56,7 @@ pub(crate) fn end() {
 
 impl Drop for FirstUse {
     fn drop(&mut self) {
-        // In a child that the logger has forked, the count was reset.
+        // If the logger has forked, the count was reset in the child and must not be decremented there.
         if self.generation == generation() {
             UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
         }

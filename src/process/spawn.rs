@@ -11,7 +11,7 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Which thread does an exporter's work.
+/// The thread that does an exporter's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// A thread that the exporter starts. It may start further threads.

@@ -79,7 +79,7 @@ impl Telemetry {
 
 /// Guard that keeps a telemetry installed, and shuts it down when dropped. [`Telemetry::install`] returns it.
 #[derive(Debug)]
-#[must_use = "dropping it shuts the telemetry down: give it a name"]
+#[must_use = "dropping the guard shuts the telemetry down: bind it to a named variable"]
 pub struct InstallGuard {
     telemetry: Telemetry,
     number: usize,
@@ -97,8 +97,8 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // Stored before the provider is taken, so that no `Global` keeps a value that was made without a provider
-            // as a value of this installation.
+            // Stored before the provider is taken. Otherwise a `Global` could make a value without a provider and keep
+            // it for this installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });
@@ -208,7 +208,7 @@ struct Made<T> {
 }
 
 impl<T> Global<T> {
-    /// Makes a static. `make` makes its value, and should call [`tracer`], [`logger`] or [`meter`].
+    /// Returns a static without a value. `make` returns each value, and should call [`tracer`], [`logger`] or [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }

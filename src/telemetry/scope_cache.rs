@@ -34,7 +34,7 @@ impl<K, V: Clone, const MAX: usize> ScopeCache<K, V, MAX> {
         self.get_or_make_hashed(self.hasher.hash_one(key), is_it, make)
     }
 
-    /// As [`get_or_make`](Self::get_or_make), for a key that is its own hash, such as an address.
+    /// Like [`get_or_make`](Self::get_or_make), for a key that is its own hash, such as an address.
     #[inline]
     pub(crate) fn get_or_make_hashed(
         &self,
@@ -97,8 +97,8 @@ impl<T> AppendMap<T> {
     /// Inserts an item unless the map contains one for which `is_it` holds. Returns the item in the map, and whether it
     /// is the new one.
     pub(crate) fn insert(&self, hash: u64, item: T, is_it: impl Fn(&T) -> bool) -> (&T, bool) {
-        // Allocated before the lock is taken, and freed after it is released: the program's allocator may emit a log
-        // record, and so call this function.
+        // Allocated before the lock is taken, and freed after its release: the program's allocator may emit a log
+        // record, which calls this function.
         let mut fresh = Some(Box::new(Node { hash, item, branches: [const { Slot::new() }; 4] }));
         let mut take = || fresh.take().unwrap_or_else(|| unreachable!("it is taken once"));
         // The fork lock serializes insertions, and keeps a child from inheriting a half-initialized slot.

@@ -32,12 +32,12 @@ const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
 
 #[test]
 fn the_demo_delivers_everything_and_says_so() {
-    delivers_everything(&["demo"], "one was answered 503 and came again");
+    delivers_everything(&["demo"], "one was answered 503 and sent again");
 }
 
 #[test]
 fn the_demo_delivers_everything_over_grpc_as_well() {
-    delivers_everything(&["demo", "--grpc"], "one was answered UNAVAILABLE and came again");
+    delivers_everything(&["demo", "--grpc"], "one was answered UNAVAILABLE and sent again");
 }
 
 #[track_caller]
@@ -89,7 +89,7 @@ fn the_demo_continues_the_trace_it_was_started_in() {
     let output = finish(standpipe(&["demo"]).env("TRACEPARENT", parent("01")).env("TRACESTATE", "a=1"));
     let text = stdout(&output);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{text}");
-    assert!(text.contains(&format!("it continues the trace {trace}\n")), "{text}");
+    assert!(text.contains(&format!("the shop continues the trace {trace}\n")), "{text}");
     let traces: Vec<&str> = text.lines().filter(|line| line.starts_with("trace ")).collect();
     assert_eq!(traces.len(), 1, "{text}");
     assert!(text.contains("POST /checkout ") && text.contains("process order.paid "), "{text}");

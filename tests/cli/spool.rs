@@ -60,7 +60,7 @@ fn files(spool: &Path) -> HashMap<PathBuf, Vec<u8>> {
 #[test]
 fn spool_shows_what_each_process_has_left_and_changes_nothing() {
     let spool = private();
-    assert!(show(spool.path()).contains(": nothing is there"), "{}", show(spool.path()));
+    assert!(show(spool.path()).contains(": no spool files"), "{}", show(spool.path()));
     leave("eu", spool.path(), 700);
     leave("us", spool.path(), 1);
     let running = start("running", spool.path());
@@ -183,7 +183,7 @@ fn drain_says_what_is_left_though_its_worker_still_holds_it() {
     let _unread = child.stdout.take();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the time is up"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--timeout has passed"), "{}", stderr(&output));
     assert!(stderr(&output).contains("are left: run it again"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("lost"), "{}", stderr(&output));
 }
@@ -249,7 +249,7 @@ fn drain_delivers_segments_without_a_recorder_or_a_readable_owner() {
         let receiver = Receiver::start().unwrap();
         let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
         // Without the recorder, the number of queued records is unknown.
-        let lost = "✗ records of unknown number were lost, or files were left alone: see above\n";
+        let lost = "✗ an unknown number of records was lost, or files were left alone: see above\n";
         let expected = format!("✓ delivered 2000 records\n{lost}");
         assert_eq!((code, &*text), (Some(1), &*expected), "{errors}");
         assert!(errors.contains("an unknown number of queued records is lost"), "{errors}");
@@ -312,7 +312,10 @@ fn drain_ends_when_its_time_is_up() {
     let (code, text, errors) = drain(spool.path(), &["--endpoint", &endpoint, "--timeout", "1s"]);
     let took = began.elapsed();
     assert_eq!(code, Some(1), "{text}{errors}");
-    assert!(errors.contains("the time is up") && text.contains("are left: run it again"), "{text}{errors}");
+    assert!(
+        errors.contains("--timeout has passed") && text.contains("are left: run it again"),
+        "{text}{errors}"
+    );
     assert!(took < TIMEOUT + Duration::from_millis(1500), "{took:?}");
 }
 

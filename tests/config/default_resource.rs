@@ -73,8 +73,8 @@ fn a_start_without_a_name_reports_once_what_to_set() {
     assert_eq!((problem.kind, problem.exporter.as_str()), (ProblemKind::NoServiceName, "otlp"));
     let program = std::env::current_exe().unwrap();
     let expected = format!(
-        "records are sent as unknown_service:{}: set the service's name in the program, service-name in [telemetry] \
-         of the file, or OTEL_SERVICE_NAME",
+        "no service name is set, records are sent as unknown_service:{}: set the service's name in the program, \
+         service-name in [telemetry] of the file, or OTEL_SERVICE_NAME",
         program.file_name().unwrap().to_string_lossy()
     );
     assert_eq!(problem.message, expected);

@@ -375,7 +375,7 @@ fn each_status_is_reported_in_words() {
             Answer::status(500).message("disk full"),
             "500 Internal Server Error: disk full; the server failed to process the request",
         ),
-        (Answer::status(502), "not the collector behind it"),
+        (Answer::status(502), "the collector behind it does not"),
         (Answer::status(503), "503 Service Unavailable; the server failed to process the request"),
         (
             Answer::redirect(307, "https://user:pass@login.example/in?token=hunter2"),
@@ -383,7 +383,7 @@ fn each_status_is_reported_in_words() {
         ),
         (
             Answer::ok().header("content-type", "text/html").body("<html>welcome</html>"),
-            "200 OK: the server answers, but not as a collector would: with text/html",
+            "200 OK: the answer is not from a collector: content type text/html",
         ),
         (Answer::garbage("220 mail.example ESMTP\r\n"), "the response is not HTTP"),
     ] {
@@ -401,7 +401,7 @@ fn a_doubled_path_is_seen() {
     let endpoint = format!("{}/v1/traces/v1/traces", receiver.endpoint());
     let (_, what, advice) = failure(&traces(endpoint));
     assert_eq!(what, "404 Not Found: the path /v1/traces/v1/traces names a signal twice");
-    assert_eq!(advice, "write the endpoint without what is doubled");
+    assert_eq!(advice, "write only one signal path in the endpoint");
 }
 
 #[test]

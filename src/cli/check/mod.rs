@@ -44,8 +44,7 @@ Examples:
   standpipe check --json telemetry.toml | jq .errors
 
 Exit code: 0 if there are no errors (there may be warnings, and the file may describe no exporter),
-           1 if there is an error or an endpoint does not answer as it should, 2 if the file cannot
-           be read")]
+           1 if there is an error or the probe of an endpoint fails, 2 if the file cannot be read")]
 pub(crate) struct Options {
     /// The configuration file, or - for standard input.
     #[arg(required_unless_present = "env", conflicts_with = "env")]

@@ -62,8 +62,8 @@ struct Section {
     settings: Vec<Setting>,
 }
 
-/// Returns the sections of each provider, which the output calls a route: first its shared settings, then the settings
-/// of each of its exporters.
+/// Returns the sections of each provider: first the provider's shared settings, then the settings of each of its
+/// exporters. The output calls a provider a route.
 fn sections(examined: &Examined) -> Vec<Section> {
     let (internal, application) = (ProviderName::Internal, ProviderName::Application);
     let has_routes = examined.exporters.iter().any(|(exporter, _)| exporter.provider().is_some());
@@ -75,7 +75,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
     };
     let all = "all exporters";
     let groups = match has_routes {
-        // No exporter names its provider, so one group has all settings and exporters.
+        // If no exporter names a provider, one group has all settings and exporters.
         false => vec![(all, "", vec![None, Some(internal), Some(application)], exporters_of(internal))],
         true => vec![
             (all, "", vec![None], Vec::new()),

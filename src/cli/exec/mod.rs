@@ -31,9 +31,9 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 ///
 /// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
 /// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
-/// one tree. Standard input, output and error belong to COMMAND; standpipe prints nothing else. SIGTERM, SIGINT,
-/// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND; after its end they end the delivery. As
-/// process 1 of a container, standpipe also reaps orphaned processes.
+/// one tree. Standard input and output belong to COMMAND; standpipe prints only errors and what its options request, on
+/// standard error. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After its
+/// end, the first four end the delivery. As process 1 of a container, standpipe also reaps orphaned processes.
 ///
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.

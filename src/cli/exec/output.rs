@@ -208,7 +208,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // A part fits after `cut`, which keeps at most an incomplete character.
+            // `cut` keeps at most an incomplete character, so there is room for the part afterwards.
             for part in part.chunks(MAX_LINE_BYTES / 2) {
                 if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_file_without_room_is_waited_for() {
-        /// Has room for three bytes every other time.
+        /// Accepts three bytes in every second call, and has no room in the other calls.
         struct Full(Vec<u8>, bool);
         impl Write for Full {
             fn write(&mut self, piece: &[u8]) -> io::Result<usize> {

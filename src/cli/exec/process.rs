@@ -415,13 +415,13 @@ mod tests {
         // A shell that runs the tests in the background may ignore SIGINT.
         // SAFETY: SIG_DFL is a valid disposition.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-        // Before the child exists: the child gets it when it starts.
+        // Before the child exists: the child gets the signal at its start.
         press_ctrl_c();
         let (status, _) = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
         assert_eq!(status.signal(), Some(libc::SIGINT));
         forget_child();
 
-        // After the fork: the terminal sends it to the child as well, if both are in the same process group.
+        // After the fork: the terminal sends the signal to the child as well, if the child is in this process's group.
         for (is_of_our_group, signal) in [(true, None), (false, Some(libc::SIGINT))] {
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped());
@@ -458,7 +458,7 @@ mod tests {
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
         wait(&mut ended).unwrap();
-        // In a forked copy of this process, which the signal ends.
+        // The signal must end a forked copy of this process.
         let mut copy = Command::new("true");
         let leave = || {
             // SAFETY: SIG_DFL is a valid disposition, and `signal` is async-signal-safe.

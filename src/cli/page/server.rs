@@ -3,10 +3,10 @@
 //! The receiver's HTTP/1 server reads the requests and limits the connections.
 //!
 //! # Access
-//! Only the page's own scripts, and a user who opens the address, get an answer. A foreign web page can make a browser
-//! send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), it could even read the answers.
-//! The header `Host` reveals rebinding, and `Origin` and `Sec-Fetch-Site` reveal other cross-site requests.
-//! [`Request::check`] refuses both.
+//! Only the page's own scripts, and a user who opens the address or follows a link, get an answer. A foreign web page
+//! can make a browser send requests here. With a domain name that resolves to 127.0.0.1 (DNS rebinding), the foreign
+//! page could even read the answers.
+//! [`Request::check`] recognizes rebinding by `Host`, and other cross-site requests by `Origin` and `Sec-Fetch-Site`.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,7 +37,7 @@ const GONE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Headers that decide about access. A request may have each of them at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
-/// Headers of every answer. They forbid scripts, frames and requests of other sites.
+/// Headers of every answer. They forbid scripts from other sites, requests to other sites, and frames.
 const HEADERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -257,7 +257,7 @@ impl<'a> Request<'a> {
     /// Checks that the request comes from the page itself, or from a user who opened the address or followed a link.
     fn check(&self, listening: SocketAddr) -> Result<(), Response> {
         if DECISIVE.iter().any(|name| self.headers(name).count() > 1) {
-            return Err(Response::failed(400, "a header that is allowed once is there twice"));
+            return Err(Response::failed(400, "a header that may occur only once occurs twice"));
         }
         let host = self.authority.or(self.header("host"));
         let Some(host) = host.filter(|host| is_host_of(host, listening)) else {
@@ -274,7 +274,7 @@ impl<'a> Request<'a> {
         match self.method {
             // Browsers always send the origin with POST, so a POST without it is refused.
             method if is_other_site || method == "POST" && origin != Some(true) => {
-                Err(Response::failed(403, "this page does not answer requests of other sites"))
+                Err(Response::failed(403, "this page does not answer requests from other sites"))
             }
             "GET" | "HEAD" | "POST" => Ok(()),
             _ => Err(Response::failed(405, "only GET is answered")),
@@ -295,7 +295,7 @@ fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     }
     let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     match literal.parse::<IpAddr>() {
-        // If the page listens on other than a loopback address, any address may be one of this machine.
+        // If the page listens on an address that is not loopback, any address may belong to this machine.
         Ok(address) => address.is_loopback() || !listening.ip().is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }
@@ -397,7 +397,7 @@ mod tests {
             let head = format!("GET {target} HTTP/1.1\r\nHost: localhost:4319");
             assert_eq!(check(&head, "127.0.0.1:4319"), status, "{target}");
         }
-        // A page on all interfaces answers any address, but no name, which could be rebound.
+        // A page on all interfaces answers requests for an address, but not for a name, which could be rebound.
         assert_eq!(check("GET / HTTP/1.1\r\nHost: 192.168.0.1:4319", "0.0.0.0:4319"), None);
         assert_eq!(check("GET / HTTP/1.1\r\nHost: evil.test:4319", "0.0.0.0:4319"), Some(403));
     }

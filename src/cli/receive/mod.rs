@@ -40,8 +40,8 @@ const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 const PAGE_PORT: u16 = 4319;
 
-/// At the end of the command: maximum time to complete the saved file, and time after which an output that accepts
-/// nothing is given up.
+/// At the end of the command: maximum time to complete the saved file, and maximum time to wait for an output that
+/// accepts nothing.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// At the end of the command: maximum time to print to a terminal, because a user waits. A file or pipe gets all
 /// output.
@@ -51,10 +51,10 @@ const MAX_TERMINAL_BACKLOG: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 pub(crate) struct PageOptions {
     /// Also serve a web page at http://127.0.0.1:4319/ that shows the latest traces, logs, metrics, services and
-    /// refused requests, up to 256 MiB. The page answers requests from this machine only.
+    /// refused requests, up to 256 MiB. Other machines cannot reach this address.
     #[arg(long)]
     page: bool,
-    /// Serve the page at another address; port 0 selects a free port.
+    /// Serve the page at another address, which other machines may reach; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     page_address: Option<SocketAddr>,
 }
@@ -113,8 +113,8 @@ Examples:
   standpipe receive --tree --color always | less -R
   standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
 
-Exit code: 0; 1 if it cannot listen on an address or could not save all records; 2 if the command
-           line is invalid")]
+Exit code: 0; 1 if receive cannot listen on an address or could not save all records; 2 if the
+           command line is invalid")]
 pub(crate) struct Options {
     /// The address for OTLP over HTTP; the default is 127.0.0.1:4318; port 0 selects a free port.
     #[arg(long, value_parser = address)]
@@ -197,7 +197,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             match await_printed(&ends, || written.load(Ordering::Relaxed), PRINT_TIMEOUT, by) {
                 Some(result) => result.map_err(Failure::Output)?,
                 None => {
-                    report_error("not everything that arrived was printed; --save FILE keeps all of it");
+                    report_error("some output was not printed in time; --save FILE saves all records");
                     let _ = io::stderr().write_all(format!("{}\n", closing_lines.join("\n")).as_bytes());
                 }
             }
@@ -251,8 +251,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // The printer is last: if its output is closed, the command ends, and a batch that it has seen is already
-            // queued for the file.
+            // The printer is last: if its output is closed, the command ends, and each batch that the printer has seen
+            // is already queued for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {
@@ -266,7 +266,7 @@ fn listen(
         })
         .start()
         .map_err(|error| {
-            // The error does not contain the address, so it is found by another attempt.
+            // The error does not contain the address. A second attempt shows which address failed.
             let (address, protocol, option) = match TcpListener::bind(http) {
                 Err(_) => (http, "HTTP", "--address"),
                 Ok(_) => (grpc, "gRPC", "--grpc-address"),
@@ -318,7 +318,7 @@ fn exposure(addresses: impl IntoIterator<Item = SocketAddr>, style: &Style) -> O
         return None;
     }
     let mut line = style.line();
-    let who = format!(" at {}: every machine that can reach this one can send", open.join(" and "));
+    let who = format!(" at {}: every machine that can reach this one has access", open.join(" and "));
     Some(line.put(Ink::WARNING.bold(), "open to the network").put(Ink::PLAIN, &who).finish())
 }
 
@@ -378,7 +378,7 @@ mod tests {
         let line = warning("0.0.0.0:4318", "127.0.0.1:4317").expect("a warning");
         assert_eq!(
             line,
-            "open to the network at 0.0.0.0:4318: every machine that can reach this one can send"
+            "open to the network at 0.0.0.0:4318: every machine that can reach this one has access"
         );
         let both = warning("[::]:4318", "192.168.0.7:4317").expect("a warning");
         assert!(both.contains(" at [::]:4318 and 192.168.0.7:4317: "), "{both}");

@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn the_foot_is_erased_before_it_changes_and_never_wider_than_the_terminal() {
         let mut output = output(true);
-        // The lines above wrap on a terminal that is so narrow.
+        // On a terminal as narrow as this one, the lines above wrap.
         let style = plain_style(44);
         for text in ["1 trace", "1 trace", "2 traces \x1b[2J open"] {
             output.draw_foot(text, &style).expect("a vector has room");

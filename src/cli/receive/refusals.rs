@@ -103,23 +103,23 @@ fn advice(refused: &RefusedRequest) -> &'static str {
             }
             _ => {
                 "set OTEL_EXPORTER_OTLP_ENDPOINT={http}: exporters add the path themselves; \
-                 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT needs it: {http}/v1/traces"
+                 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT needs the path: {http}/v1/traces"
             }
         },
-        (RefusalKind::Method, _) => "is it a browser or a health check?",
-        (RefusalKind::ContentType, Protocol::Grpc) => "does it speak OTLP over HTTP? that is at {http}",
+        (RefusalKind::Method, _) => "is the sender a browser or a health check?",
+        (RefusalKind::ContentType, Protocol::Grpc) => "OTLP over HTTP is at {http}",
         (RefusalKind::ContentType, _) => "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
         (RefusalKind::Compression, _) => "set OTEL_EXPORTER_OTLP_COMPRESSION=gzip",
         (RefusalKind::Undecodable, _) => {
-            "is it OTLP, and of the signal that goes to this path? or was it damaged on its way?"
+            "is the body OTLP for the signal of this path? was the body damaged in transit?"
         }
         (RefusalKind::TooLarge, _) => {
             "make the batches of the sender smaller, for example with OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
         }
         (RefusalKind::Busy, _) => "the sender may retry",
-        (RefusalKind::Late, _) => "did the sender stop in the middle of it?",
+        (RefusalKind::Late, _) => "did the sender stop before the end of the request?",
         (RefusalKind::Host, _) => {
-            "send to {http} or {grpc}; for names of other machines, listen on another --address"
+            "send to {http} or {grpc}; to accept other host names, listen on an --address that is not loopback"
         }
         (RefusalKind::GrpcAtHttpPort, _) => {
             "OTLP over gRPC is at {grpc}, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
@@ -130,7 +130,7 @@ fn advice(refused: &RefusedRequest) -> &'static str {
         (RefusalKind::Tls, _) => {
             "write http:// instead of https:// in the endpoint, or set OTEL_EXPORTER_OTLP_INSECURE=true"
         }
-        _ => "is it an exporter of OTLP?",
+        _ => "is the sender an OTLP exporter?",
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the refusal of a receiver for these bytes at its HTTP port.
+    /// Returns the refusal that a receiver reports after these bytes at its HTTP port.
     fn refusal(bytes: &[u8]) -> RefusedRequest {
         use std::io::{Read, Write};
 

@@ -119,7 +119,7 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
         }
         if let Some(missed) = queue.take_missed() {
             let missed = printer::count_missed(missed);
-            report(&format!("{missed} not saved: they came faster than they could be written"));
+            report(&format!("{missed} not saved: they arrived faster than they could be written"));
         }
     }
     saved
@@ -147,7 +147,7 @@ mod tests {
     fn a_new_file_is_its_owners_alone_and_an_existing_one_keeps_its_mode() {
         use std::os::unix::fs::{MetadataExt, PermissionsExt};
         let path = std::env::temp_dir().join(format!("standpipe-mode-{}", std::process::id()));
-        // May be left by a killed process with the same id.
+        // A killed process with the same id may have left the file.
         let _ = fs::remove_file(&path);
         let mode = || {
             open(&path, OPEN_TIMEOUT).expect("it is opened");
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_pipe_that_no_process_reads_is_an_error_and_no_wait_without_end() {
         let path = std::env::temp_dir().join(format!("standpipe-pipe-{}", std::process::id()));
-        // May be left by a killed process with the same id.
+        // A killed process with the same id may have left the pipe.
         let _ = fs::remove_file(&path);
         let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
         assert!(made.success());

@@ -15,8 +15,8 @@ use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Pare
 
 /// Sends a log record, or the lines of standard input.
 ///
-/// Sends a log record. Its body is BODY, the words joined by spaces. It belongs to the span in TRACEPARENT, if that is
-/// set.
+/// Sends a log record. Its body is BODY, the words joined by spaces. If TRACEPARENT is set, the record belongs to that
+/// span.
 ///
 /// With - each line of standard input is a record. A line that is a JSON object may have the keys body (or message, or
 /// msg), level, time, event, traceparent and attributes (an object). Every other key becomes an attribute, and so does

@@ -16,7 +16,7 @@ const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PRE
 
 /// Form of a line of standard input, for messages.
 const LINE_FORM: &str = "an object with type, name and value, and optionally unit, description and attributes, \
-                         as {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}";
+                         for example {\"type\": \"counter\", \"name\": \"jobs\", \"value\": 1}";
 
 /// Sends a measurement.
 ///

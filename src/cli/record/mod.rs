@@ -65,13 +65,11 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
                 report_error(&format!("standard input: {error}"));
                 return Ok(false);
             }
-            Some(Ok((_, false))) => Err(format!("it is longer than {MAX_LINE_BYTES} bytes")),
+            Some(Ok((_, false))) => Err(format!("longer than {MAX_LINE_BYTES} bytes")),
             Some(Ok((line, true))) => match std::str::from_utf8(&line).map(str::trim) {
                 Ok("") => Ok(()),
                 Ok(text) => take(text),
-                Err(_) => {
-                    Err("not UTF-8; convert the input first, as with iconv -f LATIN1 -t UTF-8".to_owned())
-                }
+                Err(_) => Err("not UTF-8; convert the input first: iconv -f LATIN1 -t UTF-8".to_owned()),
             },
         };
         if let Err(error) = taken {

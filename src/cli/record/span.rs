@@ -18,7 +18,7 @@ use crate::cli::{Failure, caller, text};
 
 /// Form of a line of standard input, for messages.
 const LINE_FORM: &str = "an object with name and optionally start, end, kind, status, message, attributes, events and traceparent, \
-                         as {\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}";
+                         for example {\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}";
 
 /// Sends a span, or keeps one in a file until it ends.
 ///

@@ -70,7 +70,7 @@ pub(super) fn take(file: &Path) -> Result<PathBuf, String> {
     Ok(taken.into())
 }
 
-/// Reverses [`take`], unless a new file has the name by now.
+/// Reverses [`take`], unless a new file already has the name.
 pub(super) fn give_back(taken: &Path, file: &Path) -> Result<(), String> {
     let renamed = match file.exists() {
         true => Err(io::ErrorKind::AlreadyExists.into()),

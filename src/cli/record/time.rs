@@ -24,7 +24,7 @@ pub(super) fn parse(word: &str, now: SystemTime) -> Result<SystemTime, String> {
     // OTLP times are unsigned 64-bit nanoseconds since 1970.
     match u64::try_from(since_1970) {
         Ok(since_1970) => Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(since_1970)),
-        Err(_) => Err(format!("{word:?} cannot be sent: OTLP has times from 1970-01-01 to 2554-07-21 only")),
+        Err(_) => Err(format!("{word:?} cannot be sent: OTLP times range from 1970-01-01 to 2554-07-21")),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
         ] {
             let error = parse(word, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000)).unwrap_err();
             assert!(
-                error.contains("cannot be sent: OTLP has times from 1970-01-01 to 2554-07-21"),
+                error.contains("cannot be sent: OTLP times range from 1970-01-01 to 2554-07-21"),
                 "{error}"
             );
         }

@@ -80,8 +80,8 @@ impl Filter {
         self.level.is_none_or(|level| view.severity_number() >= level)
     }
 
-    /// Returns whether a metric is shown. Filters by error, duration or trace exclude all metrics, which have none of
-    /// these.
+    /// Returns whether a metric is shown. Filters by error, duration or trace exclude all metrics, because a metric has
+    /// no error, duration or trace.
     pub(crate) fn shows_metric(&self, received: &ReceivedMetric) -> bool {
         !self.errors
             && self.min.is_none()

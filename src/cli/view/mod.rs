@@ -41,10 +41,10 @@ pub(crate) struct Options {
     /// Print OTLP JSON, one line for each request; all other messages go to standard error.
     #[arg(long, group = "form")]
     json: bool,
-    /// Show everything: all spans of a tree, with all attributes, ids and stack traces. By default, a span shows four
-    /// attributes (none of host, os, thread, code, telemetry or network.protocol, and of process only command_args),
-    /// and similar or deep spans are counted. With --flat, show all events; by default, six events with four attributes
-    /// each.
+    /// Show everything: all spans of a tree, with all attributes, ids and stack traces. By default, similar or deep
+    /// spans are counted, and a span shows up to four attributes, without those of host, os, thread, code, telemetry,
+    /// network.protocol and process (except command_args). With --flat, show all events; by default, up to six events
+    /// with up to four attributes each.
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -279,7 +279,7 @@ fn heading(block: &Block, separator: &str) -> Heading {
             })
         }
         State::Late { was_shown: false, .. } => {
-            Heading::Partial("what came before was filtered out".to_owned())
+            Heading::Partial("earlier records were filtered out".to_owned())
         }
         State::Late { was_shown: true, .. } => {
             let late = [(block.spans.len(), "late span"), (block.logs.len(), "late log record")];

@@ -132,12 +132,12 @@ fn a_trace_that_was_filtered_out_is_not_continued_as_if_it_had_been_shown() {
     assert_eq!(bench.after(1), "");
     bench.add(&span("aa", 2, "01"));
     let first = bench.after(3);
-    assert!(first.contains("partial · what came before was filtered out"), "{first}");
+    assert!(first.contains("partial · earlier records were filtered out"), "{first}");
     bench.add(&span("aa", 12, "02"));
     assert!(bench.after(5).contains("trace aa +1 late span "));
 }
 
-/// A push of counters, each at the time of its value.
+/// A push of counters. The time of each point in seconds is the same as its value.
 fn push(values: &[(&str, i64)]) -> Records {
     let metric = |(name, value): &(&str, i64)| {
         format!(

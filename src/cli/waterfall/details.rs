@@ -112,7 +112,7 @@ impl<'a> Drawing<'_, 'a> {
 
     /// Returns a line each for the span's error, events, log records and links, and for omitted and missing spans.
     fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
-        // Of a span that was drawn before, only the new log records are shown.
+        // If the span was drawn before, only its new log records are shown.
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
         let span = if view.is_past { &bare } else { view.span };
         let logs = self.logs.get(&key_of(view)).map_or(&[][..], Vec::as_slice);
@@ -145,7 +145,7 @@ impl<'a> Drawing<'_, 'a> {
             counts(&dropped).map(|rest| (Ink::WARNING, format!("{rest} above the limits, dropped")));
         let missing = (node.is_orphan && !view.is_past).then(|| {
             let parent = describe::short_id(&span.parent_span_id);
-            let where_to = if self.options.is_cut { "not kept any more" } else { "not here" };
+            let where_to = if self.options.is_cut { "no longer kept" } else { "not here" };
             (Ink::FAINT, format!("its parent {parent} is {where_to}"))
         });
         let hidden = (node.hidden > 0).then(|| {

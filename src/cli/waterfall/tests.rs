@@ -32,7 +32,7 @@ fn event(name: &str, at: u64, attributes: Vec<KeyValue>) -> Event {
     Event { time_unix_nano: START + at * 1000, name: name.to_owned(), attributes, ..Event::default() }
 }
 
-/// A log record of a span, `at` that many microseconds.
+/// A log record of a span, `at` microseconds after [`START`].
 fn log(trace: u8, span: u8, severity: i32, body: &str, at: u64) -> LogRecord {
     LogRecord {
         time_unix_nano: START + at * 1000,

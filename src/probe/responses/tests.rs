@@ -33,8 +33,8 @@ const PROTOBUF: &str = "application/x-protobuf";
 #[test]
 fn a_success_is_one_only_if_a_collector_would_say_it_so() {
     let sent = sent("/v1/traces", TRACES, &[]);
-    let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
-                | are host, port and path right? usual is /v1/traces";
+    let page = "- 200 OK: the answer is not from a collector: content type text/html \
+                | are host, port and path right? the usual path is /v1/traces";
     for (content_type, body, expected) in [
         (PROTOBUF, Ok(String::new()), "+ 200 OK"),
         ("", Ok(String::new()), "+ 200 OK"),
@@ -45,7 +45,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
         (
             PROTOBUF,
             Err(Oddity::TooLong),
-            "- 200 OK: the response is longer than 4 MiB | are host, port and path right? usual is /v1/traces",
+            "- 200 OK: the response is longer than 4 MiB | are host, port and path right? the usual path is /v1/traces",
         ),
     ] {
         assert_eq!(judged(&reply(200, "OK", content_type, body), &sent), expected);
@@ -58,7 +58,7 @@ fn a_success_on_the_path_of_another_signal_is_noted() {
     assert_eq!(
         judged(&reply(200, "OK", PROTOBUF, Ok(String::new())), &sent),
         "~ 200 OK, but metrics are posted to /v1/traces, the path of traces: write the endpoint without a path, or \
-         give each signal an exporter of its own"
+         give each signal a separate exporter"
     );
 }
 
@@ -89,20 +89,20 @@ fn each_refusal_has_its_advice() {
             404,
             "Not Found",
             Ok(String::new()),
-            "- 404 Not Found: no telemetry is accepted at /v1/foo | is the path right? usual is /v1/traces",
+            "- 404 Not Found: no telemetry is accepted at /v1/foo | is the path right? the usual path is /v1/traces",
         ),
         (
             501,
             "Not Implemented",
             Ok(String::new()),
-            "- 501 Not Implemented: no telemetry is accepted at /v1/foo | is the path right? usual is /v1/traces",
+            "- 501 Not Implemented: no telemetry is accepted at /v1/foo | is the path right? the usual path is /v1/traces",
         ),
         (
             405,
             "Method Not Allowed",
             Ok(String::new()),
-            "- 405 Method Not Allowed: POST is not allowed at /v1/foo | is it a collector? is the path right? usual \
-             is /v1/traces",
+            "- 405 Method Not Allowed: POST is not allowed at /v1/foo | is it a collector? is the path right? the \
+             usual path is /v1/traces",
         ),
         (
             413,
@@ -132,7 +132,7 @@ fn each_refusal_has_its_advice() {
             502,
             "Bad Gateway",
             Ok(String::new()),
-            "- 502 Bad Gateway | a gateway is there, but not the collector behind it",
+            "- 502 Bad Gateway | a gateway answers, but the collector behind it does not",
         ),
         (400, "Bad Request", says("what?"), "- 400 Bad Request: what? | is it a collector?"),
     ] {
@@ -166,7 +166,7 @@ fn who_is_not_let_in_learns_which_headers_were_sent() {
         ),
         (
             &["x-tenant", "Authorization"],
-            "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?",
+            "an authorization header is sent: is its value right, with a scheme such as Bearer, and not expired?",
         ),
     ] {
         for (status, name) in [(401, "Unauthorized"), (403, "Forbidden")] {
@@ -184,13 +184,13 @@ fn a_path_that_is_lost_is_explained_by_itself() {
     let not_found = reply(404, "Not Found", "", Ok(String::new()));
     assert_eq!(
         judged(&not_found, &sent("/v1/traces/v1/traces", TRACES, &[])),
-        "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write the endpoint without what is \
-         doubled"
+        "- 404 Not Found: the path /v1/traces/v1/traces names a signal twice | write only one signal path in the \
+         endpoint"
     );
     assert_eq!(
         judged(&not_found, &sent("/v1/traces", &[Signal::Metrics], &[])),
         "- 404 Not Found: metrics are posted to /v1/traces, the path of traces | write the endpoint without a path, \
-         or give each signal an exporter of its own"
+         or give each signal a separate exporter"
     );
     // Without access, the server says nothing about the path.
     let closed =
@@ -200,7 +200,7 @@ fn a_path_that_is_lost_is_explained_by_itself() {
 
 #[test]
 fn a_redirect_says_where_to() {
-    let advice = "redirects are not followed: set the endpoint to where it should go";
+    let advice = "redirects are not followed: set the endpoint to the final URL";
     let mut moved = reply(308, "Permanent Redirect", "", Ok(String::new()));
     let sent = sent("/v1/traces", TRACES, &[]);
     assert_eq!(judged(&moved, &sent), format!("- 308 Permanent Redirect | {advice}"));
@@ -288,7 +288,7 @@ mod calls {
         );
         assert_eq!(
             judged([ok(), ok(), reply(UNAVAILABLE, "full")], false),
-            "metrics: UNAVAILABLE: full | the server is there, but not ready, or not the collector behind it"
+            "metrics: UNAVAILABLE: full | the server answers, but is not ready, or cannot reach the collector behind it"
         );
     }
 

@@ -222,7 +222,7 @@ fn output_that_stands_still_does_not_keep_receive_from_ending() {
         return;
     }
     let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
-    let expected = "standpipe: not everything that arrived was printed; --save FILE keeps all of it\n\
+    let expected = "standpipe: some output was not printed in time; --save FILE saves all records\n\
                     received 0 spans, 2 log records and 0 data points in 1 batch\n";
     assert_eq!(complaints, expected);
     assert_eq!(listening.process.wait().expect("it ends").code(), Some(0));
@@ -253,5 +253,5 @@ fn an_address_open_to_the_network_is_reported() {
     let greeting = [(); 3].map(|()| lines.recv_timeout(PATIENCE).expect("a line comes in time"));
     assert!(greeting[0].starts_with("listening on http://127.0.0.1:"), "{greeting:?}");
     assert!(greeting[2].starts_with("open to the network at 0.0.0.0:"), "{greeting:?}");
-    assert!(greeting[2].ends_with(": every machine that can reach this one can send"), "{greeting:?}");
+    assert!(greeting[2].ends_with(": every machine that can reach this one has access"), "{greeting:?}");
 }

@@ -278,10 +278,7 @@ fn show_names_the_lines_that_it_cannot_read_and_shows_the_rest() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).starts_with("standpipe: missing.jsonl: "), "{}", stderr(&output));
     let output = run(&["show", "."]);
-    assert_eq!(
-        (output.status.code(), stderr(&output).as_str()),
-        (Some(2), "standpipe: .: it is a directory\n")
-    );
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), "standpipe: .: is a directory\n"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn each_status_is_reported_in_words() {
         ),
         (Answer::grpc(7), "PERMISSION_DENIED; no authorization header is sent: set headers"),
         (Answer::grpc(12), "UNIMPLEMENTED; is it the gRPC port of a collector, usually 4317?"),
-        (Answer::grpc(14).message("starting"), "UNAVAILABLE: starting; the server is there, but not ready"),
+        (Answer::grpc(14).message("starting"), "UNAVAILABLE: starting; the server answers, but is not ready"),
         (Answer::grpc(8), "RESOURCE_EXHAUSTED; the server refuses requests for now"),
         (
             Answer::grpc(13).message("disk full"),
@@ -88,7 +88,7 @@ fn each_status_is_reported_in_words() {
     let (_, _, advice) = failure(&traces(receiver.grpc_endpoint()).header("Authorization", "Bearer hunter2"));
     assert_eq!(
         advice,
-        "an authorization header is sent: is its value right, with a word like Bearer in front, and not out of date?"
+        "an authorization header is sent: is its value right, with a scheme such as Bearer, and not expired?"
     );
 }
 
@@ -103,7 +103,7 @@ fn what_the_collector_says_of_a_success_is_reported() {
 fn a_wrong_port_is_recognized() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    let plain = "is it the HTTP port? that of gRPC is usually 4317";
+    let plain = "is it the HTTP port? the gRPC port is usually 4317";
     for (address, expected_what, expected_advice) in [
         (receiver.address(), "this port speaks HTTP/1", plain),
         (front.address(), "this port speaks TLS", "write https:// instead of http://"),

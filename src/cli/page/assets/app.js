@@ -93,7 +93,7 @@ async function refresh() {
   try {
     state = await ask("/api/state");
   } catch {
-    setText(byId("foot"), "standpipe does not answer; it may have ended. This page continues when it is back.");
+    setText(byId("foot"), "standpipe does not answer; it may have ended. The page continues when standpipe answers again.");
     document.body.classList.add("gone");
     return;
   }

@@ -55,7 +55,7 @@ export class MetricsView {
 
   drawList() {
     const shown = this.shownMetrics();
-    // The number of points changes with every push, so it is not part of the key that decides about drawing the list again.
+    // The number of points changes with every push, so it is not part of the key that decides whether the list is drawn again.
     const key = JSON.stringify([shown.map(({ points, ...metric }) => metric), this.chosen]);
     if (key === this.drawnList) return;
     this.drawnList = key;
