@@ -278,9 +278,9 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 #[test]
 fn hostile_documents_are_refused_quickly_and_without_harm() {
-    // The promise is for the largest file and optimized code. Without optimization, a smaller file is used.
+    // The promise is for the largest file and optimized code. Without optimization, a smaller file must not hang.
     const SIZE: usize = if cfg!(debug_assertions) { 1 << 17 } else { 1 << 20 };
-    const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 100 });
+    const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10_000 } else { 100 });
     let fill = |text: &str| text.repeat(SIZE / text.len());
     for (name, text) in [
         ("arrays in arrays", fill("[").replacen("[[[", "x=[", 1)),
