@@ -1,6 +1,6 @@
-//! What a span costs the thread that makes it: time, allocations, instructions.
+//! Measures what a span costs its calling thread: time, allocations and instructions.
 //!
-//! `cargo bench --bench emit`, with `-- --smoke` for a run that only shows that everything works.
+//! Run `cargo bench --bench emit`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -20,17 +20,17 @@ use support::{Error, child};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Spans are made in bursts that stay in the queue, and are sent outside of the measured time.
+/// Number of spans in a burst, which fits into the queue and is sent outside the measured time.
 const BURST: u64 = 256 * TRACE;
-/// Attributes of the spans whose growth is shown.
+/// Numbers of attributes for which the cost of a span is shown.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
-/// Parts of the program whose spans are not recorded.
+/// Parts whose spans are not recorded.
 const UNSAMPLED_CHILD: &str = "unsampled-child";
 const UNSAMPLED_ROOT: &str = "unsampled-root";
 
 struct Sizes {
     rounds: usize,
-    /// The short and the long run of which the difference is taken.
+    /// Numbers of spans in the two runs whose instruction counts are subtracted.
     instructions: (u64, u64),
     lossy: u64,
 }
@@ -71,16 +71,18 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// The figures of spans with this many attributes.
+/// Results for spans with this many attributes.
 struct Burst {
     attributes: u64,
-    /// Nanoseconds for each span in the best round.
+    /// Nanoseconds per span in the fastest round.
     best: f64,
-    /// For each span, over all rounds.
+    /// Allocations per span, averaged over the rounds.
     allocations: f64,
 }
 
-/// One program with a parked worker for each number of attributes, all in turn, round after round.
+/// Measures one program for each number of attributes, in turn, round after round.
+///
+/// The workers send only at a flush.
 fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
     let before = receiver.span_count();
     let mut programs = Vec::new();
@@ -92,7 +94,7 @@ fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
     for round in 0..=rounds {
         for (telemetry, workload, burst) in &mut programs {
             let (time, allocations) = one_burst(telemetry, workload)?;
-            // the first round is for the storage that later ones reuse
+            // The first round allocates storage that later rounds reuse.
             if round > 0 {
                 burst.best = burst.best.min(time.as_nanos() as f64 / BURST as f64);
                 burst.allocations += allocations as f64 / (BURST * rounds as u64) as f64;
@@ -117,7 +119,7 @@ fn one_burst(telemetry: &Telemetry, workload: &Workload) -> Result<(Duration, u6
     }
 }
 
-/// The times of single calls, in order.
+/// Durations of single calls, in ascending order.
 struct Calls(Vec<u32>);
 
 impl Calls {
@@ -127,7 +129,7 @@ impl Calls {
     }
 }
 
-/// Spans in a tight loop with a default queue that may drop them, each from its start to its end.
+/// Times spans in a tight loop, from start to end, with a default queue that may drop them.
 fn lossy_calls(receiver: &Receiver, spans: u64) -> Result<Calls, Error> {
     let before = receiver.span_count();
     let telemetry = workload::start(Exporter::http(receiver.endpoint()).when_full(WhenFull::DropNewest))?;
@@ -157,7 +159,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             callgrind::per_span("emit", &[("endpoint", &endpoint), ("attributes", &attributes)], sizes)?;
         must_have_arrived(receiver, before, sizes.0 / TRACE * TRACE + sizes.1 / TRACE * TRACE)?;
         let is_the_workload = attributes == ATTRIBUTES;
-        // most of the worker's are two copies of the span, which callgrind counts byte by byte
+        // Two copies of the span account for most of the worker's instructions: callgrind counts them byte by byte.
         for (name, count, target) in
             [("caller", caller, "≤ 900"), ("worker", others, ""), ("process", caller + others, "≤ 1,700")]
         {
@@ -166,7 +168,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             table.row([measure, whole(count), target.to_owned()]);
         }
     }
-    // these are so cheap that a short run would show little but chance
+    // Unsampled spans are so cheap that a short run would mostly measure noise.
     let sizes = (16 * sizes.0, 16 * sizes.1);
     for (part, measure, target) in [
         (UNSAMPLED_CHILD, "instructions, caller, unsampled child, 5 attributes", "≤ 40"),
@@ -187,7 +189,7 @@ fn play(part: &Part) -> Result<(), Error> {
     }
 }
 
-/// The program whose instructions are counted: everything as it is by default.
+/// Runs the program whose instructions are counted, with default settings.
 fn play_sampled(part: &Part) -> Result<(), Error> {
     let spans = part.number("spans")? / TRACE * TRACE;
     let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
@@ -197,7 +199,7 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same with a sampler that keeps nothing.
+/// Like [`play_sampled`], with a sampler that records nothing.
 fn play_unsampled(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).proxy(Proxy::Off);
     let sampler = Sampler::always_off().parent_based();

@@ -1,8 +1,9 @@
-//! What it costs to bring a span into wire format: straight to bytes against a tree of structs.
+//! Compares two ways to encode a span: directly as bytes, and through a tree of structs.
 //!
-//! Our side is the whole call as a program makes it: ids, clock, current span, encoding and the copy into
-//! the queue. The structs are given ids and read the clock as often, and have no queue to enter.
-//! `cargo bench --bench encode`, with `-- --smoke` for a run that only shows that everything works.
+//! For standpipe, the whole call of a program is measured: ids, clock, current span, encoding, and the copy into the
+//! queue. The structs get ids and read the clock equally often, but are not queued.
+//!
+//! Run `cargo bench --bench encode`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -28,7 +29,7 @@ const BURST: u64 = 256 * TRACE;
 
 struct Sizes {
     rounds: usize,
-    /// The short and the long run of which the difference is taken.
+    /// Numbers of spans in the two runs whose instruction counts are subtracted.
     instructions: (u64, u64),
 }
 
@@ -58,7 +59,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
             contender.encode();
             let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
             contender.recover()?;
-            // the first round is for the storage that later ones reuse
+            // The first round allocates storage that later rounds reuse.
             if round > 0 {
                 figures.note(time, allocations);
             }
@@ -96,9 +97,9 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
 struct Figures {
     part: &'static str,
     name: &'static str,
-    /// Nanoseconds for each span in the best round.
+    /// Nanoseconds per span in the fastest round.
     best: f64,
-    /// For each span, added up over the rounds.
+    /// Sum over the rounds of the allocations per span.
     allocations: f64,
 }
 
@@ -113,18 +114,18 @@ impl Figures {
     }
 }
 
-/// A way of encoding.
+/// One way to encode spans.
 trait Contender {
     /// Encodes a burst of spans.
     fn encode(&mut self);
 
-    /// Makes ready for the next burst; not measured.
+    /// Prepares the next burst. Not measured.
     fn recover(&mut self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// The library itself, with its worker parked.
+/// Standpipe, with a worker that sends only at a flush.
 struct Straight {
     telemetry: Telemetry,
     workload: Workload,
@@ -151,7 +152,7 @@ impl Contender for Straight {
     }
 }
 
-/// One `Span` message after the other, each trace encoded when it is complete.
+/// Builds `Span` messages one by one, and encodes each trace when it is complete.
 #[derive(Default)]
 struct Structs {
     bytes: Vec<u8>,
@@ -168,7 +169,7 @@ impl Contender for Structs {
     }
 }
 
-/// The same messages again and again.
+/// Encodes the same prepared messages repeatedly.
 struct Ready {
     spans: ScopeSpans,
     bytes: Vec<u8>,
@@ -190,12 +191,12 @@ impl Contender for Ready {
 }
 
 fn encode(spans: &ScopeSpans, bytes: &mut Vec<u8>) {
-    // a Vec never runs out of room
+    // Encoding fails only if the buffer is too small, and a `Vec` grows.
     let _ = spans.encode(bytes);
     black_box(bytes.as_slice());
 }
 
-/// Cheap ids: how they come about is not what is compared.
+/// Ids that are cheap to generate, because the generation of ids is not compared here.
 #[derive(Default)]
 struct Ids(u64);
 
@@ -206,7 +207,7 @@ impl Ids {
     }
 }
 
-/// The spans that [`Workload`] emits.
+/// Returns the spans of one trace that [`Workload`] emits.
 fn trace(ids: &mut Ids) -> ScopeSpans {
     let trace_id = u128::from(ids.next()).to_be_bytes();
     let remote = ids.next();
@@ -249,7 +250,7 @@ fn now() -> u64 {
     since.as_nanos() as u64
 }
 
-/// The program whose instructions are counted.
+/// Runs the program whose instructions are counted.
 fn play(part: &Part) -> Result<(), Error> {
     let mut contender: Box<dyn Contender> = match part.name.as_str() {
         "standpipe" => Box::new(Straight::start(part.text("endpoint")?)?),

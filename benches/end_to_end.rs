@@ -1,7 +1,10 @@
-//! From the call to the collector's answer: spans in a second, processor time, memory, and that all arrive.
+//! Measures spans from the call to the collector's response: rate, processor time and memory.
 //!
-//! The program that is measured has a process of its own; the collector's work does not count as its own.
-//! `cargo bench --bench end_to_end`, with `-- --smoke` for a run that only shows that everything works.
+//! Every span that the ledger counts as delivered must arrive.
+//!
+//! The measured program runs in a separate process, so the collector's work is not counted.
+//!
+//! Run `cargo bench --bench end_to_end`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -16,7 +19,7 @@ use support::table::{Table, mebibytes, whole};
 use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload};
 use support::{Error, child, process};
 
-/// How long the slow collector takes for an answer.
+/// Time that the slow collector takes for each response.
 const DELAY: Duration = Duration::from_millis(20);
 
 const MEMORY: &str = "≤ 16 MiB";
@@ -27,7 +30,7 @@ struct Scenario {
     part: &'static str,
     collector: Collector,
     producers: u64,
-    /// Of the full number of spans: slow ones get by with less.
+    /// Divisor of the full number of spans: slow scenarios send fewer.
     share: u64,
     target: &'static str,
 }
@@ -35,13 +38,13 @@ struct Scenario {
 enum Collector {
     /// Counts spans without decoding them.
     Sink,
-    /// The same, in no hurry.
+    /// Like [`Collector::Sink`], but takes [`DELAY`] for each response.
     SlowSink,
     /// Decodes every span, as collectors do.
     Receiver,
 }
 
-/// One of each, for all scenarios.
+/// The collectors that all scenarios share.
 struct Collectors {
     sink: Sink,
     slow_sink: Sink,
@@ -120,12 +123,12 @@ fn measure(spans: u64, rounds: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a child found.
+/// Results that a child reported.
 struct Run {
     wall: Duration,
     cpu: Duration,
     callers_cpu: Duration,
-    /// Peak above idle.
+    /// Peak memory above that of the idle program.
     memory: u64,
     sent: u64,
     delivered: u64,
@@ -157,7 +160,7 @@ fn run(scenario: &Scenario, spans: u64, collectors: &Collectors) -> Result<Run, 
     }
 }
 
-/// The program that is measured.
+/// Runs the measured program.
 fn play(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).block_timeout(None);
     let exporter = match part.name.as_str() {

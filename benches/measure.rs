@@ -1,6 +1,8 @@
-//! What a measurement and a log record cost the thread that makes them: time, allocations, instructions.
+//! Measures what a measurement or a log record costs its calling thread.
 //!
-//! `cargo bench --bench measure`, with `-- --smoke` for a run that only shows that everything works.
+//! The figures are time, allocations and instructions.
+//!
+//! Run `cargo bench --bench measure`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -26,9 +28,9 @@ const THREADS: [u64; 4] = [1, 2, 4, 8];
 struct Sizes {
     rounds: u64,
     bursts: u64,
-    /// Whether instructions are counted for every call, or only where there is a target.
+    /// True to count the instructions of every call, false to count only those of calls with a target.
     all_instructions: bool,
-    /// Additions of each thread.
+    /// Number of additions in each thread.
     contention: u64,
 }
 
@@ -44,7 +46,7 @@ fn main() -> Result<(), Error> {
     }
 }
 
-/// The program that is measured: the part is the name of a call.
+/// Runs the measured program. The name of the part is the name of a call.
 fn play(part: &Part) -> Result<(), Error> {
     calls::start(&part.name, part.text("endpoint")?)?.play(part)
 }
@@ -77,7 +79,7 @@ fn play_of(call: &Call) -> Play<'_> {
     Play { part: call.name, settings: &[], arrives: calls::arrives(call.name) }
 }
 
-/// One counter in the hands of many threads, each number of them in turn.
+/// Measures one counter that many threads share, for each number of threads.
 fn contention(sizes: &Sizes) -> Result<(), Error> {
     let mut times = [const { [const { Vec::new() }; 2] }; THREADS.len()];
     for _ in 0..sizes.rounds {
@@ -105,13 +107,13 @@ fn contention(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Not the best: that is the round in which the threads happened to run one after the other.
+/// Returns the median. The lowest time is that of a round in which the threads happened to run one after the other.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// Nanoseconds of wall time for each of all additions.
+/// Returns the wall time per addition in nanoseconds, for all threads together.
 fn contend<A: Fn() + Sync>(
     threads: u64,
     additions: u64,

@@ -1,6 +1,6 @@
-//! Spans by the functions of `standpipe.h`, called as a program in C calls them.
+//! Emits spans through the functions of `standpipe.h`, as a C program does.
 
-#![allow(unsafe_code, reason = "functions of C are")]
+#![allow(unsafe_code, reason = "it calls functions of the C ABI")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::hint::black_box;
@@ -31,23 +31,23 @@ unsafe extern "C" {
     fn standpipe_span_end(span: *mut *mut c_void);
 }
 
-/// Longer than anything on loopback takes.
+/// Longer than any operation on loopback takes.
 const PATIENCE_MS: u32 = 120_000;
 
-/// A span that the others are children of; it ends with it.
+/// The parent of all other spans. Dropping it ends the span.
 struct Parent(*mut c_void);
 
 impl Drop for Parent {
     fn drop(&mut self) {
-        // SAFETY: the span is open, and ends once.
+        // SAFETY: the span is open, and nothing else ends it.
         unsafe { standpipe_span_end(&raw mut self.0) };
     }
 }
 
-/// Emits children with three attributes. Its worker sends at a flush only.
+/// Starts a program that emits child spans with three attributes. Its worker sends only at a flush.
 ///
 /// # Errors
-/// When telemetry cannot be started.
+/// Returns an error if telemetry cannot be started.
 pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
     let config = format!(
         "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{endpoint}'\nthrottle = '1h'\nlinger = '1h'\n\
@@ -55,20 +55,20 @@ pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
     );
     let (mut telemetry, mut error) = (ptr::null_mut(), ptr::null_mut());
     let (text, len) = (config.as_ptr().cast(), config.len());
-    // SAFETY: the text has this length, and both results have a place.
+    // SAFETY: `text` has `len` bytes, and both results have a valid destination.
     let code =
         unsafe { standpipe_start_from_toml(text, len, ptr::null(), &raw mut telemetry, &raw mut error) };
     if code != 0 {
-        // SAFETY: a start that fails gives a text that ends with a zero byte.
+        // SAFETY: a failed start sets `error` to a string that ends with a zero byte.
         return Err(unsafe { CStr::from_ptr(error) }.to_string_lossy().into());
     }
-    // SAFETY: the handles are those that the functions gave, none has been freed, and the texts end with a zero byte.
+    // SAFETY: the functions returned these handles, none has been freed, and all strings end with a zero byte.
     let (tracer, parent) = unsafe {
         let tracer = standpipe_tracer_new(telemetry, c"shop.orders".as_ptr(), ptr::null());
         (tracer, standpipe_span_start(tracer, c"GET /orders/{id}".as_ptr(), ptr::null_mut()))
     };
     let parent = Parent(parent);
-    // SAFETY: the same.
+    // SAFETY: as above.
     let burst = repeat(move |_| unsafe {
         let mut span = standpipe_span_start(tracer, black_box(c"SELECT shop.orders").as_ptr(), parent.0);
         standpipe_span_set_str(span, c"http.route".as_ptr(), black_box(c"/v1/orders/{id}").as_ptr());
@@ -77,9 +77,9 @@ pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
         standpipe_span_end(&raw mut span);
     });
     let done = |code: i32| if code == 0 { Ok(()) } else { Err(format!("code {code}").into()) };
-    // SAFETY: the same; null pointers ask for no results.
+    // SAFETY: as above; a null pointer means that the result is not requested.
     let flush = move || done(unsafe { standpipe_flush(telemetry, PATIENCE_MS, ptr::null_mut()) });
-    // SAFETY: the same.
+    // SAFETY: as above.
     Ok(Program::new(burst, flush, move || {
         done(unsafe { standpipe_shutdown(telemetry, PATIENCE_MS, ptr::null_mut()) })
     }))

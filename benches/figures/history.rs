@@ -1,4 +1,4 @@
-//! The versions of the committed figures that the history knows.
+//! Reads the versions of the committed figures from the git history.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -6,16 +6,16 @@ use std::{io, str};
 
 use crate::committed::Committed;
 
-/// The file, as git names it.
+/// Path of the file in the repository.
 const FILE: &str = "benches/figures.toml";
 
-/// The error of the benchmarks.
+/// Error type of the benchmarks.
 type Error = Box<dyn std::error::Error>;
 
-/// All committed versions, the newest first; or why there are none to be had.
+/// Returns all committed versions, newest first, or the reason why the history is not available.
 ///
 /// # Errors
-/// When git fails in the middle, or when a version cannot be read.
+/// Returns an error if the history is available but cannot be read.
 pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, Error> {
     let shallow = match git(folder, &["rev-parse", "--is-shallow-repository"]) {
         Ok(said) if said.status.success() => text(&said)?.trim() == "true",
@@ -30,7 +30,7 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
             "this is a shallow clone: the history of benches/figures.toml is not in it".to_owned()
         ));
     }
-    // a merge brings in what has been said on its branch
+    // A merge commit contains the changes of its branch, so only first parents are listed.
     let listed = git(folder, &["log", "--first-parent", "--format=%H", "--", FILE])?;
     if !listed.status.success() {
         return Err(format!("git log: {}", String::from_utf8_lossy(&listed.stderr).trim_end()).into());
@@ -38,7 +38,7 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
     let mut versions = Vec::new();
     for commit in text(&listed)?.lines() {
         let shown = git(folder, &["show", &format!("{commit}:./{FILE}")])?;
-        // a commit that took the file away has no version of it
+        // A commit that removed the file contains no version of it.
         if shown.status.success() {
             versions.push(Committed::read(text(&shown)?).map_err(|error| format!("in {commit}: {error}"))?);
         }

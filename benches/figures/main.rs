@@ -1,10 +1,10 @@
-//! The guard against getting slower: what each call costs in instructions and allocations, beside what it cost when
-//! `benches/figures.toml` was committed.
+//! Compares the instructions and allocations of each call with `benches/figures.toml`.
 //!
-//! `cargo bench --bench figures` shows both. With `-- --check` it fails when a figure is more than three per cent above
-//! the committed one, or when a committed one was raised without a reason. With `-- --accept --because "why"` it writes
-//! the new figures down: what fell becomes the new measure, what rose a little is not written, so that many small rises
-//! add up to one that is seen, and what rose by more than that takes the reason with it.
+//! `cargo bench --bench figures` shows the committed and the current figures. With `-- --check`, it fails if a figure
+//! exceeds the committed one by more than 3 %, or if a committed figure was increased without a new reason. With `--
+//! --accept --because "why"`, it writes the current figures to the file: lower figures replace the committed ones,
+//! and figures above the tolerance are written together with the reason. Slightly higher figures are not written, so
+//! that many small increases add up to one that fails.
 
 mod c;
 mod committed;
@@ -28,12 +28,12 @@ use support::{Error, callgrind};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What is to be done with the figures.
+/// Arguments that select what is done with the figures.
 const CHECK: &str = "--check";
 const ACCEPT: &str = "--accept";
 const BECAUSE: &str = "--because";
 
-/// For allocations: this many bursts after the one that is for the storage that later ones reuse.
+/// Number of bursts for which allocations are counted, after a first burst that allocates reusable storage.
 const BURSTS: u64 = 4;
 
 fn main() -> Result<ExitCode, Error> {
@@ -74,7 +74,7 @@ fn main() -> Result<ExitCode, Error> {
     }
 }
 
-/// Takes `--because "why"` out of the command line.
+/// Separates `--because "why"` from the other arguments.
 fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<String>, Option<String>), Error> {
     let (mut others, mut reason) = (Vec::new(), None);
     while let Some(argument) = arguments.next() {
@@ -86,7 +86,7 @@ fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<Stri
     Ok((others, reason))
 }
 
-/// Why instructions are not counted in this run.
+/// Returns why instructions are not counted in this run, or `None` if they are.
 fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> Option<String> {
     if let Some(reason) = callgrind::unavailable() {
         return Some(reason);
@@ -100,7 +100,7 @@ fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> O
     }
 }
 
-/// What instructions depend on beside the code.
+/// Returns the compiler and the machine, on which the instruction counts depend.
 fn setting() -> Result<String, Error> {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let said = Command::new(&compiler).arg("--version").output()?;

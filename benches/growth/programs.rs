@@ -1,4 +1,4 @@
-//! The programs that are measured, each in a process of its own.
+//! The measured programs, each in a separate process.
 
 use std::hint::black_box;
 use std::thread;
@@ -16,15 +16,15 @@ pub(crate) const THREADS_PART: &str = "threads";
 pub(crate) const WAITING_PART: &str = "waiting";
 pub(crate) const ATTRIBUTES_PART: &str = "attributes";
 
-/// Spans that are timed at once.
+/// Number of spans that are timed together.
 const BURST: u64 = 256 * TRACE;
-/// How often it is done in one process: the first time is for the storage that the later ones reuse.
+/// Number of bursts in one process. The first one allocates storage that the others reuse.
 const BURSTS: usize = 6;
 
-/// Plays one of them.
+/// Runs the program of this part.
 ///
 /// # Errors
-/// When there is no such part, or when something was lost.
+/// Returns an error if there is no such part, or if a span was lost.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let endpoint = part.text("endpoint")?;
     match part.name.as_str() {
@@ -36,7 +36,7 @@ pub(crate) fn play(part: &Part) -> Result<(), Error> {
     }
 }
 
-/// Everything as it is by default; the connection is there before the clock starts.
+/// Measures a program with default settings, whose connection is opened before the measurement.
 fn spans(endpoint: &str, spans: u64) -> Result<(), Error> {
     let telemetry = workload::start(Exporter::http(endpoint))?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
@@ -55,7 +55,7 @@ fn spans(endpoint: &str, spans: u64) -> Result<(), Error> {
     finish(&telemetry, TRACE + sent)
 }
 
-/// The same from many threads, which share the spans among them.
+/// Like [`spans`], but divides the spans among many threads.
 fn threads(endpoint: &str, spans: u64, threads: u64) -> Result<(), Error> {
     let telemetry = workload::start(Exporter::http(endpoint))?;
     Workload::new(&telemetry, ATTRIBUTES)?.emit(TRACE);
@@ -77,7 +77,7 @@ fn threads(endpoint: &str, spans: u64, threads: u64) -> Result<(), Error> {
     finish(&telemetry, TRACE + sent)
 }
 
-/// A burst on top of `waiting` queued spans, and then the sending of all of them.
+/// Measures a burst on top of `waiting` queued spans, and then the sending of all of them.
 fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
@@ -99,7 +99,7 @@ fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
     finish(&telemetry, (waiting + BURST) * BURSTS as u64)
 }
 
-/// Spans with this many attributes, all of them short texts.
+/// Measures spans with this many attributes, which are all short strings.
 fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let tracer = telemetry.tracer(text::SCOPE);
@@ -123,7 +123,7 @@ fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
     finish(&telemetry, BURST * BURSTS as u64)
 }
 
-/// Processor time before something.
+/// Processor times at the start of a measurement.
 struct Clocks {
     caller: Duration,
     process: Duration,
@@ -134,12 +134,12 @@ impl Clocks {
         Ok(Self { caller: process::thread_cpu_time()?, process: process::cpu_time()? })
     }
 
-    /// What this thread has used since.
+    /// Returns the processor time that this thread has used since the start.
     fn caller(&self) -> Result<Duration, Error> {
         Ok(process::thread_cpu_time()? - self.caller)
     }
 
-    /// What the whole process has used since.
+    /// Returns the processor time that the whole process has used since the start.
     fn process(&self) -> Result<Duration, Error> {
         Ok(process::cpu_time()? - self.process)
     }

@@ -1,36 +1,38 @@
-//! How a benchmark was started.
+//! The command line of a benchmark.
 
 use std::env;
 
 use super::Error;
 
-/// Says that the tables go into `benches/README.md` as well.
+/// Argument that writes the tables to `benches/README.md`, too.
 const README: &str = "--readme";
 
-/// Whether this process has the argument.
+/// Returns whether this process has the argument `--readme`.
 pub(crate) fn is_for_readme() -> bool {
     env::args().any(|argument| argument == README)
 }
 
-/// What this process is to do.
+/// The task of this process.
 pub(crate) enum Task {
-    /// Measure and print the table; a smoke run only shows that everything works.
+    /// Measure and print the table. A smoke run only checks that everything works.
     Measure { smoke: bool },
-    /// Be the program that is measured.
+    /// Run the measured program.
     Play(Part),
 }
 
-/// The part of a child, with its settings.
+/// The part of a child process, with its settings.
 pub(crate) struct Part {
     pub(crate) name: String,
     settings: Vec<String>,
 }
 
 impl Task {
-    /// Reads the command line. Without cargo's `--bench`, as in `cargo test --benches`, it is a smoke run.
+    /// Reads the command line.
+    ///
+    /// Without `--bench`, as in `cargo test --benches`, the run is a smoke run.
     ///
     /// # Errors
-    /// When there is an argument that means nothing here.
+    /// Returns an error if this benchmark does not support an argument.
     pub(crate) fn from_command_line() -> Result<Self, Error> {
         if is_for_readme() {
             return Err(format!("{README}: benches/README.md has no place for this").into());
@@ -38,18 +40,18 @@ impl Task {
         Ok(Self::with_choice(&[])?.0)
     }
 
-    /// Reads a command line that may name one of several tables.
+    /// Reads a command line that may select one of several tables.
     ///
     /// # Errors
-    /// When there is an argument that means nothing.
+    /// Returns an error if an argument is unknown.
     pub(crate) fn with_choice(tables: &[&'static str]) -> Result<(Self, Option<&'static str>), Error> {
         Self::read(env::args().skip(1), tables)
     }
 
-    /// Reads these arguments.
+    /// Parses these arguments.
     ///
     /// # Errors
-    /// When there is one that means nothing.
+    /// Returns an error if an argument is unknown, or if the arguments exclude each other.
     pub(crate) fn read(
         arguments: impl IntoIterator<Item = String>,
         tables: &[&'static str],
@@ -82,19 +84,19 @@ impl Task {
 }
 
 impl Part {
-    /// The text after `key=`.
+    /// Returns the text after `key=`.
     ///
     /// # Errors
-    /// When the setting is not there.
+    /// Returns an error if the setting is missing.
     pub(crate) fn text(&self, key: &str) -> Result<&str, Error> {
         let value = self.settings.iter().find_map(|setting| setting.strip_prefix(key)?.strip_prefix('='));
         value.ok_or_else(|| format!("part {}: {key} is not set", self.name).into())
     }
 
-    /// The number after `key=`.
+    /// Returns the number after `key=`.
     ///
     /// # Errors
-    /// When the setting is not there or is no number.
+    /// Returns an error if the setting is missing or is not a number.
     pub(crate) fn number(&self, key: &str) -> Result<u64, Error> {
         Ok(self.text(key)?.parse()?)
     }

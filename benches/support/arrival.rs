@@ -1,4 +1,4 @@
-//! What of a program's work has come to the other end, whatever it was: a contender that does nothing must not win.
+//! Checks that a program's records have arrived: a contender that does nothing must not win.
 
 use std::io;
 use std::sync::Arc;
@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use standpipe::receiver::proto::{Data, Number, NumberDataPoint};
 use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
 
-/// A receiver that counts the spans that have a parent, no fewer attributes and exactly this many events. It keeps nothing.
+/// Starts a receiver that keeps no spans and counts the complete ones.
+///
+/// A span is complete if it has a parent, at least `attributes` attributes and exactly `events` events.
 ///
 /// # Errors
-/// When there is no free port or no thread.
+/// Returns an error if no port or no thread is available.
 pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Receiver, Arc<AtomicUsize>)> {
     let is_complete = move |received: &ReceivedSpan| {
         let span = &received.span;
@@ -26,13 +28,13 @@ pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Rec
     Ok((Receiver::builder().keep_bytes(0).on_batch(count).start()?, counter))
 }
 
-/// Log records, events of spans, and what the newest metric adds up to.
+/// Returns the number of log records and span events, plus the total of the newest metric.
 pub(crate) fn tally(receiver: &Receiver) -> u64 {
     let events: usize = receiver.spans().iter().map(|received| received.span.events.len()).sum();
     receiver.log_count() + events as u64 + receiver.metrics().last().map_or(0, total)
 }
 
-/// The value of a sum or a gauge, the number of values of a histogram; over all attributes.
+/// Returns the value of a sum or a gauge, or the number of values in a histogram, over all attributes.
 fn total(received: &ReceivedMetric) -> u64 {
     match &received.metric.data {
         Some(Data::Sum(sum)) => sum.data_points.iter().map(value).sum(),

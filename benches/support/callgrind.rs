@@ -1,5 +1,6 @@
-//! Counts instructions, which are the same on a busy machine: a long run less a short one, so that start
-//! and end cancel out.
+//! Counts instructions with callgrind. Unlike times, the counts do not depend on the load of the machine.
+//!
+//! The count of a short run is subtracted from that of a long run, so that start and end cancel out.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -8,24 +9,24 @@ use std::{env, fs, io};
 
 use super::{Error, child};
 
-/// Instructions for each span.
+/// Instructions per span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instructions {
-    /// Of the main thread, which emits the spans.
+    /// Instructions of the main thread, which emits the spans.
     pub(crate) caller: f64,
-    /// Of all other threads.
+    /// Instructions of all other threads.
     pub(crate) others: f64,
 }
 
 impl Instructions {
-    /// By the counts of two runs, the second of which had this many spans more.
+    /// Returns the instructions per span from two runs, of which the long one has `more` additional spans.
     pub(crate) fn between(short_run: (u64, u64), long_run: (u64, u64), more: u64) -> Self {
         let each = |short: u64, long: u64| (long as f64 - short as f64) / more as f64;
         Self { caller: each(short_run.0, long_run.0), others: each(short_run.1, long_run.1) }
     }
 }
 
-/// Why instructions cannot be counted here; `None` if they can.
+/// Returns why instructions cannot be counted here, or `None` if they can.
 pub(crate) fn unavailable() -> Option<String> {
     let version =
         Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -37,10 +38,12 @@ pub(crate) fn unavailable() -> Option<String> {
     }
 }
 
-/// Lets a child play its part with `short` and then with `long` spans, which it finds in its setting `spans`.
+/// Counts the instructions per span, from a run with `short` and a run with `long` spans.
+///
+/// The child reads the number of spans from its setting `spans`.
 ///
 /// # Errors
-/// When a run fails or valgrind's files cannot be read.
+/// Returns an error if a run fails, or if valgrind's files cannot be read.
 pub(crate) fn per_span(
     part: &str,
     settings: &[(&str, &dyn Display)],
@@ -50,13 +53,15 @@ pub(crate) fn per_span(
     Ok(Instructions::between(count(short)?, count(long)?, long - short))
 }
 
-/// Within all threads but the main one, as a name of a function.
+/// Function that encloses the work of every thread except the main one.
 pub(crate) const OTHER_THREADS: &str = "thread_start";
 
-/// Instructions of the main thread and of all others in one run; only `within` functions of these names, if there are any.
+/// Counts the instructions of the main thread and of all other threads in one run.
+///
+/// If `within` is not empty, only the instructions in functions with these names are counted.
 ///
 /// # Errors
-/// When it fails or valgrind's files cannot be read.
+/// Returns an error if the run fails, or if valgrind's files cannot be read.
 pub(crate) fn count(
     part: &str,
     settings: &[(&str, &dyn Display)],
@@ -74,7 +79,7 @@ pub(crate) fn count(
     let (mut caller, mut others) = (0, 0);
     for entry in fs::read_dir(&folder.0)? {
         let entry = entry?;
-        // one file for each thread, in the order of their start
+        // There is one file for each thread, numbered in the order of their start.
         match entry.file_name().to_string_lossy().strip_prefix("out-") {
             Some("01") => caller += total(&entry.path())?,
             Some(_) => others += total(&entry.path())?,
@@ -93,12 +98,12 @@ fn total(path: &Path) -> Result<u64, Error> {
     Ok(total.ok_or("no total in valgrind's file")?.trim().parse()?)
 }
 
-/// A folder that is gone afterwards.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        // beside the program, which is below `target` wherever that is
+        // The folder is next to the program, so it is below the target directory.
         let path = env::current_exe()?.with_file_name(format!("callgrind-{}", process::id()));
         fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -107,7 +112,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // what cannot be removed is only clutter below `target`
+        // A folder that cannot be removed stays in the target directory and does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,7 +1,7 @@
-//! What the benchmarks share.
+//! Helpers that all benchmarks use.
 //!
-//! A benchmark is two programs in one: what is started by cargo holds the receiver and prints the table; what
-//! it starts of itself, a [`child`], is the program that is measured, with nothing else in its process.
+//! A benchmark is two programs in one. The process that cargo starts holds the receiver and prints the table. It
+//! starts the measured program as a [`child`], so that nothing else runs in the measured process.
 
 #![allow(dead_code, reason = "each benchmark is a crate of its own and uses only a part of this")]
 
@@ -19,5 +19,5 @@ pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod workload;
 
-/// What stops a benchmark.
+/// Error type of the benchmarks.
 pub(crate) type Error = Box<dyn std::error::Error>;

@@ -1,29 +1,29 @@
-//! What the system says about this process.
+//! Resources of this process, as the system reports them.
 
 use std::time::Duration;
 use std::{fs, io};
 
 use super::Error;
 
-/// Processor time of the whole process so far, in user and kernel mode.
+/// Returns the processor time of the whole process so far, in user and kernel mode.
 ///
 /// # Errors
-/// When the system does not say.
+/// Returns an error if the system does not report the time.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
     cpu_time_of(libc::RUSAGE_SELF)
 }
 
-/// The same of all its children that have ended, and of theirs.
+/// Returns the processor time of all ended children, and of their ended children.
 ///
 /// # Errors
-/// When the system does not say.
+/// Returns an error if the system does not report the time.
 pub(crate) fn children_cpu_time() -> io::Result<Duration> {
     cpu_time_of(libc::RUSAGE_CHILDREN)
 }
 
 #[allow(unsafe_code)]
 fn cpu_time_of(whom: libc::c_int) -> io::Result<Duration> {
-    // SAFETY: all-zero is a valid `rusage`, and the call writes nothing else.
+    // SAFETY: an all-zero `rusage` is valid, and the call writes only to it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         if libc::getrusage(whom, &raw mut usage) != 0 {
@@ -37,48 +37,48 @@ fn cpu_time_of(whom: libc::c_int) -> io::Result<Duration> {
     Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 ///
 /// # Errors
-/// When the system does not say.
+/// Returns an error if the system does not report the time.
 #[allow(unsafe_code)]
 pub(crate) fn thread_cpu_time() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the call, which writes nothing else.
+    // SAFETY: `time` is valid during the call, which writes only to it.
     if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Bytes of memory held now.
+/// Returns the memory of this process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn resident() -> Result<u64, Error> {
     status_field("self", "VmRSS:")
 }
 
-/// The same of another process.
+/// Returns the memory of another process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux, and when there is no such process.
+/// Returns an error on systems other than Linux, and if there is no such process.
 pub(crate) fn resident_of(process: u32) -> Result<u64, Error> {
     status_field(&process.to_string(), "VmRSS:")
 }
 
-/// The most bytes ever held at once.
+/// Returns the peak memory of this process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn resident_peak() -> Result<u64, Error> {
     status_field("self", "VmHWM:")
 }
 
-/// Threads that it has now.
+/// Returns the number of threads of this process.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn threads() -> Result<u64, Error> {
     Ok(fs::read_dir("/proc/self/task")?.count() as u64)
 }

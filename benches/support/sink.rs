@@ -1,5 +1,6 @@
-//! A collector that only counts: it finds where spans begin and end and decodes nothing, so that a
-//! throughput is the exporter's and not the decoder's.
+//! A collector that only counts spans.
+//!
+//! It finds where spans begin and end and decodes nothing, so that the throughput is that of the exporter.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,23 +11,23 @@ use std::time::Duration;
 
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
-/// `resource_spans` of a request.
+/// Field number of `resource_spans` in a request.
 const RESOURCE_SPANS: u64 = 1;
-/// `scope_spans` of a resource, and `spans` of a scope.
+/// Field number of `scope_spans` in a resource, and of `spans` in a scope.
 const BELOW: u64 = 2;
 const LONGEST_BODY: usize = 64 << 20;
 
-/// Listens on a free port of 127.0.0.1 until the process ends.
+/// A collector that listens on a free port of 127.0.0.1 until the process ends.
 pub(crate) struct Sink {
     address: SocketAddr,
     spans: Arc<AtomicUsize>,
 }
 
 impl Sink {
-    /// Starts one that takes this long for each answer.
+    /// Starts a collector that takes `delay` for each response.
     ///
     /// # Errors
-    /// When there is no free port or no thread.
+    /// Returns an error if no port or no thread is available.
     pub(crate) fn start(delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -35,7 +36,7 @@ impl Sink {
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
-                // a client that leaves or talks nonsense is only its own trouble: its spans are missed in the count
+                // An error of a connection is ignored: its spans are missing in the count.
                 thread::spawn(move || serve(&socket, delay, &counter));
             }
         })?;
@@ -66,7 +67,7 @@ fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicUsize) -> io::Resu
     Ok(())
 }
 
-/// The length of the body; `None` at the end of the connection.
+/// Reads a head. Returns the length of the body, or `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
     let (mut length, mut line) = (0, String::new());
     loop {
@@ -90,7 +91,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
     }
 }
 
-/// How many spans a request has; `None` if it is cut short.
+/// Returns the number of spans in a request, or `None` if the request is truncated.
 pub(crate) fn count_spans(request: &[u8]) -> Option<u64> {
     let mut spans = 0;
     for_each(request, RESOURCE_SPANS, |resource| {
@@ -104,7 +105,7 @@ pub(crate) fn count_spans(request: &[u8]) -> Option<u64> {
     Some(spans)
 }
 
-/// Calls `visit` with every length-delimited field of this number; there are no others at these levels.
+/// Calls `visit` with every field of this number. All fields at these levels are length-delimited.
 fn for_each<'a>(
     mut message: &'a [u8],
     number: u64,

@@ -1,14 +1,15 @@
-//! Tables for people: aligned on a terminal, the first column to the left and figures to the right; in Markdown for the
-//! README, where a peer that is ahead is marked.
+//! Tables: aligned text for a terminal, and Markdown for the README.
+//!
+//! In Markdown, a better figure of another crate is bold.
 
 /// A table that is printed when it is complete.
 pub(crate) struct Table {
     rows: Vec<Row>,
-    /// Whether each row is a contender, and not each column.
+    /// True if each row is a contender, false if each column is.
     has_contenders_in_rows: bool,
-    /// Heads of columns of which the largest figure is best, if the contenders are in rows.
+    /// Headings of columns in which the largest figure is the best, if the contenders are in rows.
     of_more: Vec<String>,
-    /// Heads of columns that are not in the contest.
+    /// Headings of limits, which are not contenders.
     limits: Vec<String>,
     notes: Vec<String>,
 }
@@ -25,9 +26,9 @@ pub(crate) enum Better {
     More,
 }
 
-/// Contenders whose names begin so are our own.
+/// Prefix of the names of standpipe's own contenders.
 const OWN: &str = "standpipe";
-/// The last column of many tables; the README has figures, not aims.
+/// Heading of the last column of many tables, which the README does not show.
 const TARGET: &str = "target";
 
 impl Table {
@@ -37,28 +38,30 @@ impl Table {
         Self { rows: vec![head], has_contenders_in_rows: false, of_more, limits, notes }
     }
 
-    /// One with a contender in each row; the largest figure is best in columns with these heads.
+    /// Creates a table with a contender in each row.
+    ///
+    /// In columns with the headings `of_more`, the largest figure is the best.
     pub(crate) fn of_contenders<const COLUMNS: usize>(head: [&str; COLUMNS], of_more: &[&str]) -> Self {
         let of_more = of_more.iter().map(|head| (*head).to_owned()).collect();
         Self { has_contenders_in_rows: true, of_more, ..Self::new(head) }
     }
 
-    /// Adds a row; what is missing at its end is left blank. Of its figures the smallest is best.
+    /// Adds a row in which the smallest figure is the best. Missing cells at its end are blank.
     pub(crate) fn row<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
         self.rows.push(Row { cells: cells.to_vec(), better: Better::Less });
     }
 
-    /// Adds a row of figures of which the largest is best.
+    /// Adds a row in which the largest figure is the best.
     pub(crate) fn row_of_more<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
         self.rows.push(Row { cells: cells.to_vec(), better: Better::More });
     }
 
-    /// Says that the column (or row) with this head is no peer but a limit, as a bare socket is: it is never marked.
+    /// Marks the column or row with this heading as a limit, such as a bare socket. A limit is never bold.
     pub(crate) fn limit(&mut self, head: &str) {
         self.limits.push(head.to_owned());
     }
 
-    /// Adds something that one must know to read the table; it stands below it.
+    /// Adds a note below the table that explains the figures.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -72,7 +75,7 @@ impl Table {
         for (number, row) in self.rows.iter().enumerate() {
             let cells = widths.iter().enumerate().map(|(column, width)| match column {
                 0 => format!("{:<width$}", row.cell(0)),
-                // what it should be is text
+                // The last column has targets, which are text.
                 _ if column == columns - 1 => row.cell(column).to_owned(),
                 _ => format!("{:>width$}", row.cell(column)),
             });
@@ -87,7 +90,7 @@ impl Table {
         }
     }
 
-    /// The table and its notes; what a peer does better than we is in bold.
+    /// Returns the table and its notes. Better figures of other crates are bold.
     pub(crate) fn markdown(&self) -> String {
         let columns: Vec<usize> = (0..self.columns()).filter(|column| self.is_of_use(*column)).collect();
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -113,7 +116,7 @@ impl Table {
         text
     }
 
-    /// Whether the figure of this row in this column is a peer's, and better than the best of our own.
+    /// Returns whether this figure is that of another crate, and better than the best of standpipe.
     fn is_ahead(&self, row: &Row, column: usize) -> bool {
         let (contender, better) = match self.has_contenders_in_rows {
             true => (row.cell(0), self.better_in(column)),
@@ -129,7 +132,7 @@ impl Table {
                 columns.map(|column| row.cell(column)).collect()
             }
         };
-        // where we have several, the best of them is the bar
+        // If standpipe has several figures, the best of them is compared.
         let own = own.into_iter().filter_map(amount).reduce(|one, other| better.of(one, other));
         own.zip(amount(row.cell(column))).is_some_and(|(own, peer)| better.is_ahead(peer, own))
     }
@@ -147,7 +150,7 @@ impl Table {
         self.rows.first().map_or("", |head| head.cell(column))
     }
 
-    /// Not the targets, and no column without anything in it.
+    /// Returns whether the README shows the column: not the targets, and no empty column.
     fn is_of_use(&self, column: usize) -> bool {
         self.head(column) != TARGET && self.rows.iter().any(|row| !row.cell(column).is_empty())
     }
@@ -176,7 +179,7 @@ fn is_own(contender: &str) -> bool {
     contender.starts_with(OWN)
 }
 
-/// The number that a cell begins with, in the smallest of its units, so that 900 ns are less than 1 µs.
+/// Returns the number at the start of a cell, in the smallest unit, so that 900 ns are less than 1 µs.
 fn amount(cell: &str) -> Option<f64> {
     let end = cell.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(cell.len());
     let (digits, rest) = cell.split_at(end);
@@ -194,7 +197,7 @@ fn amount(cell: &str) -> Option<f64> {
     Some(number * scale)
 }
 
-/// The figure alone; what follows it in brackets is not.
+/// Formats the figure in bold, but not the text in parentheses after it.
 fn bold(cell: &str) -> String {
     match cell.split_once(" (") {
         Some((figure, rest)) => format!("**{}** ({}", escaped(figure), escaped(rest)),
@@ -202,12 +205,12 @@ fn bold(cell: &str) -> String {
     }
 }
 
-/// With nothing in it that ends a cell.
+/// Escapes the character that would end a cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// `1234567.8` as `1,234,568`.
+/// Formats 1234567.8 as `1,234,568`.
 pub(crate) fn whole(number: f64) -> String {
     let digits = format!("{:.0}", number.max(0.0));
     let mut text = String::new();
@@ -220,17 +223,17 @@ pub(crate) fn whole(number: f64) -> String {
     text
 }
 
-/// With one place behind the point.
+/// Formats a number with one decimal place.
 pub(crate) fn tenths(number: f64) -> String {
     format!("{number:.1}")
 }
 
-/// With two places behind the point.
+/// Formats a number with two decimal places.
 pub(crate) fn hundredths(number: f64) -> String {
     format!("{number:.2}")
 }
 
-/// Bytes as MiB.
+/// Formats bytes as MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

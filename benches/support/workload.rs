@@ -1,4 +1,4 @@
-//! What is measured: traces of 16 spans, a root below a remote parent and 15 children.
+//! The measured work: traces of 16 spans, a root with a remote parent and 15 children.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use standpipe::{Config, Exporter, Span, SpanContext, SpanKind, Telemetry, Tracer
 
 use super::Error;
 
-/// Spans of one trace.
+/// Number of spans in a trace.
 pub(crate) const TRACE: u64 = 16;
-/// Attributes of a span, unless said otherwise: three strings, an integer and a bool.
+/// Default number of attributes of a span: three strings, an integer and a bool.
 pub(crate) const ATTRIBUTES: u64 = 5;
-/// Whatever must happen happens within this.
+/// Time limit for everything that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Names and values of the spans, and of what is measured beside them.
+/// Names and values of the spans, and of other records.
 pub(crate) mod text {
     pub(crate) const SCOPE: &str = "shop.orders";
     pub(crate) const REMOTE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -57,21 +57,23 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
+    /// Creates a workload whose spans have this many attributes.
+    ///
     /// # Errors
-    /// Never, as the remote parent is well-formed.
+    /// Returns no error, because the remote parent is well-formed.
     pub(crate) fn new(telemetry: &Telemetry, attributes: u64) -> Result<Self, Error> {
         let remote = SpanContext::from_traceparent(text::REMOTE)?;
         Ok(Self { tracer: telemetry.tracer(text::SCOPE), remote, attributes })
     }
 
-    /// Emits as many whole traces as make up this many spans.
+    /// Emits this many spans in whole traces.
     pub(crate) fn emit(&self, spans: u64) {
         for _ in 0..spans / TRACE {
             self.emit_root(|| (1..TRACE).for_each(|_| self.emit_child()));
         }
     }
 
-    /// Emits a root below the remote parent, and does something within it.
+    /// Emits a root span with the remote parent, and calls `within` inside the root.
     pub(crate) fn emit_root(&self, within: impl FnOnce()) {
         let mut root = self
             .tracer
@@ -83,7 +85,7 @@ impl Workload {
         within();
     }
 
-    /// Emits one span below the current one.
+    /// Emits one child of the current span.
     pub(crate) fn emit_child(&self) {
         let mut child = self.tracer.span_builder(black_box(text::CHILD)).kind(SpanKind::Client).start();
         self.fill(&mut child);
@@ -96,8 +98,9 @@ impl Workload {
         }
     }
 
-    /// As instrumented code does it: keys are constants, values are not. A span without attributes does not pay for the registers
-    /// that this function saves.
+    /// Sets attributes as instrumented code does: keys are constants, values are not.
+    ///
+    /// Not inlined, so that a span without attributes does not pay for the registers that this function saves.
     #[inline(never)]
     fn set_attributes(&self, span: &mut Span) {
         span.set(text::ROUTE.0, black_box(text::ROUTE.1));
@@ -128,7 +131,7 @@ pub(crate) const VALUES: Values = Values {
     cached: text::CACHED.1,
 };
 
-/// Emits the same span as the workload does, without the work of choosing how many attributes it has.
+/// Emits the same span as the workload does, without branches on the number of attributes.
 #[inline(never)]
 pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
     let mut span = tracer.span_builder(text::CHILD).kind(SpanKind::Client).start();
@@ -137,16 +140,16 @@ pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
     span.set(text::STATUS.0, values.status).set(text::CACHED.0, values.cached);
 }
 
-/// Telemetry with one exporter.
+/// Starts telemetry with one exporter.
 ///
 /// # Errors
-/// When it cannot be started.
+/// Returns an error if telemetry cannot be started.
 pub(crate) fn start(exporter: Exporter) -> Result<Telemetry, Error> {
-    // a proxy of the environment has no business on loopback
+    // A proxy from the environment must not be used on loopback.
     Ok(Telemetry::start(Config::new().service_name("bench").exporter(exporter.proxy(Proxy::Off)))?)
 }
 
-/// An exporter whose worker sleeps until a flush, so that only the caller is measured.
+/// Returns an exporter whose worker sleeps until a flush, so that only the caller is measured.
 pub(crate) fn parked(endpoint: &str) -> Exporter {
     Exporter::http(endpoint)
         .throttle(Duration::from_secs(3600))
@@ -156,10 +159,10 @@ pub(crate) fn parked(endpoint: &str) -> Exporter {
         .queue_bytes(1 << 30)
 }
 
-/// Ends telemetry and makes sure that nothing was lost.
+/// Shuts down telemetry and checks that nothing was lost.
 ///
 /// # Errors
-/// When something was.
+/// Returns an error if something was lost.
 pub(crate) fn finish(telemetry: &Telemetry, sent: u64) -> Result<(), Error> {
     let ledger = telemetry.shutdown(PATIENCE);
     if (ledger.total().delivered, ledger.lost()) != (sent, 0) {

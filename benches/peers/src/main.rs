@@ -1,10 +1,11 @@
-//! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
+//! Compares standpipe with other crates: the same work in the same run, with one table for each kind of work.
 //!
-//! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, `--cold` for builds from nothing,
-//! `--map` for where the bytes of small programs are,
-//! `--readme` to write what was found into `benches/README.md`, `--smoke` for a run that only shows that everything works.
-//! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
-//! case, and nothing else in its process.
+//! An argument of `./run` selects one table: `spans`, `calls`, `grpc`, `tracing` or `footprint`. With `--cold`,
+//! builds from scratch are timed. With `--map`, the run shows where the bytes of small programs are. With `--readme`,
+//! it writes the tables to `benches/README.md`. With `--smoke`, a short run only checks that everything works.
+//!
+//! The process that the user starts holds the receiver and prints the tables. It runs each case of each contender in
+//! a separate child process.
 
 mod emit;
 mod fastrace;
@@ -29,18 +30,18 @@ use support::{Error, callgrind, calls, publish};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A library that can do some of the cases.
+/// A library that can run some of the cases.
 struct Contender {
-    /// At the head of its column.
+    /// Heading of the column.
     name: &'static str,
     cases: &'static [&'static str],
-    /// What one must know to read its figures.
+    /// Note below the table that explains the figures.
     note: &'static str,
-    /// A program that does one of its cases.
+    /// Starts a program that runs a case.
     start: fn(case: &str, endpoint: &str) -> Result<Program, Error>,
 }
 
-/// The first is what the others are compared with.
+/// The contenders. All others are compared with the first one.
 const CONTENDERS: [&Contender; 5] = [
     &standpipe::CONTENDER,
     &opentelemetry::CONTENDER,
@@ -49,7 +50,7 @@ const CONTENDERS: [&Contender; 5] = [
     &fastrace::CONTENDER,
 ];
 
-/// The names are those of standpipe's own benchmark.
+/// Names of the cases, which are also those of standpipe's own benchmark.
 mod case {
     pub(crate) const LOG: &str = "log, 5 attributes";
     pub(crate) const FILTERED_LOG: &str = "filtered log, 5 attributes";
@@ -64,11 +65,11 @@ mod case {
 struct Sizes {
     rounds: u64,
     bursts: u64,
-    /// The cases whose instructions are counted.
+    /// Cases whose instructions are counted.
     instructions: &'static [&'static str],
 }
 
-/// The table of what calls cost their thread.
+/// Name of the table that shows the cost of a call for its thread.
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
@@ -115,7 +116,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The program that is measured: the part is the name of a contender, or one of those that the other tables need.
+/// Runs the measured program. The part is the name of a contender, or a part of another table.
 fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         grpc::NAME => return grpc::play(part),
@@ -172,14 +173,14 @@ impl Contender {
         self.cases.contains(&case)
     }
 
-    /// Lets a child do the case; what it sends must arrive.
+    /// Runs the case in a child process. All of its records must arrive.
     fn observe<T>(&self, case: &str, how: impl FnOnce(&Play<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let play = Play { part: self.name, settings: &[("case", &case)], arrives: calls::arrives(case) };
         how(&play).map_err(|error| format!("{case}: {error}").into())
     }
 }
 
-/// A row of one measure; what was not measured is infinite.
+/// Returns the row of one measure. A figure that was not measured is infinite.
 fn row(
     case: &str,
     measure: &str,
@@ -192,12 +193,12 @@ fn row(
     })
 }
 
-/// The figure of one contender, and how many times the first one's it is.
+/// Formats the figure of one contender, with its ratio to the figure of the first one.
 fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
     match figures.get(contender) {
         None => String::new(),
         Some(figure) if figure.is_infinite() => "–".to_owned(),
-        // nothing is a multiple of nothing
+        // There is no ratio to zero.
         Some(&figure) if figures[0] < 0.05 => show(figure),
         Some(&figure) => match figure / figures[0] {
             // a fraction needs another digit to distinguish a half from a third

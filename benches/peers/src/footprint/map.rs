@@ -1,4 +1,4 @@
-//! Where the bytes of a small program are: by crate, by module of standpipe, and by section of the file.
+//! Shows where the bytes of a small program are: by crate, by module of standpipe, and by section.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,15 +13,15 @@ use crate::support::table::{Table, tenths};
 /// The features of the programs, and their names.
 const PROGRAMS: [(&str, &str); 3] = [("", "without features"), ("file", "TOML file"), ("usual", "default")];
 
-/// Their generic code counts as that of the crate that it is made for.
+/// Libraries whose generic code is attributed to the crate that instantiates it.
 const LIBRARIES: [&str; 4] = ["alloc", "core", "hashbrown", "std"];
 
-/// Crates with less in every program are put together.
+/// Crates with fewer bytes than this in every program share one row.
 const LEAST_BYTES: u64 = 4 << 10;
 const SMALL_CRATES: &str = "smaller crates";
 const OTHERS: &str = "no Rust: start-up code, assembly";
 
-/// What sections are for, by the beginnings of their names; the first that fits counts.
+/// Purposes of sections, by the prefix of their names. The first matching row applies.
 const SECTIONS: [(&str, &str); 9] = [
     (".text", "code"),
     (".rodata", "constants"),
@@ -34,7 +34,7 @@ const SECTIONS: [(&str, &str); 9] = [
     ("", "other"),
 ];
 
-/// Bytes of each program, by the name of a row.
+/// Bytes in each program, by the name of a row.
 type Rows = BTreeMap<String, [u64; PROGRAMS.len()]>;
 
 /// Builds the programs with their symbols, and prints where their bytes are.
@@ -75,7 +75,7 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the section is in memory, and has bytes in the file.
+/// Returns whether the section is loaded into memory and has bytes in the file.
 fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     let is_allocated = matches!(
         section.flags(),
@@ -84,7 +84,7 @@ fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     is_allocated && section.file_range().is_some()
 }
 
-/// The crate that a symbol belongs to, and the module if the crate is standpipe.
+/// Returns the crate that a symbol belongs to, and the module if the crate is standpipe.
 fn owner_of(symbol: &str) -> (String, Option<String>) {
     let Ok(name) = rustc_demangle::try_demangle(symbol) else { return (OTHERS.to_owned(), None) };
     let name = format!("{name:#}");
@@ -110,7 +110,7 @@ fn put_small_together(crates: Rows) -> Rows {
     kept
 }
 
-/// The largest first, and all together last.
+/// Prints the rows, largest first, and then their sum.
 fn print(title: &str, rows: Rows) {
     let [none, file, default] = PROGRAMS.map(|(_, name)| name);
     let mut table = Table::new([title, none, file, default, ""]);

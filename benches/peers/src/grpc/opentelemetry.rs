@@ -16,9 +16,10 @@ use crate::support::Error;
 use crate::support::workload::text;
 
 const QUEUE: usize = 1024;
-/// Small requests between two flushes: its queue drops what it cannot hold, and a flush gives up after 5 s.
+/// Number of small requests between two flushes: the SDK's queue drops what it cannot hold, and a flush gives up
+/// after 5 s.
 const BURST: u64 = 128;
-/// Longer than any run: requests leave when they are full.
+/// Longer than any run, so that no timer sends a request.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) const CONTENDER: Contender = Contender {
@@ -48,7 +49,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
         .with_resource(Resource::builder().with_service_name("bench").build())
         .build();
     let tracer = provider.tracer(text::SCOPE);
-    // a flush sends what is there: between two of them there are only full requests
+    // A flush also sends incomplete batches, so the spans between two flushes always fill whole requests.
     let burst = if order.spans == 1 { BURST } else { order.spans };
     let spent = Spent::on(|| {
         let mut left = order.requests * order.spans;

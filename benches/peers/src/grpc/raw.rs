@@ -1,4 +1,4 @@
-//! The least that there is to do: bytes that were made ready go into a socket, and an answer is waited for.
+//! The lower bound for a client: writes prepared bytes to a socket, and waits for each response.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// All that a window may be widened by at the start: no answer will ever wait.
+/// The largest increment of a window at the start, so that no response ever waits for the window.
 const WIDEST: u32 = (1 << 31) - 1 - 65_535;
 
 fn send(order: &Order) -> Result<Spent, Error> {
@@ -54,7 +54,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
     })
 }
 
-/// A head and a message, and where the number of the stream goes in both.
+/// Returns the HEADERS and DATA frames of a request, and the offsets of their stream ids.
 fn frames(authority: &str, body: &[u8]) -> (Vec<u8>, [usize; 2]) {
     let mut block = Vec::new();
     for (name, value) in [
@@ -66,7 +66,7 @@ fn frames(authority: &str, body: &[u8]) -> (Vec<u8>, [usize; 2]) {
         ("content-type", "application/grpc"),
         ("grpc-timeout", "10S"),
     ] {
-        // a literal that no table keeps
+        // A literal field that is not added to the dynamic table.
         block.push(0);
         for text in [name, value] {
             block.push(text.len() as u8);
@@ -91,7 +91,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
 }
 
 struct Answers {
-    /// What was read and not looked at.
+    /// Bytes that were read but not parsed yet.
     bytes: Vec<u8>,
     buffer: [u8; 4096],
 }
@@ -117,7 +117,7 @@ impl Answers {
         }
     }
 
-    /// Length, kind, flags and stream of the next frame.
+    /// Returns length, kind, flags and stream of the next frame.
     fn next_head(&self) -> Option<(usize, u8, u8, u32)> {
         let &[a, b, c, kind, flags, s, t, u, v] = self.bytes.first_chunk::<HEAD_BYTES>()?;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;

@@ -1,4 +1,4 @@
-//! A request for those who only send: what standpipe sends, so that it is the same.
+//! Prepared requests for clients that only send. They contain the records that standpipe sends.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use standpipe::Exporter;
@@ -7,12 +7,12 @@ use standpipe::receiver::{Receiver, Records};
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, Workload, finish, start};
 
-/// A request of this many spans.
+/// Returns a request with this many child spans.
 pub(super) fn request(spans: u64) -> Result<ExportTraceServiceRequest, Error> {
     request_of(spans, |workload| (0..spans).for_each(|_| workload.emit_child()))
 }
 
-/// A request of these spans.
+/// Returns a request with the spans that `emit` emits, `spans` in number.
 pub(crate) fn request_of(
     spans: u64,
     emit: impl FnOnce(&Workload),

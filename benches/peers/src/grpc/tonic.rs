@@ -1,4 +1,4 @@
-//! tonic's client alone, as it is generated for OTLP.
+//! tonic's generated client for OTLP, without an SDK.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::spent::Spent;
 use super::{ALL, Contender, Order, ready};
 use crate::support::Error;
 
-/// Spans that are made ready at a time, so that memory holds them.
+/// Number of spans that are prepared at a time, which limits the memory.
 const CHUNK: u64 = 4096;
 
 pub(super) const CONTENDER: Contender = Contender {

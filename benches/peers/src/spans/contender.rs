@@ -1,4 +1,4 @@
-//! Who is measured, and what all of them have in common: they make traces, flush and end.
+//! The contenders and their common interface: emit traces, flush and end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -11,17 +11,17 @@ use crate::support::workload::TRACE;
 
 /// A library that makes spans.
 pub(super) struct Contender {
-    /// At the head of its row.
+    /// Heading of the row.
     pub(super) name: &'static str,
-    /// At the head of its column, where there is less room.
+    /// Shorter name, for the heading of a column.
     pub(super) short: &'static str,
-    /// What one must know to read its figures.
+    /// Note below the tables that explains the figures.
     pub(super) note: &'static str,
-    /// What of its spans arrives.
+    /// Properties of the spans that arrive.
     pub(super) arrives: Arrives,
-    /// What can be asked of it.
+    /// Tasks that the contender supports.
     pub(super) tasks: &'static [Task],
-    /// How many attributes its spans can have.
+    /// Numbers of attributes that the spans can have.
     pub(super) attributes: &'static [u64],
     pub(super) can_compress: bool,
     pub(super) start: fn(&Setup) -> Result<Pipe, Error>,
@@ -33,11 +33,11 @@ impl Contender {
     }
 }
 
-/// What the collector finds of a span beside its name, its times, its parent and all attributes.
+/// Properties of a span that arrive, besides name, times, parent and attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrives {
     Everything,
-    /// Integers and bools are what they are, but the kind is missing.
+    /// Integers and bools keep their types, but the kind is missing.
     WithoutKind,
     /// All attributes are text, and the kind is missing.
     TextWithoutKind,
@@ -46,7 +46,7 @@ pub(super) enum Arrives {
 }
 
 impl Arrives {
-    /// As the table says it.
+    /// Returns the missing properties, as the table shows them.
     pub(super) fn shortfall(self) -> &'static str {
         match self {
             Self::Everything | Self::Nothing => "",
@@ -56,15 +56,15 @@ impl Arrives {
     }
 }
 
-/// How a contender is set up.
+/// Settings of a contender.
 pub(super) struct Setup {
     pub(super) endpoint: String,
-    /// Spans of a burst.
+    /// Number of spans in a burst.
     pub(super) spans: u64,
     pub(super) attributes: u64,
     pub(super) producers: u64,
     pub(super) is_compressed: bool,
-    /// Nothing may be lost; or else the queue is as it is by default, and no caller waits.
+    /// True if no span may be lost. Otherwise the queue has its default settings, and no caller waits.
     pub(super) is_lossless: bool,
 }
 
@@ -83,17 +83,17 @@ impl Setup {
 
 /// Makes the spans of a trace.
 pub(super) trait Spans: Send + Sync {
-    /// Makes a root below a remote parent, and does something within it.
+    /// Makes a root span with a remote parent, and calls `within` inside the root.
     fn root(&self, within: impl FnOnce());
 
-    /// Makes a span below the current one.
+    /// Makes a child of the current span.
     fn child(&self);
 }
 
-/// Fills in how long calls took.
+/// Emits spans and stores the durations of the calls.
 type Timed = Box<dyn Fn(&mut [u32])>;
 
-/// A contender that has been started.
+/// A started contender.
 pub(super) struct Pipe {
     emit: Box<dyn Fn(u64) + Send + Sync>,
     time: Timed,
@@ -103,7 +103,10 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// `flush` returns when everything was sent, `end` too, or after the time that it is given.
+    /// Wraps a library.
+    ///
+    /// `flush` must return after everything was sent. `end` must do the same, but may return earlier at the end of
+    /// its budget.
     pub(super) fn new(
         spans: impl Spans + Clone + 'static,
         flush: impl Fn() -> Result<(), Error> + 'static,
@@ -119,7 +122,7 @@ impl Pipe {
         }
     }
 
-    /// One that only sends, whatever it is.
+    /// Wraps a function that only sends.
     pub(super) fn raw(emit: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self {
             emit: Box::new(emit),
@@ -130,12 +133,12 @@ impl Pipe {
         }
     }
 
-    /// With a caller that waits, where the queue itself would lose something.
+    /// Makes callers wait where the queue itself would lose spans.
     pub(super) fn paced(self, pace: Option<Pace>) -> Self {
         Self { pace, ..self }
     }
 
-    /// Emits as many whole traces as make up this many spans.
+    /// Returns a function that emits this many spans in whole traces.
     pub(super) fn emitter(&self) -> impl Fn(u64) + Sync + '_ {
         let Self { emit, pace, .. } = self;
         move |spans| match pace {
@@ -152,7 +155,7 @@ impl Pipe {
         }
     }
 
-    /// Emits one trace for each 15 times, which are how long the children took in nanoseconds.
+    /// Emits one trace for every 15 elements, and stores the durations of the children in nanoseconds.
     pub(super) fn time(&self, times: &mut [u32]) {
         (self.time)(times);
     }
@@ -166,7 +169,7 @@ impl Pipe {
     }
 }
 
-/// Children of a trace.
+/// Number of children in a trace.
 pub(super) const CHILDREN: usize = TRACE as usize - 1;
 
 fn emit(spans: &impl Spans, count: u64) {
@@ -187,17 +190,17 @@ fn time(spans: &impl Spans, times: &mut [u32]) {
     }
 }
 
-/// Spans between two looks at the queue.
+/// Number of spans between two checks of the queue.
 pub(super) const STEP: u64 = 512;
-/// Between two looks while it is too long.
+/// Pause between two checks while the queue is too long.
 const NAP: Duration = Duration::from_micros(500);
 
-/// Lets callers wait until others have done their work: the queue that blocks, for those who have none.
+/// Backpressure for libraries whose queue does not block: callers sleep while too many spans wait.
 pub(super) struct Pace {
-    /// The longest queue.
+    /// Maximum number of waiting spans.
     limit: u64,
     emitted: AtomicU64,
-    /// How many are waiting to be sent, by how many there ever were.
+    /// Returns the number of waiting spans, given the number of all spans so far.
     backlog: Box<dyn Fn(u64) -> u64 + Send + Sync>,
 }
 

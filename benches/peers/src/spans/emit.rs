@@ -26,7 +26,8 @@ pub(super) const CONTENDER: Contender = Contender {
     start,
 };
 
-/// When a single caller waits; with more of them there must be room for a step of each.
+/// Number of waiting spans above which a single caller waits. With several callers, there must be room for a step of
+/// each.
 const LIMIT: u64 = 8_192;
 
 fn start(setup: &Setup) -> Result<Pipe, Error> {
@@ -54,7 +55,7 @@ fn all(is_sent: bool) -> Result<(), Error> {
     }
 }
 
-/// How long its queue is, in its own words.
+/// Returns the length of the queue, which emit reports as a metric.
 fn waiting(metrics: &OtlpMetrics) -> u64 {
     let length = AtomicU64::new(0);
     metrics.sample_metrics(sampler::from_fn(|metric| {
@@ -69,7 +70,7 @@ fn waiting(metrics: &OtlpMetrics) -> u64 {
 #[derive(Clone, Copy)]
 struct Traces;
 
-/// The five attributes, which are the span's own and not of those below it.
+/// The five attributes, as properties of the span itself, which its children do not inherit.
 macro_rules! five {
     ($kind:literal) => {
         emit::props! {

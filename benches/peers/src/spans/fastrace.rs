@@ -39,10 +39,11 @@ pub(super) const SPAN: Contender = Contender {
     ..LOCAL
 };
 
-/// When callers wait: a ring holds as many spans of either kind.
+/// Number of waiting spans above which callers wait. The ring has room for as many spans of either kind.
 const LIMIT: u64 = 8_192;
-/// Between two reports of a run that is longer than that; a ring that is half full is reported at once, but spans that
-/// share a command do not fill it by then.
+/// Time between two reports, in runs that exceed [`LIMIT`].
+///
+/// A ring that is half full is reported at once, but spans that share a command do not fill half of the ring in time.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 fn start(setup: &Setup, pipe: fn(Traces) -> Pipe) -> Result<Pipe, Error> {
@@ -68,7 +69,7 @@ fn flush() -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts what the reporter has sent.
+/// A reporter that counts the spans that it has sent.
 struct Counted {
     reporter: OpenTelemetryReporter,
     reported: Arc<AtomicU64>,

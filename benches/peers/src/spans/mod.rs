@@ -1,7 +1,7 @@
-//! Spans from the call to the collector: standpipe and its peers on the same spans, in turn, and their tables.
+//! Compares spans from the call to the collector: all contenders emit the same spans, in turn.
 //!
-//! Each contender has a process of its own. What it sends is counted by a collector in the process that prints, and must
-//! be all of it, unless it says otherwise.
+//! Each contender runs in a separate process. A collector in the process that prints the tables counts the spans. All
+//! spans must arrive, except in tasks that allow losses and from the contender that sends nothing.
 
 mod collector;
 mod contender;
@@ -26,16 +26,16 @@ use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::callgrind;
 
-/// The name of the tables, and of the part that a contender plays.
+/// Argument that selects the tables, and name of a contender's part.
 pub(crate) const NAME: &str = "spans";
 
 const CONDUCT_TABLE: &str = "conduct";
 const HURRY_TABLE: &str = "tight loop";
 const VARIATIONS_TABLE: &str = "variations";
-/// By their names in `benches/README.md`.
+/// Names of the tables in `benches/README.md`.
 pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
 
-/// The first is what the others are compared with.
+/// The contenders. All others are compared with the first one.
 const CONTENDERS: [&Contender; 12] = [
     &standpipe::HTTP,
     &standpipe::GRPC,
@@ -59,7 +59,7 @@ const NOTE: &str = "a root with a remote parent and 15 children, each with a nam
     counts, and in a short first run checks every span; a shutdown gets 5 s if the crate accepts a limit, and 15 s count as \
     never; a call is one child from its start to its end, including about 25 ns for reading the clock";
 
-/// The program that is measured.
+/// Runs the measured program.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let name = part.text("contender")?;
     let contender = CONTENDERS.iter().find(|contender| contender.name == name);

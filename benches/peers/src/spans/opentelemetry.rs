@@ -58,11 +58,11 @@ pub(super) const GRPC: Contender = Contender {
     ..HTTP
 };
 
-/// What the processor holds so that nothing is lost, and when callers wait.
+/// Capacity of the processor's queue if no span may be lost, and number of waiting spans above which callers wait.
 const QUEUE: usize = 16_384;
 const LIMIT: u64 = 8_192;
 
-/// The exporter over HTTP.
+/// Returns the exporter over HTTP.
 pub(super) fn http(setup: &Setup) -> Result<OtlpExporter, Error> {
     let endpoint = format!("{}/v1/traces", setup.endpoint);
     let exporter = OtlpExporter::builder().with_http().with_endpoint(endpoint);
@@ -72,7 +72,7 @@ pub(super) fn http(setup: &Setup) -> Result<OtlpExporter, Error> {
     })
 }
 
-/// A provider that sends in batches; with a pace if nothing may be lost.
+/// Returns a provider that sends in batches, and a [`Pace`] if no span may be lost.
 pub(super) fn provider(setup: &Setup, exporter: OtlpExporter) -> (SdkTracerProvider, Option<Pace>) {
     let exported = Arc::new(AtomicU64::new(0));
     let exporter = Counted { exporter, exported: Arc::clone(&exported) };
@@ -106,7 +106,7 @@ pub(super) fn pipe(
     )
 }
 
-/// Counts what the exporter has sent.
+/// An exporter that counts the spans that it has sent.
 #[derive(Debug)]
 struct Counted {
     exporter: OtlpExporter,

@@ -1,4 +1,4 @@
-//! Runs of contenders, as the process sees them that prints the tables.
+//! Runs contenders in child processes, and checks the spans that arrive.
 
 use std::fmt::Display;
 use std::net::TcpListener;
@@ -13,25 +13,25 @@ use crate::support::callgrind::{self, Instructions, OTHER_THREADS};
 use crate::support::child::{self, Findings};
 use crate::support::workload::ATTRIBUTES;
 
-/// Spans that are looked at one by one.
+/// Number of spans that are checked one by one.
 const LOOKED_AT: u64 = 2_000;
-/// Spans of a burst whose instructions are counted, which any queue can hold, and the two numbers of bursts of which the
-/// difference is taken.
+/// Number of spans in a burst whose instructions are counted, which fits into any queue; and the numbers of bursts in
+/// the two runs whose counts are subtracted.
 const COUNTED: u64 = 4_096;
 const BURSTS: (u64, u64) = (1, 3);
 
-/// Starts contenders and sees to it that what they send arrives.
+/// Starts contenders and checks that their spans arrive.
 pub(super) struct Runs<'a> {
     collector: &'a Collector,
 }
 
-/// What the spans of a run are like, and the collector.
+/// Properties of the spans and of the collector in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Conditions {
     pub(super) attributes: u64,
     pub(super) producers: u64,
     pub(super) is_compressed: bool,
-    /// Of the collector, for every answer.
+    /// Time that the collector takes for each response.
     pub(super) delay: Duration,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Runs<'a> {
         Self { collector }
     }
 
-    /// Looks at every span of a short run: a contender that does less than it says must not win.
+    /// Checks every span of a short run: a contender that does less than it claims must not win.
     pub(super) fn validate(&self, contender: &Contender) -> Result<(), Error> {
         self.collector.look_closely(true);
         let run = self.send(contender, LOOKED_AT, &Conditions::USUAL);
@@ -63,7 +63,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Sends this many spans; nothing may be lost.
+    /// Sends this many spans. All of them must arrive.
     pub(super) fn send(
         &self,
         contender: &Contender,
@@ -76,7 +76,7 @@ impl<'a> Runs<'a> {
         run
     }
 
-    /// Instructions for each span, with storage that is reused.
+    /// Returns the instructions per span, with storage that is reused.
     pub(super) fn instructions(
         &self,
         contender: &Contender,
@@ -91,14 +91,14 @@ impl<'a> Runs<'a> {
         Ok(Instructions::between(count(short)?, count(long)?, (long - short) * COUNTED))
     }
 
-    /// A task that is not to send everything; says how many spans have come.
+    /// Runs a task that need not send everything. Also returns the number of spans that arrived.
     pub(super) fn ask(
         &self,
         contender: &Contender,
         task: Task,
         spans: u64,
     ) -> Result<(Findings, u64), Error> {
-        // takes connections, as the system does it by itself, but never reads
+        // The system accepts connections for this listener, but nothing reads from them.
         let silent = TcpListener::bind(("127.0.0.1", 0))?;
         let endpoint = match task {
             Task::Silence => format!("http://{}", silent.local_addr()?),
@@ -110,7 +110,7 @@ impl<'a> Runs<'a> {
         Ok((findings, self.collector.arrived().since(before).spans))
     }
 
-    /// Everything must arrive.
+    /// Runs an order whose spans must all arrive.
     fn all_of<T>(
         &self,
         contender: &Contender,
@@ -134,7 +134,7 @@ fn play(settings: Settings<'_>) -> Result<Findings, Error> {
     child::play(&[], NAME, settings)
 }
 
-/// What a child is to do.
+/// The task of a child, and its settings.
 struct Order<'a> {
     task: Task,
     spans: u64,

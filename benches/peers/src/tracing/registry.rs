@@ -1,4 +1,4 @@
-//! Nothing but tracing itself: what no layer can save.
+//! tracing-subscriber's registry alone, whose cost every layer has.
 
 use tracing_subscriber::{Layer, Registry};
 

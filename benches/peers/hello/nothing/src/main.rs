@@ -1,4 +1,4 @@
-//! A program that sends nothing: what Rust's own library weighs.
+//! A program that sends nothing, to measure the size of Rust's standard library.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! One span through standpipe: its own, or that of the bridge that is built in.
+//! One span through standpipe: through its own API, or through the bridge that the features select.
 
 use std::io;
 use std::time::Duration;

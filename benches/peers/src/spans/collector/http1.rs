@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1, of a known length or in chunks, one after the other.
+//! Reads HTTP/1.1 requests, with a content length or in chunks, one after the other.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -6,7 +6,7 @@ const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
 const LONGEST_BODY: usize = 256 << 20;
 
-/// What a head says about the body.
+/// Properties of the body that the head states.
 #[derive(Default)]
 struct Head {
     length: usize,
@@ -32,7 +32,7 @@ pub(super) fn serve(
     Ok(())
 }
 
-/// `None` at the end of the connection.
+/// Reads the head of a request. Returns `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     let (mut head, mut line) = (Head::default(), String::new());
     loop {
@@ -56,7 +56,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     }
 }
 
-/// Whether there may be another one.
+/// Reads a chunk. Returns false after the last one.
 fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
     let mut line = String::new();
     reader.read_line(&mut line)?;

@@ -1,4 +1,4 @@
-//! A program that traces, before it moves: through tracing-opentelemetry and the OpenTelemetry SDK.
+//! A program with `tracing` before the migration, with tracing-opentelemetry and the OpenTelemetry SDK.
 
 use std::io;
 
