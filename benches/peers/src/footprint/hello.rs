@@ -1,4 +1,4 @@
-//! What it costs a program to send its first span: with standpipe and each of its features, and with its peers.
+//! The footprint of a program that sends one span, with standpipe's features and with other crates.
 
 use standpipe::receiver::Receiver;
 
@@ -18,7 +18,7 @@ struct Row {
 }
 
 impl Row {
-    /// One whose build is timed, too.
+    /// Returns the row with a timed build from scratch.
     const fn cold(self) -> Self {
         Self { is_built_cold: true, ..self }
     }
@@ -45,7 +45,7 @@ const fn emit(features: &'static str, name: &'static str) -> Row {
 }
 
 const ROWS: [Row; 22] = [
-    nothing("nothing but Rust's own library").cold(),
+    nothing("Rust's standard library alone").cold(),
     standpipe("", "standpipe without features").cold(),
     standpipe("file", "standpipe, set up by a TOML file"),
     standpipe("gzip", "standpipe, gzip"),
@@ -69,7 +69,7 @@ const ROWS: [Row; 22] = [
     emit("tls,gzip", "emit 2.23, TLS, gzip"),
 ];
 
-/// A smoke run has one row of each program.
+/// Measures and prints the table. A smoke run has one row for each program.
 pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     let head = [
         "hello: one span, sent",
@@ -118,7 +118,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     publish::table(HELLO, &table)
 }
 
-/// One span, with its field.
+/// Returns whether exactly one span has arrived, with its attribute.
 fn has_hello(receiver: &Receiver) -> bool {
     let is_hello = || match receiver.spans().as_slice() {
         [received] => received.span.name == "hello" && received.attribute("answer").is_some(),
