@@ -45,8 +45,9 @@
 //! one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic
 //! operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
 //!
-//! Start with [`Telemetry`]. It makes [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and [`Meter`]s for
-//! instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records by their outcome.
+//! Start with [`Telemetry`]. Its methods return [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and
+//! [`Meter`]s for instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records
+//! by their outcome.
 //!
 //! # The guide
 //!

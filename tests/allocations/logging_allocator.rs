@@ -1,5 +1,5 @@
-//! A program whose allocator emits records: whatever a record allocates, no lock that the next one needs is held
-//! meanwhile.
+//! A program whose allocator emits records: while a record allocates, it holds no lock that the allocator's record
+//! needs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};

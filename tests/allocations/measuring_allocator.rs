@@ -1,5 +1,6 @@
-//! A program whose allocator records measurements: whatever a measurement allocates, no lock that the next one needs is
-//! held meanwhile.
+//! A program whose allocator records measurements.
+//!
+//! While a measurement allocates, it holds no lock that the allocator's measurement needs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};

@@ -29,8 +29,8 @@ use crate::support::allocator::allocations;
 
 const LONG: Duration = Duration::from_secs(30);
 const MEASURED: u64 = 5_000;
-/// Number of rounds of the measurement. Each begins when the records of the last have arrived, so that the worker sends
-/// in every round.
+/// Number of rounds of the measurement. A round begins when the records of the previous round have arrived, so that
+/// the worker sends in every round.
 const TURNS: u64 = 10;
 /// Twice as many records, queued while the collector does not answer: this allocates enough chunks for the measured
 /// records, however slow the worker is.

@@ -97,7 +97,7 @@ impl Program {
         Self { telemetry }
     }
 
-    /// Logs once on this thread, and waits until that is settled.
+    /// Logs once on this thread, and waits until the record is settled.
     fn log_once(&self) {
         log::info!("a customer came in");
         assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
@@ -255,7 +255,7 @@ fn log_records_that_the_sdk_sends_from_a_thread_of_its_own_never_come_back_in_ei
         log::info!("a customer came in");
         provider.force_flush().unwrap();
         assert_eq!(program.telemetry.flush(PATIENCE), FlushOutcome::Complete);
-        // Records that were logged about that would be in the SDK's queue now.
+        // If the export had caused log records, they would be in the SDK's queue now.
         provider.force_flush().unwrap();
         program.assert_only(round);
     }

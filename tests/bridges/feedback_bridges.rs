@@ -106,13 +106,14 @@ impl Program {
         self.loggers.force_flush().unwrap();
     }
 
-    /// Emits records and waits until they are settled, several times: feedback of a round would be sent with the next
-    /// one.
+    /// Emits records and waits until they are settled, several times.
+    ///
+    /// Feedback of one round would be sent in the next round.
     fn speak_in_rounds(&self) {
         for round in 1..=ROUNDS {
             self.speak();
             assert_eq!(self.telemetry.flush(PATIENCE), FlushOutcome::Complete);
-            // Records that were logged about that would be in the SDK's queue now.
+            // If the export had caused log records, they would be in the SDK's queue now.
             self.hand_over();
             assert_only(round, &self.telemetry.ledger());
         }
@@ -152,7 +153,7 @@ fn report(problem: &Problem) {
     log::warn!(target: HOOK, "{problem}");
     tracing::error!("{problem}");
     speak_by_the_sdk();
-    // Not a record, and not a reason to send: the measurement is exported with the next collection.
+    // A measurement is not a record and does not cause a request: the next collection exports it.
     metrics::counter!("problems").increment(1);
 }
 
@@ -239,7 +240,7 @@ fn so_it_does_over_grpc() {
     program.speak_in_rounds();
     // This transport logs nothing, but the hook does.
     let ledger = program.end(ROUNDS, PATIENCE, &[HOOK]);
-    // a span, and log records by the log crate, by it and tracing, and by tracing
+    // The four records: a span, and log records through the log crate, through log and tracing, and through tracing.
     assert_eq!((ledger.lost(), suppressed(&ledger)), (4, 4), "{ledger}");
 }
 

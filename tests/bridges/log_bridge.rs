@@ -37,25 +37,25 @@ fn arrived_with(
     receiver.logs()
 }
 
-/// The only one there is.
+/// Returns the only log record.
 #[track_caller]
 fn only(logs: Vec<ReceivedLog>) -> ReceivedLog {
     assert_eq!(logs.len(), 1, "{logs:?}");
     logs.into_iter().next().unwrap()
 }
 
-/// Says something at this level.
+/// Logs a record at this level.
 fn say(logger: &dyn Log, level: Level, message: fmt::Arguments<'_>) {
     logger.log(&Record::builder().level(level).target("shop").args(message).build());
 }
 
-/// Says something with key-values.
+/// Logs a record with key-values.
 fn say_with(logger: &dyn Log, key_values: &dyn Source) {
     let args = format_args!("said");
     logger.log(&Record::builder().target("shop").args(args).key_values(&key_values).build());
 }
 
-/// Says something as a `log` macro in this line does: the location is `'static`, so the bridge caches it.
+/// Logs a record as a `log` macro in this line does: the location is `'static`, so the bridge caches it.
 fn say_at(logger: &dyn Log, line: u32, target: &str, key_values: &[(&str, i32)]) {
     let mut record = Record::builder();
     record.file_static(Some("src/cart.rs")).module_path_static(Some("shop::cart")).line(Some(line));
@@ -490,7 +490,7 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
             LevelFilter::Trace,
             LevelFilter::Debug,
         ),
-        // Between two levels: the coarser one is the finest that passes completely.
+        // A level between two levels of `log`: the result is the finest level of which every record passes.
         (vec![to_nobody(Some(Severity::Info2))], LevelFilter::Trace, LevelFilter::Warn),
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Off, LevelFilter::Off),
         (vec![to_nobody(None)], LevelFilter::Trace, LevelFilter::Off),

@@ -32,7 +32,7 @@ fn scene(receiver: &Receiver) -> (Telemetry, MetricsRecorder) {
     (telemetry, recorder)
 }
 
-/// The newest integers of a metric by their attributes.
+/// Returns the newest integer values of a metric, by their attributes.
 fn ints(receiver: &Receiver, name: &str) -> BTreeMap<String, i64> {
     newest(receiver, name).iter().map(|point| (attributes(&point.attributes), int(point))).collect()
 }
@@ -41,7 +41,7 @@ fn map<const COUNT: usize>(pairs: [(&str, i64); COUNT]) -> BTreeMap<String, i64>
     pairs.into_iter().map(|(set, value)| (set.to_owned(), value)).collect()
 }
 
-/// Does the same on eight threads that start together.
+/// Runs `work` on eight threads that start together.
 fn on_eight_threads(recorder: &MetricsRecorder, work: impl Fn(u32) + Sync) {
     let ready = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -306,7 +306,7 @@ fn a_description_counts_whether_it_comes_before_or_after_the_first_use() {
         describe_histogram!("before.histogram", Unit::Milliseconds, "late");
         describe_counter!("only.text", "no unit");
         describe_gauge!("never.used", "nobody sees it");
-        // Of another kind, so it belongs to no instrument.
+        // This description is of another kind, so it belongs to no instrument.
         describe_gauge!("after.counter", Unit::Seconds, "no gauge of this name");
         for when in ["before", "after"] {
             counter!(format!("{when}.counter")).increment(1);

@@ -423,7 +423,7 @@ fn call(endpoint: &str, message: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Sends a signal. Returns false if the system cannot, so that the test ends early.
+/// Sends a signal. Returns false if the system cannot send signals, so that the test ends early.
 #[cfg(unix)]
 fn signal(process: &Child, name: &str) -> bool {
     let kill =

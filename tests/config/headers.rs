@@ -142,7 +142,8 @@ fn a_header_set_twice_arrives_twice_in_its_order() {
     assert_eq!(values(&request, "x-other"), ["between"]);
 }
 
-/// A single character has few placeholders on its way through the HTTP library; they must not be confused.
+/// The HTTP library gets a placeholder instead of each value. There are few placeholders of one character, and they
+/// must not be confused.
 #[test]
 fn short_values_of_one_name_are_not_mixed_up() {
     let receiver = Receiver::start().unwrap();

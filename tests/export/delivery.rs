@@ -237,7 +237,7 @@ fn one_connection_serves_many_requests_whatever_is_answered() {
         emit(&tracer, 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     }
-    // Two were sent twice.
+    // Two requests were sent twice.
     assert_eq!((receiver.request_count(), receiver.connection_count()), (22, 1));
 }
 

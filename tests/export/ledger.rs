@@ -280,7 +280,9 @@ fn the_ledger_serialises_with_the_names_of_its_fields() {
     assert_eq!(ledger.total().rejected, 2);
 }
 
-/// Runs a program that fails once, and whose hook then does this on the exporter's thread. Returns the final ledger.
+/// Runs a program whose first request fails, and whose hook then calls `hook` on the exporter's thread.
+///
+/// Returns the final ledger.
 fn with_hook(hook: impl Fn(&Telemetry) + Send + Sync + 'static) -> Ledger {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503)]);

@@ -273,7 +273,7 @@ fn a_connection_lost_without_an_answer_is_retried() {
 fn a_reset_in_the_middle_of_a_large_request_is_retried() {
     let receiver = Receiver::builder().first_answers([Answer::reset(), Answer::reset()]).start().unwrap();
     let telemetry = start(exporter(&receiver));
-    // More than the socket buffers can hold: the exporter is still writing when it happens.
+    // More than the socket buffers can hold: the exporter is still writing when the connection is reset.
     let tracer = telemetry.tracer("shop");
     for _ in 0..3 {
         tracer.span("large").set("text", "x".repeat(1 << 20).as_str());

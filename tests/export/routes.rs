@@ -356,7 +356,7 @@ fn two_dead_collectors() -> (Unanswered, Receiver) {
 /// The budget of two unreachable providers.
 const SHARED: Duration = NOISE.saturating_add(Duration::from_secs(1));
 
-/// Emits records to both providers that they cannot deliver.
+/// Emits records that cannot be delivered, to both providers.
 fn emit_to_the_dead(telemetry: &Telemetry) {
     emit(&telemetry.tracer("t"), 100);
     emit(&telemetry.application().tracer("t"), 100);
@@ -367,8 +367,9 @@ fn emit_to_the_dead(telemetry: &Telemetry) {
     }
 }
 
-/// Asserts that `end` is in time. With one budget after the other, it would take longer than the noise of a busy
-/// machine.
+/// Asserts that `end` is in time.
+///
+/// If the providers used their budgets one after the other, it would take longer than the noise of a busy machine.
 #[track_caller]
 fn ends_in_time<T>(end: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -384,7 +385,7 @@ fn is_shut_down_in_time(telemetry: &Telemetry) {
     for exporter in &ledger.exporters {
         assert_eq!((exporter.traces.accepted, exporter.traces.dropped.shutdown), (100, 100), "{ledger}");
     }
-    // Both accept no more records, and a second shutdown has nothing to wait for.
+    // Neither provider accepts another record, and a second shutdown has nothing to wait for.
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 1);
     let start = Instant::now();

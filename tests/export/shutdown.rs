@@ -359,7 +359,7 @@ fn exporters_share_one_budget() {
     assert_eq!(healthy.span_count(), SPANS);
 }
 
-/// The other tests allow for a machine that stalls. It does not stall in each of five runs.
+/// The other tests tolerate a machine that stalls. A machine does not stall in each of five runs.
 #[test]
 fn the_fastest_of_five_shutdowns_takes_little_more_than_its_budget() {
     let receiver = receiver_that(Answer::hang());
@@ -480,8 +480,9 @@ fn spans_after_shutdown_are_turned_away_and_counted() {
     assert_eq!((counts.accepted, counts.not_enqueued.after_shutdown), (1, SPANS), "{counts}");
 }
 
-/// A program whose first request fails once the receiver resumes, and whose hook then does this. The hook runs on the
-/// exporter's own thread.
+/// Starts a program whose first request fails once the receiver resumes, and whose hook then calls `hook`.
+///
+/// The hook runs on the exporter's own thread.
 fn start_with_hook(receiver: &Receiver, hook: impl Fn() + Send + Sync + 'static) -> Telemetry {
     receiver.script([Answer::status(503)]);
     receiver.pause();
@@ -524,7 +525,7 @@ fn a_shutdown_in_a_callback_lets_the_worker_finish() {
     });
     let telemetry = program.get_or_init(|| telemetry);
     emit(telemetry, SPANS);
-    // It collects the metrics, too.
+    // The flush collects the metrics, too.
     let _ = telemetry.flush(3 * PATIENCE);
     let counts = telemetry.shutdown(PATIENCE).total();
     assert_eq!((receiver.span_count(), counts.in_flight, counts.lost()), (SPANS, 0, 0), "{counts}");

@@ -153,7 +153,7 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     until_settled(&telemetry);
     (0..60).for_each(|_| emit_large(&telemetry, 10 << 10));
     assert!(!receiver.wait_for_requests(2, A_WHILE), "600 of 1024 KiB are not three quarters");
-    // Paused, because a worker that this record wakes could be so fast that there is room at the second check.
+    // The receiver is paused: otherwise the worker that this record wakes could make room before the second check.
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);

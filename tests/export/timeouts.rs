@@ -28,7 +28,7 @@ fn ends_in_time(exporter: Exporter, timeout: Duration, attribute_bytes: usize) -
     let (reported, problems) = mpsc::channel();
     let exporter = exporter
         .timeout(timeout)
-        // No second attempt: the batch's time is up with the first.
+        // The batch is given up when the first attempt ends, so there is no second attempt.
         .give_up_after(timeout)
         .queue_bytes(2 * LARGE)
         .batch_bytes(2 * LARGE);

@@ -85,7 +85,7 @@ impl Built {
         self.run_with(arguments, &[])
     }
 
-    /// The same with these variables, and no other variables that a configuration reads.
+    /// Like [`run`](Self::run), with these variables and no other variables that a configuration reads.
     pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> String {
         finish(Command::new(&self.program).args(arguments), variables)
     }

@@ -31,7 +31,7 @@ fn no_function_minds_null_other_sizes_or_impossible_lengths() {
     for left_out in ["circle", "pairs of pairs", "no text"] {
         assert!(impossible.attribute(left_out).is_none(), "{left_out}");
     }
-    // The circle and the pairs. The others were never values.
+    // The two dropped attributes are the circle and the pairs. The other ones never had a value.
     assert_eq!(impossible.span.dropped_attributes_count, 2);
     assert_eq!(receiver.metric("parts").unwrap().value(()), 0.25);
 }
@@ -81,7 +81,7 @@ fn a_callback_may_free_the_telemetry_that_its_own_thread_flushes() {
     program.run(&["manual_free_inside", &closed_endpoint()]);
 }
 
-/// Accepts connections, reads a few bytes and closes them, until it is dropped.
+/// Accepts connections, reads a few bytes from each and closes it, until it is dropped.
 struct HangsUp {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ impl HangsUp {
         Self::start_with(|_| ())
     }
 
-    /// The same after a TLS handshake, which a front performs.
+    /// Like [`start`](Self::start), but closes each connection after a TLS handshake, which `front` performs.
     fn after_handshake_by(front: SocketAddr) -> Self {
         Self::start_with(move |client| {
             let server = TcpStream::connect(front).unwrap();
@@ -157,7 +157,7 @@ fn a_server_that_hangs_up_raises_no_sigpipe() {
 fn a_server_that_hangs_up_over_tls_raises_no_sigpipe() {
     let Some(program) = Built::new("process", Language::C99) else { return };
     let (ca, folder) = (TestCa::new(), Scratch::new());
-    // It never reaches the server behind the front.
+    // The program never reaches the server behind the front.
     let behind = TcpListener::bind("127.0.0.1:0").unwrap();
     let front = TlsFront::start(&ca.leaf("localhost"), behind.local_addr().unwrap());
     let server = HangsUp::after_handshake_by(front.address());

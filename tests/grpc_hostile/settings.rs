@@ -191,7 +191,7 @@ fn a_call_waits_until_the_server_allows_one() {
         peer.greet(&[(MAX_STREAMS, 0)])?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
-        // The next call cannot be seen otherwise: the answer to a ping shows that no head was sent before.
+        // The server cannot see that the next call waits. The answer to a ping shows that no head was sent before it.
         for _ in 0..3 {
             peer.say(&ping())?;
             let frame = peer.hear_of(PING)?;

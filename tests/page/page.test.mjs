@@ -1,4 +1,4 @@
-// What does a person see, and what can a hostile sender or site do? In a real browser, against the real binary.
+// Tests the page in a real browser with the real command: what a user sees, and attacks by senders and other sites.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -14,7 +14,7 @@ const HOSTILE = `<img src=x onerror="window.stolen=1"><script>window.stolen=1</s
 let receiver;
 let browser;
 
-/** Runs `receive --page`; gives the process and where it listens. */
+/** Runs `receive --page`. Returns the process and the addresses on which it listens. */
 async function start() {
   const child = spawn(STANDPIPE, ["receive", "--address", "127.0.0.1:0", "--page-address", "127.0.0.1:0"], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -46,7 +46,7 @@ after(async () => {
   receiver?.child.kill("SIGINT");
 });
 
-/** A tab that fails the test if its scripts do. */
+/** Opens a tab. An error in its scripts fails the test. */
 async function open(path = "", options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
   page.setDefaultTimeout(LONG);

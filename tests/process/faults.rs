@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Emits on a thread, and calls `die` once the number of accepted records in the task is reached.
+/// Emits on a thread, and calls `die` when as many records are accepted as the task requires.
 fn die_under_load(task: &str, die: impl FnOnce()) {
     let (task, target) = task.rsplit_once(' ').unwrap();
     let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));

@@ -24,7 +24,7 @@ const BESIDE_THE_QUEUE: u64 = MIB + MIB / 8 + MIB + MIB / 8;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs `work`. Returns its result, and the peak increase of memory while it ran.
+/// Runs `work`. Returns the result, and the peak increase of memory during the call.
 fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     assert!(memory::forget_peak(), "the kernel cannot forget a peak");
     let before = memory::resident().expect("the kernel says what is held");

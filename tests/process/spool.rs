@@ -176,8 +176,8 @@ pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl 
             die(&child_task(&receiver.endpoint(), spool.path(), &progress_path, run), &progress, target);
             accepted.push(progress.get());
             assert!(progress.get() >= target, "run {run}: {}", progress.get());
-            // Each earlier death may have caused one batch to be sent again: one that the collector had and the process
-            // had not noted.
+            // Each earlier death may have caused one batch to be sent again: the collector had received the batch,
+            // and the process had not noted that yet.
             let again = sent_again(&arrived.lock().unwrap());
             assert!(again <= run * MAX_BATCH_RECORDS, "{again} sent again after {run} deaths");
         }

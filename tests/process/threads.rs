@@ -167,7 +167,7 @@ fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
         .throttle(Duration::ZERO)
         .retry_delays(BACK_OFF, BACK_OFF);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
-        // Before the worker begins to wait.
+        // Sets the answer before the worker begins to wait.
         system::answer();
         let _ = reported.send((problem.kind, Instant::now()));
     });

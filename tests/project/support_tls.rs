@@ -137,7 +137,7 @@ fn start_echo() -> SocketAddr {
     let address = listener.local_addr().expect("a bound listener has an address");
     thread::spawn(move || {
         for stream in listener.incoming().take(MAX_EXCHANGES) {
-            // A connection that breaks is what some of these tests are about.
+            // Errors are ignored, because some of these tests break the connection on purpose.
             let _ = stream.and_then(|stream| echo(&stream));
         }
     });

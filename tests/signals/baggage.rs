@@ -10,7 +10,7 @@ use crate::support::scene::{LONG, gathering, start_with};
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Runs a program to its end and gives what arrived of it.
+/// Runs a program to its end, and returns the receiver with its records.
 fn received(config: Config, program: impl FnOnce(&Telemetry)) -> Receiver {
     let receiver = Receiver::start().unwrap();
     let telemetry = start_with(config.exporter(gathering(&receiver)));

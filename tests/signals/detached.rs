@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const UNSAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
 
-/// What arrives when a program does this with a tracer.
+/// Runs `work` with a tracer, and returns the received spans.
 pub(crate) fn sent(sampler: Sampler, work: impl FnOnce(&Tracer)) -> Vec<ReceivedSpan> {
     let receiver = Receiver::start().unwrap();
     let config = Config::new().sampler(sampler).exporter(Exporter::http(receiver.endpoint()));

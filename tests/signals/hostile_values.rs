@@ -339,7 +339,7 @@ fn values_are_cut_to_their_length_in_characters_not_bytes() {
     assert_eq!(span.span.status.as_ref().unwrap().message, "nor is a message");
 }
 
-/// Gives `use_it` a number within `depth` arrays, or maps.
+/// Calls `use_it` with a number inside `depth` nested arrays, or maps.
 fn nested(depth: usize, maps: bool, use_it: &mut dyn FnMut(Value<'_>)) {
     wrapped(Value::Int(7), depth, maps, use_it);
 }

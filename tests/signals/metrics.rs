@@ -1,4 +1,4 @@
-//! Metrics end to end: what is measured is what arrives.
+//! Metrics end to end: exactly the recorded measurements arrive.
 
 mod callbacks;
 mod disabled;

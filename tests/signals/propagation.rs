@@ -19,7 +19,7 @@ const PARENT: &str = "00f067aa0ba902b7";
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// Runs a program to its end and gives what arrived of it.
+/// Runs a program to its end, and returns the received spans.
 fn spans_of(program: impl FnOnce(&Tracer)) -> Spans {
     let receiver = Receiver::start().expect("loopback has a free port");
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint())))

@@ -42,7 +42,7 @@ impl Program {
         Self { receiver, telemetry, tracer }
     }
 
-    /// Ends it and gives what arrived, in the order of the names.
+    /// Ends the program and returns the received spans, sorted by name.
     fn end(self) -> Vec<ReceivedSpan> {
         let ledger = self.telemetry.shutdown(PATIENCE);
         let mut spans = self.receiver.spans();

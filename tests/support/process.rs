@@ -71,7 +71,7 @@ pub(crate) fn run(name: &str, task: &str) -> Vec<String> {
     Child::start(name, task).finish()
 }
 
-/// The same with these environment variables, and no other variables that a configuration reads.
+/// Like [`run`], with these environment variables and no other variables that a configuration reads.
 #[track_caller]
 pub(crate) fn run_with(name: &str, task: &str, variables: &[(&str, &str)]) -> Vec<String> {
     Child::start_with(name, task, variables).finish()

@@ -26,7 +26,7 @@ impl Scratch {
         &self.0
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, contents).expect("the place of tests is writable");

@@ -124,16 +124,16 @@ table! { ADDRESS from PLAIN:
 }
 
 table! { CONNECTION from CONNECTED:
-    /// time limit of one attempt, from name resolution to the end of the response, which also limits how long other
-    /// signals wait for it; with `none`, the limit is that of the batch
+    /// time limit of one attempt, from name resolution to the end of the response; other signals wait for an attempt
+    /// for at most this time; with `none`, the limit is `give-up-after`
     TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",
         variables: VariableNames::OfExporter("TIMEOUT"),
         in_summary: Some(SummaryField { name: "timeout_ms", signals: &Signal::ALL }),
     }
-    /// time after which an undelivered batch is dropped and counted, or `none` for no limit; during a shutdown, its
-    /// budget applies
+    /// time after which an undelivered batch is dropped and counted, or `none` for no limit; during a shutdown, the
+    /// budget of the shutdown applies
     GIVE_UP_AFTER "give-up-after" {
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",

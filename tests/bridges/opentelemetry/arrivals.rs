@@ -36,7 +36,7 @@ fn spans_of(program: impl FnOnce(&SdkTracerProvider)) -> Vec<ReceivedSpan> {
     receiver.spans()
 }
 
-/// The same with a logger.
+/// Like [`spans_of`], with a logger.
 fn logs_of(program: impl FnOnce(&SdkLoggerProvider)) -> Vec<ReceivedLog> {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(gathering(&receiver));

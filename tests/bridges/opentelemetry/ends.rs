@@ -166,7 +166,8 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let of_hook = Arc::clone(&provider);
     let made = Arc::new(AtomicBool::new(false));
     let in_hook = Arc::clone(&made);
-    // The hook is called there. In a new context, the SDK does not know that it is suppressed.
+    // The hook is called on the exporter's thread. In a new context, the SDK does not know that the thread is
+    // suppressed.
     let hook = move |_: &standpipe::Problem| {
         let tracer = of_hook.get().unwrap().tracer("till");
         in_hook.store(tracer.start_with_context("problem", &Context::new()).is_recording(), Ordering::SeqCst);

@@ -131,7 +131,7 @@ fn measure_all_kinds(provider: &SdkMeterProvider) {
         .build();
 }
 
-/// How many points [`measure_all_kinds`] makes.
+/// Number of points that [`measure_all_kinds`] makes.
 const ALL_KINDS: u64 = 13;
 
 fn other_aggregations(instrument: &Instrument) -> Option<Stream> {

@@ -65,7 +65,7 @@ proptest! {
         let ours = read(&headers).unwrap();
         prop_assert_eq!(our_headers(&ours), headers);
         prop_assert_eq!(&extract(&our_headers(&ours)), &theirs);
-        // and without headers
+        // The conversion within a process gives the same results.
         prop_assert_eq!(&SpanContext::try_from(&theirs).unwrap(), &ours);
         prop_assert_eq!(&trace::SpanContext::from(&ours), &theirs);
     }

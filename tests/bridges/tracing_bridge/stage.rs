@@ -28,7 +28,7 @@ pub(crate) fn run_with(set: impl FnOnce(TracingLayer) -> TracingLayer, program: 
     run_config(Config::new(), set, |_| program())
 }
 
-/// Runs a program that knows its telemetry.
+/// Runs a program that gets its telemetry as an argument.
 pub(crate) fn run_config(
     config: Config,
     set: impl FnOnce(TracingLayer) -> TracingLayer,

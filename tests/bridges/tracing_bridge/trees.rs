@@ -154,7 +154,7 @@ fn keeps_the_trees_of_two_layers_in_one_subscriber_apart() {
                 tracing::info!("logged");
                 info_span!("inner").in_scope(|| {});
             });
-            // Exited in an order other than that of the entries.
+            // This span is entered after `outer` and is still entered when `outer` is exited.
             let late = info_span!("late").entered();
             drop(outer);
             info_span!("last").in_scope(|| {});

@@ -239,7 +239,9 @@ const WHOLE: &[Row] = &[
     ),
 ];
 
-/// Returns what a tracer with this level sends of a span with an event, and of a log record of each severity.
+/// Returns the records that a tracer with this level sends.
+///
+/// The program emits a span with an event, and a log record of each severity.
 fn sent_at(level: &str) -> (Vec<(String, usize)>, Vec<i32>) {
     let receiver = Receiver::start().unwrap();
     let text = format!(

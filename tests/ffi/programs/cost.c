@@ -1,4 +1,4 @@
-/* Spans with three attributes, to be counted: cost child|entered|root SPANS ENDPOINT */
+/* Emits spans with three attributes, whose instructions are counted: cost child|entered|root SPANS ENDPOINT */
 #include <stdlib.h>
 #include <string.h>
 

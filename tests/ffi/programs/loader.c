@@ -1,4 +1,4 @@
-/* Two copies of the library in one process, which also forks, and closes both: loader ENDPOINT LIBRARY COPY */
+/* Loads two copies of the library into one process, forks, and closes both: loader ENDPOINT LIBRARY COPY */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct library {
     standpipe_tracer *tracer;
 };
 
-/* ISO C has no cast from an object to a function. */
+/* ISO C has no cast from an object pointer to a function pointer. */
 static void find(struct library *library, const char *name, void *function) {
     void *symbol = dlsym(library->handle, name);
     EXPECT(symbol != NULL);
@@ -68,7 +68,7 @@ static void unload(struct library *library) {
     EXPECT(dlclose(library->handle) == 0);
 }
 
-/* Its thread locals end after the library was closed. */
+/* The thread-locals of this thread are destroyed after the library was closed. */
 static void *use(void *arguments) {
     char **paths = (char **)arguments;
     struct library first = load(paths[2], paths[1]), second = load(paths[3], paths[1]);

@@ -1,4 +1,4 @@
-/* Every function with nothing, with sizes of other versions, and with lengths that cannot be: misuse ENDPOINT */
+/* Calls every function with NULL, with struct sizes of other versions, and with impossible lengths: misuse ENDPOINT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void pass_handles_and_nothing(const standpipe *telemetry) {
     standpipe_tracer_free(tracer);
 }
 
-/* Lengths for which there is no memory are none; what contains itself is not followed for ever. */
+/* Values with impossible lengths are left out, and a value that contains itself is not followed endlessly. */
 static void pass_impossible_lengths(const standpipe *telemetry) {
     static const uint32_t lists[] = {STANDPIPE_BYTES, STANDPIPE_STRS,  STANDPIPE_INTS, STANDPIPE_DOUBLES,
                                      STANDPIPE_BOOLS, STANDPIPE_ARRAY, STANDPIPE_MAP,  4000000000u};
@@ -153,7 +153,7 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
     newer.options.endpoint = endpoint;
     EXPECT(standpipe_start(&newer.options, &other, NULL) == STANDPIPE_OK && other != NULL);
     standpipe_free(other);
-    /* an older header, which had nothing but a size */
+    /* an older header, whose struct had only the size */
     newer.options.size = sizeof newer.options.size;
     EXPECT(standpipe_start(&newer.options, &other, &error) == STANDPIPE_INVALID_ARGUMENT && other == NULL);
     EXPECT(strstr(error, "endpoint") != NULL);
@@ -164,7 +164,7 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
     EXPECT(strstr(error, "flags") != NULL);
     standpipe_text_free(error);
 
-    /* half of a pointer is none */
+    /* a size that ends in the middle of a pointer: the pointer is ignored */
     memset(&span_options, 0xff, sizeof span_options);
     span_options.size = sizeof span_options.size + sizeof(void *) / 2;
     span = standpipe_span_start_with(tracer, &span_options);
@@ -185,7 +185,7 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
     standpipe_tracer_free(tracer);
 }
 
-/* A counter only rises: what would lower it is not taken. */
+/* A counter only increases: negative additions are refused. */
 static void lower_counters(const standpipe *telemetry) {
     standpipe_meter *meter = standpipe_meter_new(telemetry, "hostile", NULL);
     standpipe_instrument *whole = standpipe_instrument_new(meter, STANDPIPE_COUNTER, "whole", NULL, NULL, NULL, 0);
@@ -202,7 +202,7 @@ static void lower_counters(const standpipe *telemetry) {
     standpipe_meter_free(meter);
 }
 
-/* In words that a program of any language can follow. */
+/* The message names nothing that only Rust programs have. */
 static void expect_no_name(void *calls, int32_t kind, const char *message, uint64_t times) {
     EXPECT(kind == STANDPIPE_PROBLEM_NO_SERVICE_NAME && times == 1);
     EXPECT(strstr(message, "OTEL_SERVICE_NAME") != NULL && strstr(message, "service-name") != NULL);
@@ -223,7 +223,7 @@ static void forget_name(const char *endpoint) {
     standpipe_free(telemetry);
 }
 
-/* All mistakes at once; and nothing that was there before is taken for a handle. */
+/* All mistakes are reported at once, and the previous contents of the results are not used. */
 static void make_mistakes(void) {
     static const char toml[] = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\ntimeout = '0s'\nlinger = 'x'\n";
     standpipe *telemetry = (standpipe *)toml;

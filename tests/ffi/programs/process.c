@@ -20,7 +20,7 @@ static void fail(const char *what, int line) {
     exit(1);
 }
 
-/* At the endpoint, or where the environment says if it is "-". */
+/* Starts telemetry that sends to the endpoint, or as the environment says if it is "-". */
 static standpipe *start_with(const char *endpoint, standpipe_problem_fn problem, uint32_t flags) {
     bool by_env = strcmp(endpoint, "-") == 0;
     standpipe_options options;
@@ -72,7 +72,7 @@ static void scopes(const char *endpoint) {
     EXPECT(standpipe_span_traceparent(NULL, NULL) == STANDPIPE_OK);
     inner = standpipe_span_start(tracer, "inner", NULL);
     EXPECT(standpipe_span_enter(inner, &second) == STANDPIPE_OK);
-    /* in any order, and after the end of a span */
+    /* scopes can be left in any order, and after the end of their span */
     standpipe_span_end(&inner);
     EXPECT(standpipe_scope_leave(&first) == STANDPIPE_OK);
     EXPECT(standpipe_scope_leave(&second) == STANDPIPE_OK);
@@ -132,7 +132,7 @@ static struct timespec after(long milliseconds) {
     return time;
 }
 
-/* Runs until free has returned, which it must not do meanwhile. */
+/* Waits for 200 ms. During this time, standpipe_free must not return. */
 static void linger(void *user, int32_t kind, const char *message, uint64_t times) {
     struct timespec soon = after(200);
     EXPECT(user != NULL && kind == STANDPIPE_PROBLEM_UNAVAILABLE && times == 1);
@@ -148,7 +148,7 @@ static void free_waits(const char *endpoint) {
     emit(telemetry, "unsent");
     EXPECT(standpipe_flush(telemetry, 0, NULL) == STANDPIPE_INCOMPLETE);
     EXPECT(sem_wait(&entered) == 0);
-    /* the callback keeps the thread of the library from ending */
+    /* the library's thread cannot end before the callback */
     EXPECT(standpipe_shutdown(telemetry, 0, NULL) == STANDPIPE_INCOMPLETE);
     standpipe_free(telemetry);
     sem_post(&freed);
@@ -157,7 +157,7 @@ static void free_waits(const char *endpoint) {
 
 static void free_here(void *user, int32_t kind, const char *message, uint64_t times) {
     (void)user, (void)kind, (void)message, (void)times;
-    /* until `known` is set */
+    /* wait until `known` is set */
     EXPECT(sem_wait(&freed) == 0);
     calls++;
     standpipe_free(known);
@@ -195,7 +195,7 @@ static void manual(const char *endpoint) {
     ledger.size = sizeof ledger;
     EXPECT(standpipe_pump(telemetry, 1000, NULL) == STANDPIPE_OK);
     emit(telemetry, "pumped");
-    /* nothing is sent with no budget, and it is due in a second or two */
+    /* without a budget nothing is sent, and the next call is due soon */
     EXPECT(standpipe_pump(telemetry, 0, &next) == STANDPIPE_OK && next < 10000);
     EXPECT(standpipe_get_ledger(telemetry, &ledger) == STANDPIPE_OK && ledger.in_flight == 1);
     EXPECT(standpipe_flush(telemetry, 5000, NULL) == STANDPIPE_OK && threads() == 1);
@@ -204,7 +204,7 @@ static void manual(const char *endpoint) {
     standpipe_free(telemetry);
 }
 
-/* Within the function that called it. */
+/* Frees the telemetry inside the function that calls this callback. */
 static void free_underneath(void *user, int32_t kind, const char *message, uint64_t times) {
     (void)user, (void)kind, (void)message, (void)times;
     calls++;
@@ -214,7 +214,7 @@ static void free_underneath(void *user, int32_t kind, const char *message, uint6
 static void manual_free_inside(const char *endpoint) {
     known = start_with(endpoint, free_underneath, STANDPIPE_MANUAL);
     emit(known, "unsent");
-    /* until an attempt has failed, which the alarm bounds */
+    /* wait until an attempt has failed; the alarm limits the wait */
     while (calls == 0)
         standpipe_flush(known, 50, NULL);
     EXPECT(calls == 1 && threads() == 1);
@@ -227,7 +227,7 @@ static void note(void *user, int32_t kind, const char *message, uint64_t times) 
     sem_post(&entered);
 }
 
-/* To a server that hangs up within the request: the system would end this process with SIGPIPE. */
+/* Sends to a server that hangs up during the request. SIGPIPE would end this process. */
 static void broken_pipes(const char *endpoint) {
     static char large[64 * 1024];
     standpipe *telemetry = start(endpoint, note);
@@ -243,7 +243,7 @@ static void broken_pipes(const char *endpoint) {
         }
         standpipe_flush(telemetry, 20, NULL);
     }
-    /* the server has hung up */
+    /* wait until the server has hung up */
     EXPECT(sem_wait(&entered) == 0);
     standpipe_shutdown(telemetry, 100, NULL);
     standpipe_tracer_free(tracer);

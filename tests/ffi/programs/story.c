@@ -1,4 +1,4 @@
-/* Sends a story of all signals, in C99 and C++17: story ENDPOINT */
+/* Sends records of all signals, in C99 and C++17: story ENDPOINT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static standpipe *start(const char *endpoint) {
     return telemetry;
 }
 
-/* checkout ─ payment, which is logged in */
+/* Emits the span checkout with the child payment, and a log record in the child. */
 static void check_out(const standpipe_tracer *tracer, const standpipe_logger *logger) {
     standpipe_attr attempt[1], amount[1];
     standpipe_scope scope;
@@ -58,7 +58,7 @@ static void check_out(const standpipe_tracer *tracer, const standpipe_logger *lo
     standpipe_span_end(&checkout);
 }
 
-/* A caller's trace goes on, and comes out as headers again. */
+/* Continues the trace of a caller, and writes its context as headers again. */
 static void serve(const standpipe_tracer *tracer) {
     static const char caller[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     char traceparent[56], tracestate[64], baggage[64];
@@ -94,7 +94,7 @@ static void serve(const standpipe_tracer *tracer) {
     standpipe_span_end(&child);
 }
 
-/* A value of every kind. */
+/* Sets a value of every kind. */
 static void set_all_kinds(const standpipe_tracer *tracer) {
     static const uint8_t bytes[] = {0, 255};
     static const int64_t ints[] = {1, -2};

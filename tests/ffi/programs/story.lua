@@ -1,7 +1,7 @@
--- Sends a story of all signals through LuaJIT's FFI, which reads the header itself: luajit story.lua LIBRARY ENDPOINT
+-- Sends records of all signals through LuaJIT's FFI, which parses the header: luajit story.lua LIBRARY ENDPOINT
 local ffi = require("ffi")
 
--- The header without what only a C compiler understands.
+-- Returns the header without the parts that only a C compiler understands.
 local function declarations()
   local path = arg[0]:gsub("tests/ffi/programs/story.lua$", "src/ffi/standpipe.h")
   local file = assert(io.open(path))

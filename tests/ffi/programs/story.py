@@ -1,4 +1,4 @@
-"""Sends a story of all signals through ctypes: story.py LIBRARY ENDPOINT"""
+"""Sends records of all signals through ctypes: story.py LIBRARY ENDPOINT"""
 
 import sys
 from ctypes import CDLL, POINTER, Structure, Union, byref, c_bool, c_char_p, c_double, c_int32, c_int64, c_size_t
@@ -51,7 +51,7 @@ class SpanOptions(Structure):
 
 
 def attrs(**values):
-    """An array of attributes, and how many there are."""
+    """Returns an array of attributes, and their number."""
     array = (Attr * len(values))()
     for attr, (key, value) in zip(array, values.items()):
         attr.key = Text(key.encode(), NUL_TERMINATED)
@@ -65,7 +65,7 @@ def attrs(**values):
 
 
 def bind(library):
-    """Says what the functions return, and take where that is no pointer."""
+    """Declares the results of the functions, and the arguments that are not pointers."""
     for name in ["tracer_new", "logger_new", "meter_new", "instrument_new", "instrument_bind", "span_start", "span_start_with"]:
         getattr(library, "standpipe_" + name).restype = c_void_p
     pointer, text = c_void_p, c_char_p

@@ -61,11 +61,11 @@ pub fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Reads twice and checks everything.
+/// Reads a text twice and checks the results.
 pub fn check(text: &str, frame: Frame, lines: Lines, read: impl Fn() -> Result<Config, ConfigError>) {
     let first = read();
     let told = said(&first);
-    // Once for each input is enough.
+    // One comparison for each input is enough.
     if frame == Frame::Nothing {
         assert!(told == said(&read()), "read twice, told differently: {told}");
     }

@@ -66,7 +66,7 @@ struct Run {
     conn: ClientConnection,
     ends: Vec<End>,
     fault: Option<&'static str>,
-    /// All that was written.
+    /// All bytes that were written.
     said: Vec<u8>,
     message: Option<Vec<u8>>,
     model: Model,

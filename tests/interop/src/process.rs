@@ -69,7 +69,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends it and waits until it has.
+    /// Ends the server and waits until its process has ended.
     pub(crate) fn end(mut self, ending: Ending) -> Result<(), Error> {
         if ending == Ending::Kill {
             self.child.kill()?;

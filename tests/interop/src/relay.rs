@@ -21,7 +21,7 @@ struct State {
 }
 
 impl Relay {
-    /// Starts one to this port.
+    /// Starts a relay to this port.
     pub(crate) fn start(to: u16) -> Result<Self, Error> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();

@@ -1,7 +1,7 @@
 //! Checks that the committed message types are exactly those that the schemas in `proto/` generate.
 //!
-//! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test is
-//! not among the crate's own tests, because the generator would be a quarter of the crates that those need.
+//! After a change of a schema, run `STANDPIPE_REGENERATE=1 cargo test --test generated` in `tests/interop`. The test
+//! is not one of the crate's own tests, because the generator would be a quarter of the crates that those tests need.
 
 use std::path::Path;
 use std::{env, fs};
@@ -39,7 +39,7 @@ fn a_single_changed_byte_is_a_difference() {
     assert_eq!(first_difference("a\n", "a\r\n"), Some(1));
 }
 
-/// Compiles the schemas in this process (no protoc) and returns the one file that comes out.
+/// Compiles the schemas in this process (no protoc) and returns the generated file.
 fn generate(root: &Path) -> String {
     let descriptors = protox::compile(SCHEMAS.map(|schema| root.join(schema)), [root.join("proto")])
         .expect("the schemas compile");
@@ -52,7 +52,7 @@ fn generate(root: &Path) -> String {
     fs::read_to_string(folder.join("standpipe.answer.rs")).expect("one file per package")
 }
 
-/// The number of the first line, line ending included, that is not the same in both.
+/// Returns the number of the first line that differs, including its line ending.
 fn first_difference(left: &str, right: &str) -> Option<usize> {
     if left == right {
         return None;

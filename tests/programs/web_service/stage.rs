@@ -19,7 +19,7 @@ impl Stage {
         Self { receiver, storefront, warehouse }
     }
 
-    /// As [`browser::check_out`].
+    /// Calls [`browser::check_out`] with the URL of the storefront.
     pub(crate) fn check_out(&self, query: &str, headers: &[(&str, &str)]) -> (u16, String) {
         browser::check_out(&self.storefront.url, query, headers)
     }

@@ -21,7 +21,7 @@ fn additions_of_eight_threads_are_summed_exactly() {
         for thread in 0..THREADS {
             let orders = &orders;
             scope.spawn(move || {
-                // Half of them with a look-up, half with bound attributes.
+                // Half of the additions look up their attributes, half use bound attributes.
                 let bound = orders.with(&[("half", "bound")]);
                 for _ in 0..ADDITIONS / 2 {
                     orders.add(1, &[("half", "found")]);

@@ -53,7 +53,7 @@ impl Shop {
         self.visits.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Asserts that exactly what was measured in this many steps has arrived.
+    /// Asserts that exactly the measurements of this many steps have arrived.
     fn assert_arrived(receiver: &Receiver, steps: u64, what: &str) {
         let points = |name| named(receiver, name).iter().flat_map(numbers).collect::<Vec<_>>();
         let orders: i64 = points("orders").iter().map(int).sum();

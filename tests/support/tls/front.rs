@@ -63,7 +63,8 @@ impl TlsFront {
         Self::listen(Conduct::Forward { config: Arc::new(config), upstream })
     }
 
-    /// Both: only this protocol, and only clients with a certificate signed by `clients`.
+    /// Like [`start`](Self::start), but offers only this protocol, and refuses a client without a certificate signed
+    /// by `clients`.
     pub(crate) fn offering_to_clients_of(
         protocol: &str,
         identity: &Identity,

@@ -53,8 +53,10 @@ fn header_values_are_percent_decoded_on_their_way() {
     assert_eq!(requests[0].header("x-one"), Some("1"));
 }
 
-/// Returns how many of two attributes, events and links of a span, and attributes of an event, of a link and of a log
-/// record arrive.
+/// Emits a span and a log record with two items of each kind, and returns how many of each kind arrive.
+///
+/// The kinds are: attributes, events and links of the span, and attributes of an event, of a link and of the log
+/// record.
 fn kept(receiver: &Receiver, variables: &str) -> [usize; 6] {
     let telemetry = sending_to(receiver, variables);
     let other =

@@ -1,5 +1,5 @@
-// Node's http2 as a gRPC server, by hand, and Node's http as an OTLP/HTTP server. It does not know protobuf: every body
-// is one line, in hex, before it is answered.
+// A hand-written gRPC server on Node's http2, and an OTLP/HTTP server on Node's http. The server does not decode
+// protobuf: it writes every body as one line in hexadecimal before it answers.
 //
 // node server.mjs http|grpc PORT FILE [--identity CERTIFICATE KEY] [--manner MANNER]
 
@@ -18,16 +18,16 @@ const SIGNALS = {
   "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
 };
 
-// What the server asks of its clients, by the name of its manner.
+// The HTTP/2 settings of the server, by the name of its manner.
 const SETTINGS = {
   usual: {},
-  // hangs up when nothing was said for a fifth of a second
+  // closes connections that are idle for a fifth of a second
   impatient: {},
   // no dynamic table: the client's next block must begin with a size update
   "no-table": { headerTableSize: 0 },
-  // one byte at a time: even the five bytes before a message come in pieces
+  // a window of one byte: even the prefix of a message arrives in pieces
   "small-window": { initialWindowSize: 1 },
-  // frames and windows of another size after every request
+  // other sizes of frames and windows after every request
   changing: {},
 };
 const CHANGES = [
@@ -36,7 +36,7 @@ const CHANGES = [
   { initialWindowSize: 1000, maxFrameSize: (1 << 24) - 1, headerTableSize: 100 },
 ];
 
-// Milliseconds until an impatient server hangs up.
+// Idle time in milliseconds after which an impatient server closes a connection.
 const IDLE = 200;
 
 const [transport, port, path, ...rest] = process.argv.slice(2);
@@ -106,7 +106,7 @@ function answerGrpc(stream, headers, framed) {
   stream.end(Buffer.alloc(5));
 }
 
-// What a strict gRPC server would not take.
+// Returns the reason why a strict gRPC server would refuse the call.
 function grpcFault(headers, framed) {
   const expected = {
     ":method": "POST",
@@ -139,7 +139,7 @@ function grpcFault(headers, framed) {
   return undefined;
 }
 
-// Node's own keepAliveTimeout has a second more than it says.
+// Node adds a second to its own keepAliveTimeout.
 function hangUpWhenIdle({ socket }, response) {
   clearTimeout(socket.idle);
   response.on("finish", () => {

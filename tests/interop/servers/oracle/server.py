@@ -2,8 +2,8 @@
 
 server.py http|grpc PORT FILE COMPLAINTS LARGEST [CERTIFICATE KEY]
 
-Every request is one line of OTLP JSON in FILE before it is answered. What a lenient server would not mind is one line
-each in COMPLAINTS. Over gRPC, a message of more than LARGEST bytes is refused.
+Every request is written to FILE as one line of OTLP JSON before it is answered. Every fault, even one that other servers
+accept, is written to COMPLAINTS as one line. Over gRPC, a message of more than LARGEST bytes is refused.
 """
 
 import base64
@@ -31,7 +31,7 @@ PATHS = {"/v1/traces": TRACES, "/v1/logs": LOGS, "/v1/metrics": METRICS}
 
 
 class Book:
-    """Where everything is written down, and every complaint."""
+    """The files for received requests and for complaints."""
 
     def __init__(self, received, complaints):
         self.received = open(received, "a", encoding="utf-8")
@@ -56,7 +56,7 @@ def as_otlp_json(message):
 
 
 def hex_ids(tree):
-    """Protobuf's JSON has bytes in base64; OTLP's has the ids in hex."""
+    """Returns the tree with ids in hexadecimal, as in OTLP JSON. Protobuf's JSON has them in base64."""
     if isinstance(tree, list):
         return [hex_ids(item) for item in tree]
     if not isinstance(tree, dict):
@@ -91,7 +91,7 @@ def serve_grpc(port, book, largest, identity):
 
 
 def unary(book, request_type, response_type):
-    # the bytes as they came, so that their length can be compared
+    # Gets the received bytes, so that their length can be compared.
     def export(body, _context):
         message = request_type.FromString(body)
         book.write(message, len(body))

@@ -1,4 +1,4 @@
-"""What is wrong with a request, by the words of the OTLP specification, even if every server takes it."""
+"""Finds violations of the OTLP specification in a request, even those that every server accepts."""
 
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -12,7 +12,7 @@ POINTS = ["opentelemetry.proto.metrics.v1.NumberDataPoint", HISTOGRAM_POINT, EXP
 
 
 def complaints(request, length):
-    """One text for everything that is wrong with a request whose body had so many bytes."""
+    """Yields one text for each fault of a request whose body has `length` bytes."""
     if not request.ListFields():
         yield "an empty request"
     if request.ByteSize() != length:

@@ -32,7 +32,7 @@ pub(super) fn run(order: Order<'_>, mut stage: Stage) -> Result<String, Error> {
         });
         let restarted = (1..=RESTARTS).try_for_each(|round| {
             wait_until(NO_SPANS, || stage.has_seen_spans(round * 50))?;
-            // First an orderly end, then a kill if the server loses nothing by it.
+            // The first stop is orderly. The second one is as abrupt as the server's confirmed records permit.
             if round == 1 {
                 stage.ask_to_end()?
             } else {

@@ -37,7 +37,7 @@ pub(crate) const EXPORTERS: &[Meant] = &[
         cases: &[("spans_at_odd_times: span: times", "*", "*")],
     },
     Meant {
-        what: "an unsigned number above the range of OTLP becomes its largest number",
+        what: "an unsigned number above OTLP's range becomes the largest number in that range",
         why: "theirs sends 0, which looks like a restarted counter",
         cases: &[
             ("metrics_with_odd_values: counter: point {}", "*(0)*", "*(9223372036854775807)*"),
@@ -50,7 +50,7 @@ pub(crate) const EXPORTERS: &[Meant] = &[
         cases: &[("metrics_with_more_sets_than_the_sdk_keeps: counter: parts", "1", "2")],
     },
     Meant {
-        what: "an unset resource is replaced by that of the `Telemetry`",
+        what: "an unset resource is replaced by the resource of the `Telemetry`",
         why: "a service named in standpipe's configuration need not be named in the SDK as well",
         cases: &[
             ("*_of_an_empty_resource: *: resource", "{}", "{service.name: \"till\", *}"),

@@ -12,8 +12,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "the flags mark the trace id as random, and keep what a remote parent set",
-        why: "W3C Trace Context level 2 has a flag for it, and requires its propagation",
+        what: "the flags mark the trace id as random, and keep the flags of a remote parent",
+        why: "W3C Trace Context level 2 has a flag for random trace ids, and requires its propagation",
         cases: &[
             ("*: *: flags", "0x101", "0x103"),
             ("*: link * flags", "0x101", "0x103"),
@@ -99,8 +99,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with an `error` and no message is an exception, also as `%error` and `?error`",
-        why: "theirs makes an exception of `%error` and `?error`, but not of the error value, which has more information",
+        what: "an event with an `error` and no message is an exception, in the forms `error`, `%error` and `?error`",
+        why: "theirs makes an exception of `%error` and `?error`, but not of the error value, although the value has more information",
         cases: &[
             ("with_an_error: span: event 1", "event *", "exception"),
             ("with_an_error: span: status", "error", "error \"no milk\""),
@@ -129,12 +129,12 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "the last of several errors is the span's status",
-        why: "as the specification requires; theirs takes the one whose text sorts last",
+        why: "as the specification requires; theirs uses the error whose text sorts last",
         cases: &[("with_two_errors: displayed: status", "error \"no milk\"", "error \"another\"")],
     },
     Meant {
         what: "name and kind can be recorded at any time",
-        why: "a route is often known only after the request was read; theirs ignores both once the span was entered",
+        why: "a route is often known only after the request was read; theirs ignores name and kind once the span was entered",
         cases: &[
             ("a_name_recorded_after_entering: static: name", "static", "renamed"),
             ("a_name_recorded_after_a_child: static: name", "static", "renamed"),
@@ -143,8 +143,8 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "a status code and its description can be set in any order, and `ok` is final",
-        why: "as the specification requires; theirs uses the last field before the span is entered, and a \
-              ranking after that",
+        why: "as the specification requires; theirs uses the last field until the span \
+              is entered, and ranks the codes after that",
         cases: &[
             ("a_description_with_a_code: ok: status", "error \"no milk\"", "ok"),
             ("a_code_after_a_description: error: status", "error", "error \"no milk\""),
@@ -200,8 +200,8 @@ pub(crate) const LAYER: &[Meant] = &[
     },
     Meant {
         what: "by default, the scope is the target, and busy and idle times are left out",
-        why: "backends filter by scope, and each entry would cost two more clock readings; `scope` and \
-              `busy_and_idle` restore both",
+        why: "backends filter by scope, and these times cost two more clock readings each time a \
+              span is entered; `scope` and `busy_and_idle` restore both",
         cases: &[
             ("untouched: outer: scope", "shop", "shop::basket"),
             ("untouched: outer: attribute target", "\"shop::basket\"", "–"),

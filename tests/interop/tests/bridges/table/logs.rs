@@ -5,12 +5,12 @@ use super::Meant;
 pub(crate) const LOGS: &[Meant] = &[
     Meant {
         what: "the flags mark the trace id as random",
-        why: "W3C Trace Context level 2 has a flag for it",
+        why: "W3C Trace Context level 2 has a flag for random trace ids",
         cases: &[("*: log record *: flags", "0x1", "0x3")],
     },
     Meant {
         what: "a log record has the time of the event",
-        why: "theirs has only the time of observation; ours has both, and backends sort by the first",
+        why: "theirs has only the time of observation; ours has both times, and backends sort by the time of the event",
         cases: &[("*: log record *: time", "only that of observation", "its own")],
     },
     Meant {
@@ -23,7 +23,7 @@ pub(crate) const LOGS: &[Meant] = &[
     },
     Meant {
         what: "every log record has a body",
-        why: "most viewers show only the body: without a message it is the error, or else the event's name",
+        why: "most viewers show only the body: without a message, the body is the error, or else the event's name",
         cases: &[
             ("*: log record *: body", "nothing", "\"event tests/*\""),
             ("*: log record *: body", "nothing", "\"no *milk*\""),
