@@ -32,7 +32,7 @@ unsafe extern "C" {
 }
 
 /// Longer than anything on loopback takes.
-const PATIENCE_MS: u32 = 120_000;
+const BUDGET_MS: u32 = 120_000;
 
 /// A span that the others are children of; it ends with it.
 struct Parent(*mut c_void);
@@ -78,9 +78,9 @@ pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
     });
     let done = |code: i32| if code == 0 { Ok(()) } else { Err(format!("code {code}").into()) };
     // SAFETY: the same; null pointers ask for no results.
-    let flush = move || done(unsafe { standpipe_flush(telemetry, PATIENCE_MS, ptr::null_mut()) });
+    let flush = move || done(unsafe { standpipe_flush(telemetry, BUDGET_MS, ptr::null_mut()) });
     // SAFETY: the same.
     Ok(Program::new(burst, flush, move || {
-        done(unsafe { standpipe_shutdown(telemetry, PATIENCE_MS, ptr::null_mut()) })
+        done(unsafe { standpipe_shutdown(telemetry, BUDGET_MS, ptr::null_mut()) })
     }))
 }

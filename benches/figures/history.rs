@@ -5,12 +5,10 @@ use std::process::{Command, Output};
 use std::{io, str};
 
 use crate::committed::Committed;
+use crate::support::Error;
 
 /// The file, as git names it.
 const FILE: &str = "benches/figures.toml";
-
-/// The error of the benchmarks.
-type Error = Box<dyn std::error::Error>;
 
 /// All committed versions, the newest first; or why there are none to be had.
 ///
@@ -18,7 +16,7 @@ type Error = Box<dyn std::error::Error>;
 /// When git fails in the middle, or when a version cannot be read.
 pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, Error> {
     let shallow = match git(folder, &["rev-parse", "--is-shallow-repository"]) {
-        Ok(said) if said.status.success() => text(&said)?.trim() == "true",
+        Ok(output) if output.status.success() => text(&output)?.trim() == "true",
         Ok(_) => return Ok(Err("there is no git history here".to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Err("git is not installed".to_owned()));

@@ -103,8 +103,8 @@ fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> O
 /// What instructions depend on beside the code.
 fn setting() -> Result<String, Error> {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let said = Command::new(&compiler).arg("--version").output()?;
-    let version = String::from_utf8(said.stdout)?;
+    let output = Command::new(&compiler).arg("--version").output()?;
+    let version = String::from_utf8(output.stdout)?;
     Ok(format!("{} on {} {}", version.trim(), env::consts::ARCH, env::consts::OS))
 }
 

@@ -194,7 +194,7 @@ fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         "Threads",
         "ns per span",
         "threads that make spans",
-        [whole_process(cpu), beside("elapsed", elapsed)],
+        [whole_process(cpu), same_unit("elapsed", elapsed)],
     ))
 }
 
@@ -208,7 +208,7 @@ fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         "Filling the queue",
         "ns per span",
         "spans waiting in the queue",
-        [of_caller(caller), beside("sending it all", sending)],
+        [of_caller(caller), same_unit("sending it all", sending)],
     ))
 }
 
@@ -243,7 +243,7 @@ fn of_caller(points: Vec<Point>) -> Curve {
 }
 
 /// Something else of the same unit.
-fn beside(name: &str, points: Vec<Point>) -> Curve {
+fn same_unit(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }
 

@@ -30,8 +30,8 @@ pub(crate) fn play(
     command.args(["--play", part]).args(settings.iter().map(|(key, value)| format!("{key}={value}")));
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{part}: {}\n{}", output.status, said.trim_end()).into());
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{part}: {}\n{}", output.status, message.trim_end()).into());
     }
     Ok(Findings(String::from_utf8(output.stdout)?))
 }

@@ -130,8 +130,8 @@ fn place(text: &str, name: &str) -> Result<(usize, usize), Error> {
 /// On what kind of machine, by which compiler and which command it was made.
 fn origin() -> Result<String, Error> {
     let cores = thread::available_parallelism()?;
-    let said = Command::new("rustc").arg("--version").output()?;
-    let version = String::from_utf8(said.stdout)?;
+    let output = Command::new("rustc").arg("--version").output()?;
+    let version = String::from_utf8(output.stdout)?;
     let compiler = version.split(" (").next().unwrap_or_default().trim();
     let system = match env::consts::OS {
         "linux" => "Linux",

@@ -188,12 +188,12 @@ fn row(
 ) -> [String; CONTENDERS.len() + 2] {
     array::from_fn(|column| match column {
         0 => format!("{case}: {measure}"),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }
 
 /// The figure of one contender, and how many times the first one's it is.
-fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
+fn with_ratio(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
     match figures.get(contender) {
         None => String::new(),
         Some(figure) if figure.is_infinite() => "–".to_owned(),

@@ -2,7 +2,7 @@
 
 use standpipe::receiver::Receiver;
 
-use super::package::{PATIENCE, Package, Scales};
+use super::package::{Package, SPAN_TIMEOUT, Scales};
 use super::{HELLO, print_notes};
 use crate::support::table::Table;
 use crate::support::{Error, publish};
@@ -124,5 +124,5 @@ fn has_hello(receiver: &Receiver) -> bool {
         [received] => received.span.name == "hello" && received.attribute("answer").is_some(),
         _ => false,
     };
-    receiver.wait_for_spans(1, PATIENCE) && is_hello()
+    receiver.wait_for_spans(1, SPAN_TIMEOUT) && is_hello()
 }

@@ -67,7 +67,7 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
             sections.entry(kind.to_owned()).or_default()[column] += section.size();
         }
     }
-    print("by crate", put_small_together(crates));
+    print("by crate", combine_small(crates));
     print("standpipe by module", modules);
     print("by section", sections);
     println!("  the size profile, unstripped: what has a symbol, and what is in the stripped file");
@@ -100,7 +100,7 @@ fn owner_of(symbol: &str) -> (String, Option<String>) {
     (owner.to_owned(), (owner == "standpipe").then(|| format!("standpipe::{module}")))
 }
 
-fn put_small_together(crates: Rows) -> Rows {
+fn combine_small(crates: Rows) -> Rows {
     let mut kept = Rows::new();
     for (name, bytes) in crates {
         let is_small = bytes.iter().all(|bytes| *bytes < LEAST_BYTES);

@@ -2,7 +2,7 @@
 
 use standpipe::receiver::Receiver;
 
-use super::package::{PATIENCE, Package, Scales};
+use super::package::{Package, SPAN_TIMEOUT, Scales};
 use super::{MIGRATION, print_notes};
 use crate::support::table::Table;
 use crate::support::{Error, publish};
@@ -46,7 +46,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
 
 /// One span, with its field and its event.
 fn has_order(receiver: &Receiver) -> bool {
-    if !receiver.wait_for_spans(1, PATIENCE) {
+    if !receiver.wait_for_spans(1, SPAN_TIMEOUT) {
         return false;
     }
     match receiver.spans().as_slice() {

@@ -16,7 +16,7 @@ const ASYNC: [&str; 10] =
     ["async", "futures", "h2", "hyper", "pollster", "reqwest", "smol", "tokio", "tonic", "tower"];
 
 /// How long a program may take for its span.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const SPAN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where programs are built, and how many ways.
 pub(super) struct Scales {

@@ -16,10 +16,10 @@ use std::fmt::Display;
 
 use self::server::Server;
 use self::spent::Spent;
-use crate::beside;
 use crate::support::arguments::Part;
 use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, callgrind, child, publish};
+use crate::with_ratio;
 
 /// The name of the table, and of the part that a sender plays.
 pub(crate) const NAME: &str = "grpc";
@@ -225,6 +225,6 @@ fn row(
 ) -> [String; CONTENDERS.len() + 2] {
     array::from_fn(|column| match column {
         0 => format!("{}: {measure}", case.name),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }

@@ -51,7 +51,7 @@ impl Server {
         let questions = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().ok_or("a server that says nothing")?);
         let mut server = Self { child, questions, answers, grpc: String::new(), http: String::new() };
-        (server.grpc, server.http) = (server.hear()?, server.hear()?);
+        (server.grpc, server.http) = (server.read_answer()?, server.read_answer()?);
         Ok(server)
     }
 
@@ -61,11 +61,11 @@ impl Server {
 
     pub(super) fn arrived(&mut self) -> Result<Arrived, Error> {
         writeln!(self.questions.as_mut().ok_or("the server was sent away")?)?;
-        let [requests, spans] = [self.hear()?.parse()?, self.hear()?.parse()?];
+        let [requests, spans] = [self.read_answer()?.parse()?, self.read_answer()?.parse()?];
         Ok(Arrived { requests, spans })
     }
 
-    fn hear(&mut self) -> Result<String, Error> {
+    fn read_answer(&mut self) -> Result<String, Error> {
         let mut line = String::new();
         match self.answers.read_line(&mut line)? {
             0 => Err("the server has ended".into()),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::beside;
 use crate::support::table::Better;
+use crate::with_ratio;
 
 /// Something that is measured.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Measure {
     pub(super) fn texts(&self, all: &[Figures]) -> Vec<String> {
         let values: Vec<f64> = all.iter().map(|figures| figures.get(self)).collect();
         let text = |(number, value): (usize, &f64)| match self.compares || value.is_infinite() {
-            true => beside(&values, number, self.show),
+            true => with_ratio(&values, number, self.show),
             false => (self.show)(*value),
         };
         values.iter().enumerate().map(text).collect()

@@ -16,13 +16,13 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::beside;
 use crate::support::arguments::Part;
 use crate::support::callgrind::{self, Instructions};
 use crate::support::program::{Arrives, Play, Program, Seen};
 use crate::support::table::{Table, hundredths, whole};
 use crate::support::workload::ATTRIBUTES;
 use crate::support::{Error, publish};
+use crate::with_ratio;
 
 /// The name of the table, and of the part that a contender plays.
 pub(crate) const NAME: &str = "tracing";
@@ -155,6 +155,6 @@ fn row(
     array::from_fn(|column| match column {
         0 => format!("{}: {measure}", case.name),
         column if column > CONTENDERS.len() => target.to_owned(),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }
