@@ -214,6 +214,6 @@ fn play_unsampled(part: &Part) -> Result<(), Error> {
 fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {
     match receiver.span_count() - before {
         arrived if arrived == sent => Ok(()),
-        arrived => Err(format!("{sent} spans were sent, {arrived} arrived").into()),
+        arrived => Err(format!("expected {sent} spans, {arrived} arrived").into()),
     }
 }

@@ -116,7 +116,7 @@ fn measure(spans: u64, rounds: usize) -> Result<(), Error> {
             scenario.target.to_owned(),
         ]);
     }
-    table.print("end_to_end: traces of 16 spans over loopback, default settings, the best of the runs");
+    table.print("end_to_end: traces of 16 spans over loopback, default settings, best run");
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn play(part: &Part) -> Result<(), Error> {
     let total = ledger.total();
     let not_enqueued = if part.name == "lossy" { total.not_enqueued.queue_full } else { 0 };
     if total.delivered + not_enqueued != sent {
-        return Err(format!("{sent} spans were sent, but {ledger}").into());
+        return Err(format!("{sent} spans were emitted, but {ledger}").into());
     }
     child::report("wall", wall.as_nanos());
     child::report("cpu", cpu.as_nanos());

@@ -136,6 +136,6 @@ fn contend<A: Fn() + Sync>(
     telemetry.shutdown(PATIENCE);
     match arrival::tally(&receiver) {
         arrived if arrived == all => Ok(time.as_nanos() as f64 / all as f64),
-        arrived => Err(format!("{all} was added, {arrived} arrived").into()),
+        arrived => Err(format!("{all} additions were made, {arrived} arrived").into()),
     }
 }

@@ -1,6 +1,6 @@
 //! Spans by the functions of `standpipe.h`, called as a program in C calls them.
 
-#![allow(unsafe_code, reason = "functions of C are")]
+#![allow(unsafe_code, reason = "C functions are called")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::hint::black_box;

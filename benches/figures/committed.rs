@@ -157,7 +157,7 @@ impl Committed {
                     Some(reason) => (now, Some(reason)),
                     None => {
                         let fault = Fault::Risen { name: key(unit, &figure.name), unit, before: old, now };
-                        return Err(format!("{fault}; say --because \"why\"").into());
+                        return Err(format!("{fault}; to accept this, add --because \"why\"").into());
                     }
                 },
                 // many small rises must not add up unseen

@@ -24,9 +24,7 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
         Err(error) => return Err(error.into()),
     };
     if shallow {
-        return Ok(Err(
-            "this is a shallow clone: the history of benches/figures.toml is not in it".to_owned()
-        ));
+        return Ok(Err("this is a shallow clone without the history of benches/figures.toml".to_owned()));
     }
     // a merge brings in what has been said on its branch
     let listed = git(folder, &["log", "--first-parent", "--format=%H", "--", FILE])?;

@@ -63,11 +63,11 @@ fn main() -> Result<ExitCode, Error> {
         Some(CHECK) => check(&figures, before.as_ref()),
         Some(_) => {
             if callgrind::unavailable().is_some() {
-                return Err("without valgrind there is only half of the figures to accept".into());
+                return Err("valgrind is needed to accept figures, because it counts the instructions".into());
             }
             let after = Committed::accept(before.as_ref(), &figures, &setting, reason.as_deref())?;
             fs::write(&path, after.write())?;
-            println!("benches/figures.toml is written: commit it together with what changed the figures");
+            println!("wrote benches/figures.toml: commit it together with the change that moved the figures");
             Ok(ExitCode::SUCCESS)
         }
         None => Ok(ExitCode::SUCCESS),
@@ -79,7 +79,7 @@ fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<Stri
     let (mut others, mut reason) = (Vec::new(), None);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            BECAUSE => reason = Some(arguments.next().ok_or("--because: what is the reason?")?),
+            BECAUSE => reason = Some(arguments.next().ok_or("--because needs a reason")?),
             _ => others.push(argument),
         }
     }
@@ -93,7 +93,7 @@ fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> O
     }
     match before {
         Some(before) if choice == Some(CHECK) && before.setting != setting => Some(format!(
-            "the committed counts are for {}, and this is {setting}: another compiler makes other instructions",
+            "the committed counts are for {}, and this is {setting}: another compiler generates other instructions",
             before.setting
         )),
         _ => None,
@@ -149,25 +149,25 @@ fn show(figures: &[Figure], before: Option<&Committed>) {
             String::new(),
         ]);
     }
-    table.print("figures: what a call costs its thread, with a worker that waits until it is told to send");
+    table.print("figures: cost of a call for its thread, with a worker that sends only at a flush");
 }
 
 fn check(figures: &[Figure], before: Option<&Committed>) -> Result<ExitCode, Error> {
-    let before = before.ok_or("benches/figures.toml is not there: make it with --accept")?;
+    let before = before.ok_or("benches/figures.toml does not exist: create it with --accept")?;
     let mut faults = before.faults(figures);
     match history::versions(Path::new(env!("CARGO_MANIFEST_DIR")))? {
         Ok(versions) => faults.extend(before.raised_without_reason(&versions)),
         Err(reason) => println!("history SKIPPED: {reason}"),
     }
     if faults.is_empty() {
-        println!("figures: none is more than {} % above the committed one", committed::TOLERANCE);
+        println!("figures: no figure is more than {} % above the committed one", committed::TOLERANCE);
         return Ok(ExitCode::SUCCESS);
     }
     for fault in faults {
         eprintln!("figures: {fault}");
     }
     eprintln!(
-        "If it has to be: cargo bench --bench figures -- --accept --because \"why\", and commit benches/figures.toml with it."
+        "To accept this: cargo bench --bench figures -- --accept --because \"why\", and commit benches/figures.toml with the change."
     );
     Ok(ExitCode::FAILURE)
 }

@@ -71,12 +71,12 @@ fn main() -> Result<(), Error> {
             let picture = measure(if smoke { &SMOKE } else { &FULL })?;
             let svg = picture.draw();
             let table = table(&picture);
-            table.print("growth: how flat the curves are");
+            table.print("growth: flatness of the curves");
             if smoke {
                 return Ok(());
             }
             fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/growth.svg"), svg)?;
-            println!("benches/growth.svg is drawn");
+            println!("wrote benches/growth.svg");
             publish::markdown(NAME, &format!("![{}](growth.svg)\n\n{}", picture.title, table.markdown()))
         }
     }
@@ -130,7 +130,7 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
                 "Spans with {ATTRIBUTES} attributes in traces of {TRACE}, over loopback to a collector that counts them; every span arrives."
             ),
             format!(
-                "Best of {} runs, {} cores. Less is better, and flat is what it should be; all vertical axes begin at zero.",
+                "Best of {} runs, {} cores. Lower is better, and a flat curve is ideal; all vertical axes start at zero.",
                 sizes.rounds,
                 thread::available_parallelism()?
             ),
@@ -278,6 +278,6 @@ fn play(sink: &Sink, part: &str, settings: &[(&str, &dyn fmt::Display)]) -> Resu
     let found = child::play(&[], part, &[settings, &[("endpoint", &endpoint)]].concat())?;
     match (sink.span_count() - before, found.number("arrives")?) {
         (arrived, expected) if arrived == expected => Ok(found),
-        (arrived, expected) => Err(format!("{part}: {expected} spans must arrive, {arrived} did").into()),
+        (arrived, expected) => Err(format!("{part}: expected {expected} spans, {arrived} arrived").into()),
     }
 }

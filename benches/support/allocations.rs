@@ -27,7 +27,7 @@ pub(crate) fn of_this_thread() -> u64 {
 }
 
 /// Allocations and reallocations of all threads so far, those that have ended included.
-#[allow(dead_code, reason = "only those who measure a whole process ask for it")]
+#[allow(dead_code, reason = "only some benchmarks measure the whole process")]
 pub(crate) fn of_all_threads() -> u64 {
     COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed) as u64).sum()
 }

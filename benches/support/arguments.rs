@@ -33,7 +33,7 @@ impl Task {
     /// When there is an argument that means nothing here.
     pub(crate) fn from_command_line() -> Result<Self, Error> {
         if is_for_readme() {
-            return Err(format!("{README}: benches/README.md has no place for this").into());
+            return Err(format!("{README}: benches/README.md has no table of this benchmark").into());
         }
         Ok(Self::with_choice(&[])?.0)
     }
@@ -62,20 +62,20 @@ impl Task {
                 "--smoke" => smoke = true,
                 README => readme = true,
                 "--play" => {
-                    let name = arguments.next().ok_or("--play: which part?")?;
+                    let name = arguments.next().ok_or("--play needs the name of a part")?;
                     return Ok((Self::Play(Part { name, settings: arguments.collect() }), None));
                 }
                 other => match tables.iter().find(|table| **table == other) {
                     Some(table) => chosen = Some(*table),
                     None => {
                         let known = [&["--smoke", README], tables].concat().join(" and ");
-                        return Err(format!("{other}: unknown argument; there is only {known}").into());
+                        return Err(format!("{other}: unknown argument; known are {known}").into());
                     }
                 },
             }
         }
         if smoke && readme {
-            return Err("what a smoke run finds is not for benches/README.md".into());
+            return Err("a smoke run has no figures for benches/README.md".into());
         }
         Ok((Self::Measure { smoke: smoke || !bench }, chosen))
     }

@@ -144,7 +144,7 @@ pub(crate) fn sending(telemetry: Arc<Telemetry>, burst: Burst) -> Program {
 fn end(telemetry: &Telemetry) -> Result<(), Error> {
     match telemetry.shutdown(PATIENCE) {
         ledger if ledger.lost() == 0 => Ok(()),
-        ledger => Err(format!("something was lost: {ledger}").into()),
+        ledger => Err(format!("records were lost: {ledger}").into()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A benchmark is two programs in one: what is started by cargo holds the receiver and prints the table; what
 //! it starts of itself, a [`child`], is the program that is measured, with nothing else in its process.
 
-#![allow(dead_code, reason = "each benchmark is a crate of its own and uses only a part of this")]
+#![allow(dead_code, reason = "each benchmark is a separate crate and uses only a part of this code")]
 
 pub(crate) mod allocations;
 pub(crate) mod arguments;

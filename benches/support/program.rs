@@ -204,7 +204,7 @@ impl Play<'_> {
         match spans.map_or_else(|| arrival::tally(&receiver), |counter| counter.load(Ordering::SeqCst) as u64)
         {
             arrived if arrived == expected => Ok(outcome),
-            arrived => Err(format!("{}: {expected} must arrive, {arrived} did", self.part).into()),
+            arrived => Err(format!("{}: expected {expected} records, {arrived} arrived", self.part).into()),
         }
     }
 }

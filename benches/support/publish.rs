@@ -48,7 +48,7 @@ pub(crate) fn markdown(name: &str, content: &str) -> Result<(), Error> {
     let full = replace(&fs::read_to_string(&path)?, name, &content)?;
     fs::write(&path, &full)?;
     fs::write(&readme, excerpts(&fs::read_to_string(&readme)?, &full)?)?;
-    println!("{FULL}: the figures \"{name}\" are written");
+    println!("{FULL}: wrote the figures \"{name}\"");
     Ok(())
 }
 
@@ -158,5 +158,7 @@ fn command() -> String {
 fn root() -> Result<PathBuf, Error> {
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let found = folders.find(|folder| folder.join(FULL).exists());
-    found.map(Path::to_path_buf).ok_or_else(|| format!("there is no {FULL} above the benchmarks").into())
+    found
+        .map(Path::to_path_buf)
+        .ok_or_else(|| format!("no folder above the benchmarks contains {FULL}").into())
 }

@@ -163,7 +163,7 @@ pub(crate) fn parked(endpoint: &str) -> Exporter {
 pub(crate) fn finish(telemetry: &Telemetry, sent: u64) -> Result<(), Error> {
     let ledger = telemetry.shutdown(PATIENCE);
     if (ledger.total().delivered, ledger.lost()) != (sent, 0) {
-        return Err(format!("{sent} spans were sent, but {ledger}").into());
+        return Err(format!("{sent} spans were emitted, but {ledger}").into());
     }
     Ok(())
 }

@@ -160,7 +160,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     for contender in CONTENDERS {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
-    table.print("peers: in brackets how many times standpipe's; – where there is nothing that compares");
+    table.print("calls: in brackets the ratio to standpipe; –: nothing comparable");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }

@@ -51,7 +51,7 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
         _ if case == case::HISTOGRAM[0] => repeat(move |number| histogram.record(spread(number), &[])),
         _ if case == case::HISTOGRAM[1] => repeat(move |number| histogram.record(spread(number), &one())),
         _ if case == case::HISTOGRAM[2] => repeat(move |number| histogram.record(spread(number), &five())),
-        _ => return Err(format!("{case}: not one of mine").into()),
+        _ => return Err(format!("{case}: not a case of this contender").into()),
     };
     Ok(Program::new(burst, || Ok(()), move || Ok(provider.shutdown()?)))
 }

@@ -19,7 +19,7 @@ const LIBRARIES: [&str; 4] = ["alloc", "core", "hashbrown", "std"];
 /// Crates with less in every program are put together.
 const LEAST_BYTES: u64 = 4 << 10;
 const SMALL_CRATES: &str = "smaller crates";
-const OTHERS: &str = "no Rust: start-up code, assembly";
+const OTHERS: &str = "not Rust: start-up code, assembly";
 
 /// What sections are for, by the beginnings of their names; the first that fits counts.
 const SECTIONS: [(&str, &str); 9] = [
@@ -46,7 +46,7 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
         let program = match object::File::parse(&*file) {
             Ok(program @ object::File::Elf64(_)) => program,
             _ => {
-                println!("map SKIPPED: it reads 64-bit ELF files, and programs here are no such files");
+                println!("map SKIPPED: it reads only 64-bit ELF files, and this system has another format");
                 return Ok(());
             }
         };
@@ -70,8 +70,10 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
     print("by crate", combine_small(crates));
     print("standpipe by module", modules);
     print("by section", sections);
-    println!("  the size profile, unstripped: what has a symbol, and what is in the stripped file");
-    println!("  generic code of {} counts as its user's", LIBRARIES.join(", "));
+    println!(
+        "  profile `small`; by crate and by module: bytes with a symbol; by section: bytes in the stripped file"
+    );
+    println!("  generic code of {} is attributed to the crate that instantiates it", LIBRARIES.join(", "));
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
             ]);
         }
     }
-    table.print("footprint: the same program before and after");
+    table.print("footprint: the same program before and after the migration");
     print_notes(&notes);
     publish::table(MIGRATION, &table)
 }

@@ -41,9 +41,9 @@ pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
 
 /// Below the last of the tables.
 fn print_notes(asynchronous: &[String]) {
-    println!("  crates: all but the program itself, once for each version; sizes are stripped");
+    println!("  crates: without the program itself; a crate in two versions counts twice; sizes: stripped");
     println!("  small: opt-level \"z\", fat LTO, one codegen unit, panic = \"abort\"");
-    println!("  cold: a release build from nothing, processor time of all compilers together");
+    println!("  cold: processor time of a release build from an empty target directory");
     println!("  async ones:");
     for note in asynchronous {
         println!("    {note}");

@@ -125,7 +125,7 @@ impl Package<'_> {
     fn build_by(&self, mut cargo: Command, profile: &str, target: &Path) -> Result<PathBuf, Error> {
         cargo.args(["--quiet", "--profile", profile, "--target-dir"]).arg(target);
         if !cargo.status()?.success() {
-            return Err(format!("{} [{}]: it cannot be built", self.folder, self.features).into());
+            return Err(format!("{} [{}]: the build failed", self.folder, self.features).into());
         }
         Ok(target.join(profile).join(self.program))
     }
@@ -154,7 +154,8 @@ impl Package<'_> {
             .spawn()?;
         // it says a line when it has nothing more to do
         let mut line = String::new();
-        BufReader::new(child.stdout.take().ok_or("a program that says nothing")?).read_line(&mut line)?;
+        BufReader::new(child.stdout.take().ok_or("the program has no standard output")?)
+            .read_line(&mut line)?;
         let threads = fs::read_dir(format!("/proc/{}/task", child.id()))?.count();
         let resident = process::resident_of(child.id())?;
         // it ends when its input does

@@ -131,9 +131,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
     table.note(format!("server: {}", server::NOTE));
-    table.print(
-        "grpc: requests one after the other over loopback, best of the rounds; in brackets how many times standpipe's",
-    );
+    table.print("grpc: sequential requests over loopback, best round; in brackets the ratio to standpipe");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
@@ -210,7 +208,7 @@ impl Contender {
         .map_err(|error| fail(error.to_string()))?;
         let arrived = server.arrived()?.since(before);
         if (arrived.requests, arrived.spans) != (requests, requests * case.spans) {
-            return Err(fail(format!("{requests} requests must arrive, but it was {arrived:?}")).into());
+            return Err(fail(format!("expected {requests} requests, got {arrived:?}")).into());
         }
         Ok(outcome)
     }

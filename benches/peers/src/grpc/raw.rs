@@ -111,7 +111,7 @@ impl Answers {
                 }
             }
             match socket.read(&mut self.buffer)? {
-                0 => return Err("the server has left".into()),
+                0 => return Err("the server closed the connection".into()),
                 count => self.bytes.extend_from_slice(&self.buffer[..count]),
             }
         }

@@ -49,7 +49,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()?;
         let questions = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().ok_or("a server that says nothing")?);
+        let answers = BufReader::new(child.stdout.take().ok_or("the server has no standard output")?);
         let mut server = Self { child, questions, answers, grpc: String::new(), http: String::new() };
         (server.grpc, server.http) = (server.read_answer()?, server.read_answer()?);
         Ok(server)
@@ -60,7 +60,7 @@ impl Server {
     }
 
     pub(super) fn arrived(&mut self) -> Result<Arrived, Error> {
-        writeln!(self.questions.as_mut().ok_or("the server was sent away")?)?;
+        writeln!(self.questions.as_mut().ok_or("the server has been stopped")?)?;
         let [requests, spans] = [self.read_answer()?.parse()?, self.read_answer()?.parse()?];
         Ok(Arrived { requests, spans })
     }

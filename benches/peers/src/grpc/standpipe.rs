@@ -43,7 +43,7 @@ fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
             (0..order.spans).for_each(|_| workload.emit_child());
             // or the last one before the shutdown may be cut in two
             if order.spans > 1 && telemetry.flush(PATIENCE) != FlushOutcome::Complete {
-                return Err("a request that could not be sent".into());
+                return Err("a request was not sent in time".into());
             }
         }
         finish(&telemetry, order.requests * order.spans)

@@ -50,7 +50,7 @@ fn start(setup: &Setup) -> Result<Pipe, Error> {
 fn all(is_sent: bool) -> Result<(), Error> {
     match is_sent {
         true => Ok(()),
-        false => Err("emit could not send it all".into()),
+        false => Err("emit did not send everything in time".into()),
     }
 }
 
@@ -88,7 +88,7 @@ macro_rules! five {
     };
 }
 
-#[allow(clippy::too_many_arguments, reason = "the macro for properties makes a function of them")]
+#[allow(clippy::too_many_arguments, reason = "the macro for properties generates such a function")]
 impl Spans for Traces {
     fn root(&self, within: impl FnOnce()) {
         let (trace, span) =

@@ -38,7 +38,7 @@ pub(super) const CONTENDER: Contender = Contender {
 const QUEUE: usize = 8_192;
 const BATCH: usize = 512;
 
-#[allow(clippy::large_enum_variant, reason = "nearly all are spans")]
+#[allow(clippy::large_enum_variant, reason = "nearly all messages are spans")]
 enum Message {
     Span(Span),
     /// Say so when everything before this was sent.

@@ -112,8 +112,8 @@ pub(super) fn measure(
         }
     }
     table.print(
-        "spans under other conditions, nothing lost; best of the rounds; in brackets how many times standpipe's; – where it \
-         cannot be done or was not counted",
+        "spans under other conditions, nothing lost, best round; in brackets the ratio to standpipe; –: not supported or not \
+         counted",
     );
     publish::table(VARIATIONS_TABLE, &table)
 }

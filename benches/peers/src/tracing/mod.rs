@@ -119,8 +119,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
     for contender in CONTENDERS {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
-    table
-        .print("tracing: traces of 16 spans, best of the rounds; in brackets how many times the first one's");
+    table.print("tracing: traces of 16 spans, best round; in brackets the ratio to the first contender");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
