@@ -1,10 +1,13 @@
-//! The guard against getting slower: what each call costs in instructions and allocations, beside what it cost when
-//! `benches/figures.toml` was committed.
+//! Regression check: compares the instructions and allocations of each call with `benches/figures.toml`.
 //!
-//! `cargo bench --bench figures` shows both. With `-- --check` it fails when a figure is more than three per cent above
-//! the committed one, or when a committed one was raised without a reason. With `-- --accept --because "why"` it writes
-//! the new figures down: what fell becomes the new measure, what rose a little is not written, so that many small rises
-//! add up to one that is seen, and what rose by more than that takes the reason with it.
+//! `cargo bench --bench figures` prints the committed and the new figures.
+//!
+//! With `-- --check`, it fails if a figure is more than 3 % above the committed one, or if a committed figure was
+//! raised without a reason.
+//!
+//! With `-- --accept --because "why"`, it writes the new figures. A lower figure replaces the committed one. A figure
+//! within the tolerance is not written, so that many small rises add up until the check fails. A figure above the
+//! tolerance is written together with the reason.
 
 mod c;
 mod committed;
@@ -28,12 +31,12 @@ use support::{Error, callgrind};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What is to be done with the figures.
+/// Command line arguments.
 const CHECK: &str = "--check";
 const ACCEPT: &str = "--accept";
 const BECAUSE: &str = "--because";
 
-/// For allocations: this many bursts after the one that is for the storage that later ones reuse.
+/// Bursts in which allocations are counted, after one warm-up burst.
 const BURSTS: u64 = 4;
 
 fn main() -> Result<ExitCode, Error> {
@@ -74,7 +77,7 @@ fn main() -> Result<ExitCode, Error> {
     }
 }
 
-/// Takes `--because "why"` out of the command line.
+/// Separates `--because "why"` from the other arguments.
 fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<String>, Option<String>), Error> {
     let (mut others, mut reason) = (Vec::new(), None);
     while let Some(argument) = arguments.next() {
@@ -86,7 +89,7 @@ fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<Stri
     Ok((others, reason))
 }
 
-/// Why instructions are not counted in this run.
+/// Returns the reason why instructions are not counted in this run, if there is one.
 fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> Option<String> {
     if let Some(reason) = callgrind::unavailable() {
         return Some(reason);
@@ -100,7 +103,7 @@ fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> O
     }
 }
 
-/// What instructions depend on beside the code.
+/// Returns the compiler and the kind of machine, which determine the instruction counts.
 fn setting() -> Result<String, Error> {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(&compiler).arg("--version").output()?;
