@@ -1,4 +1,4 @@
-//! emit with its own OTLP emitter, uncompressed.
+//! emit with emit_otlp, uncompressed.
 
 use std::hint::black_box;
 use std::rc::Rc;

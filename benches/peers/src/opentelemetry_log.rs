@@ -1,4 +1,4 @@
-//! The macros of the `log` crate, bridged into the OpenTelemetry SDK.
+//! The macros of the `log` crate with opentelemetry-appender-log.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! One span through standpipe: its own, or that of the bridge that is built in.
+//! Sends one span with standpipe, through its own API or through the bridge that a feature selects.
 
 use std::io;
 use std::time::Duration;
