@@ -1,6 +1,6 @@
-//! What a span costs the thread that makes it: time, allocations, instructions.
+//! Measures what a span costs the thread that creates it: time, allocations and instructions.
 //!
-//! `cargo bench --bench emit`, with `-- --smoke` for a run that only shows that everything works.
+//! Run it with `cargo bench --bench emit`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -20,17 +20,17 @@ use support::{Error, child};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Spans are made in bursts that stay in the queue, and are sent outside of the measured time.
+/// Spans per burst. The queue holds a whole burst, which is sent outside of the measured time.
 const BURST: u64 = 256 * TRACE;
-/// Attributes of the spans whose growth is shown.
+/// Attributes per span, for the rows that show how the cost grows.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
-/// Parts of the program whose spans are not recorded.
+/// Parts of a child whose spans are not sampled.
 const UNSAMPLED_CHILD: &str = "unsampled-child";
 const UNSAMPLED_ROOT: &str = "unsampled-root";
 
 struct Sizes {
     rounds: usize,
-    /// The short and the long run of which the difference is taken.
+    /// Spans in the short and in the long run. The difference of the counts gives the instructions per span.
     instructions: (u64, u64),
     lossy: u64,
 }
@@ -71,16 +71,16 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// The figures of spans with this many attributes.
+/// Measurements for one number of attributes.
 struct Burst {
     attributes: u64,
-    /// Nanoseconds for each span in the best round.
+    /// Nanoseconds per span in the best round.
     best: f64,
-    /// For each span, over all rounds.
+    /// Allocations per span, averaged over all rounds.
     allocations: f64,
 }
 
-/// One program with a parked worker for each number of attributes, all in turn, round after round.
+/// Measures one program with a parked worker per number of attributes. The programs take turns in each round.
 fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
     let before = receiver.span_count();
     let mut programs = Vec::new();
@@ -92,7 +92,7 @@ fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
     for round in 0..=rounds {
         for (telemetry, workload, burst) in &mut programs {
             let (time, allocations) = one_burst(telemetry, workload)?;
-            // the first round is for the storage that later ones reuse
+            // The first round is a warm-up: it allocates the buffers that later rounds reuse.
             if round > 0 {
                 burst.best = burst.best.min(time.as_nanos() as f64 / BURST as f64);
                 burst.allocations += allocations as f64 / (BURST * rounds as u64) as f64;
@@ -117,7 +117,7 @@ fn one_burst(telemetry: &Telemetry, workload: &Workload) -> Result<(Duration, u6
     }
 }
 
-/// The times of single calls, in order.
+/// Durations of single calls in nanoseconds, sorted.
 struct Calls(Vec<u32>);
 
 impl Calls {
@@ -127,7 +127,7 @@ impl Calls {
     }
 }
 
-/// Spans in a tight loop with a default queue that may drop them, each from its start to its end.
+/// Emits spans in a tight loop into a default queue that drops, and times each span from its start to its end.
 fn lossy_calls(receiver: &Receiver, spans: u64) -> Result<Calls, Error> {
     let before = receiver.span_count();
     let telemetry = workload::start(Exporter::http(receiver.endpoint()).when_full(WhenFull::DropNewest))?;
@@ -157,7 +157,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             callgrind::per_span("emit", &[("endpoint", &endpoint), ("attributes", &attributes)], sizes)?;
         must_have_arrived(receiver, before, sizes.0 / TRACE * TRACE + sizes.1 / TRACE * TRACE)?;
         let is_the_workload = attributes == ATTRIBUTES;
-        // most of the worker's are two copies of the span, which callgrind counts byte by byte
+        // Most of the worker's instructions are two copies of the span, which callgrind counts byte by byte.
         for (name, count, target) in
             [("caller", caller, "≤ 900"), ("worker", others, ""), ("process", caller + others, "≤ 1,700")]
         {
@@ -166,7 +166,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             table.row([measure, whole(count), target.to_owned()]);
         }
     }
-    // these are so cheap that a short run would show little but chance
+    // These calls take so few instructions that a short run would mostly show noise.
     let sizes = (16 * sizes.0, 16 * sizes.1);
     for (part, measure, target) in [
         (UNSAMPLED_CHILD, "instructions, caller, unsampled child, 5 attributes", "≤ 40"),
@@ -187,7 +187,7 @@ fn play(part: &Part) -> Result<(), Error> {
     }
 }
 
-/// The program whose instructions are counted: everything as it is by default.
+/// Runs the child whose instructions are counted, with default settings.
 fn play_sampled(part: &Part) -> Result<(), Error> {
     let spans = part.number("spans")? / TRACE * TRACE;
     let telemetry = workload::start(Exporter::http(part.text("endpoint")?))?;
@@ -197,7 +197,7 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same with a sampler that keeps nothing.
+/// Runs the same child with a sampler that drops every span.
 fn play_unsampled(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).proxy(Proxy::Off);
     let sampler = Sampler::always_off().parent_based();
@@ -214,6 +214,6 @@ fn play_unsampled(part: &Part) -> Result<(), Error> {
 fn must_have_arrived(receiver: &Receiver, before: u64, sent: u64) -> Result<(), Error> {
     match receiver.span_count() - before {
         arrived if arrived == sent => Ok(()),
-        arrived => Err(format!("{sent} spans were sent, {arrived} arrived").into()),
+        arrived => Err(format!("expected {sent} spans, {arrived} arrived").into()),
     }
 }

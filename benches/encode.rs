@@ -1,8 +1,9 @@
-//! What it costs to bring a span into wire format: straight to bytes against a tree of structs.
+//! Measures the encoding of a span: directly to protobuf bytes, compared with prost structs.
 //!
-//! Our side is the whole call as a program makes it: ids, clock, current span, encoding and the copy into
-//! the queue. The structs are given ids and read the clock as often, and have no queue to enter.
-//! `cargo bench --bench encode`, with `-- --smoke` for a run that only shows that everything works.
+//! The figures of standpipe cover the whole call of a program: ids, clock, current span, encoding, and the copy into
+//! the queue. For the structs, ids and clock readings are included, but no queue.
+//!
+//! Run it with `cargo bench --bench encode`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -28,7 +29,7 @@ const BURST: u64 = 256 * TRACE;
 
 struct Sizes {
     rounds: usize,
-    /// The short and the long run of which the difference is taken.
+    /// Spans in the short and in the long run. The difference of the counts gives the instructions per span.
     instructions: (u64, u64),
 }
 
@@ -58,7 +59,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
             contender.encode();
             let (time, allocations) = (begun.elapsed(), allocations::of_this_thread() - before);
             contender.recover()?;
-            // the first round is for the storage that later ones reuse
+            // The first round is a warm-up: it allocates the buffers that later rounds reuse.
             if round > 0 {
                 figures.note(time, allocations);
             }
@@ -96,9 +97,9 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
 struct Figures {
     part: &'static str,
     name: &'static str,
-    /// Nanoseconds for each span in the best round.
+    /// Nanoseconds per span in the best round.
     best: f64,
-    /// For each span, added up over the rounds.
+    /// Allocations per span, summed over all rounds.
     allocations: f64,
 }
 
@@ -113,18 +114,18 @@ impl Figures {
     }
 }
 
-/// A way of encoding.
+/// A way to encode spans.
 trait Contender {
     /// Encodes a burst of spans.
     fn encode(&mut self);
 
-    /// Makes ready for the next burst; not measured.
+    /// Prepares the next burst. Not measured.
     fn recover(&mut self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// The library itself, with its worker parked.
+/// Standpipe with a parked worker.
 struct Straight {
     telemetry: Telemetry,
     workload: Workload,
@@ -151,7 +152,7 @@ impl Contender for Straight {
     }
 }
 
-/// One `Span` message after the other, each trace encoded when it is complete.
+/// prost messages that are built for each trace, and then encoded.
 #[derive(Default)]
 struct Structs {
     bytes: Vec<u8>,
@@ -168,7 +169,7 @@ impl Contender for Structs {
     }
 }
 
-/// The same messages again and again.
+/// prost messages that are built once, and encoded for each trace.
 struct Ready {
     spans: ScopeSpans,
     bytes: Vec<u8>,
@@ -190,12 +191,12 @@ impl Contender for Ready {
 }
 
 fn encode(spans: &ScopeSpans, bytes: &mut Vec<u8>) {
-    // a Vec never runs out of room
+    // Encoding into a `Vec` cannot fail.
     let _ = spans.encode(bytes);
     black_box(bytes.as_slice());
 }
 
-/// Cheap ids: how they come about is not what is compared.
+/// Generator of cheap ids, because the generation of ids is not compared.
 #[derive(Default)]
 struct Ids(u64);
 
@@ -206,7 +207,7 @@ impl Ids {
     }
 }
 
-/// The spans that [`Workload`] emits.
+/// Builds the spans that [`Workload`] emits.
 fn trace(ids: &mut Ids) -> ScopeSpans {
     let trace_id = u128::from(ids.next()).to_be_bytes();
     let remote = ids.next();
@@ -249,7 +250,7 @@ fn now() -> u64 {
     since.as_nanos() as u64
 }
 
-/// The program whose instructions are counted.
+/// Runs the child whose instructions are counted.
 fn play(part: &Part) -> Result<(), Error> {
     let mut contender: Box<dyn Contender> = match part.name.as_str() {
         "standpipe" => Box::new(Straight::start(part.text("endpoint")?)?),

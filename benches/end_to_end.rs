@@ -1,7 +1,8 @@
-//! From the call to the collector's answer: spans in a second, processor time, memory, and that all arrive.
+//! Measures the way from the call to the collector's response: spans per second, processor time and memory.
 //!
-//! The program that is measured has a process of its own; the collector's work does not count as its own.
-//! `cargo bench --bench end_to_end`, with `-- --smoke` for a run that only shows that everything works.
+//! Every span must arrive. The measured program runs in a child process, so the work of the collector is not counted.
+//!
+//! Run it with `cargo bench --bench end_to_end`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -16,7 +17,7 @@ use support::table::{Table, mebibytes, whole};
 use support::workload::{self, ATTRIBUTES, PATIENCE, TRACE, Workload};
 use support::{Error, child, process};
 
-/// How long the slow collector takes for an answer.
+/// Time that the slow collector waits before each response.
 const DELAY: Duration = Duration::from_millis(20);
 
 const MEMORY: &str = "≤ 16 MiB";
@@ -27,7 +28,7 @@ struct Scenario {
     part: &'static str,
     collector: Collector,
     producers: u64,
-    /// Of the full number of spans: slow ones get by with less.
+    /// Divisor of the full number of spans. Slow scenarios send fewer spans.
     share: u64,
     target: &'static str,
 }
@@ -35,13 +36,13 @@ struct Scenario {
 enum Collector {
     /// Counts spans without decoding them.
     Sink,
-    /// The same, in no hurry.
+    /// Counts spans like `Sink`, and waits for [`DELAY`] before each response.
     SlowSink,
-    /// Decodes every span, as collectors do.
+    /// Decodes every span, as real collectors do.
     Receiver,
 }
 
-/// One of each, for all scenarios.
+/// One collector of each kind, shared by all scenarios.
 struct Collectors {
     sink: Sink,
     slow_sink: Sink,
@@ -116,16 +117,16 @@ fn measure(spans: u64, rounds: usize) -> Result<(), Error> {
             scenario.target.to_owned(),
         ]);
     }
-    table.print("end_to_end: traces of 16 spans over loopback, default settings, the best of the runs");
+    table.print("end_to_end: traces of 16 spans over loopback, default settings, best run");
     Ok(())
 }
 
-/// What a child found.
+/// Results that a child reported.
 struct Run {
     wall: Duration,
     cpu: Duration,
     callers_cpu: Duration,
-    /// Peak above idle.
+    /// Peak memory above that of the idle program, in bytes.
     memory: u64,
     sent: u64,
     delivered: u64,
@@ -157,7 +158,7 @@ fn run(scenario: &Scenario, spans: u64, collectors: &Collectors) -> Result<Run, 
     }
 }
 
-/// The program that is measured.
+/// Runs the measured program.
 fn play(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).block_timeout(None);
     let exporter = match part.name.as_str() {
@@ -192,7 +193,7 @@ fn play(part: &Part) -> Result<(), Error> {
     let total = ledger.total();
     let not_enqueued = if part.name == "lossy" { total.not_enqueued.queue_full } else { 0 };
     if total.delivered + not_enqueued != sent {
-        return Err(format!("{sent} spans were sent, but {ledger}").into());
+        return Err(format!("{sent} spans were emitted, but {ledger}").into());
     }
     child::report("wall", wall.as_nanos());
     child::report("cpu", cpu.as_nanos());

@@ -1,6 +1,6 @@
-//! What a measurement and a log record cost the thread that makes them: time, allocations, instructions.
+//! Measures what metrics and log records cost the calling thread: time, allocations and instructions.
 //!
-//! `cargo bench --bench measure`, with `-- --smoke` for a run that only shows that everything works.
+//! Run it with `cargo bench --bench measure`. With `-- --smoke`, a short run only checks that the benchmark works.
 
 mod support;
 
@@ -26,9 +26,9 @@ const THREADS: [u64; 4] = [1, 2, 4, 8];
 struct Sizes {
     rounds: u64,
     bursts: u64,
-    /// Whether instructions are counted for every call, or only where there is a target.
+    /// Whether instructions are counted for every call. Otherwise they are counted only for calls with a target.
     all_instructions: bool,
-    /// Additions of each thread.
+    /// Additions per thread.
     contention: u64,
 }
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Error> {
     }
 }
 
-/// The program that is measured: the part is the name of a call.
+/// Runs the measured program. The name of the part is the name of a call.
 fn play(part: &Part) -> Result<(), Error> {
     calls::start(&part.name, part.text("endpoint")?)?.play(part)
 }
@@ -77,7 +77,7 @@ fn play_of(call: &Call) -> Play<'_> {
     Play { part: call.name, settings: &[], arrives: calls::arrives(call.name) }
 }
 
-/// One counter in the hands of many threads, each number of them in turn.
+/// Measures one counter that several threads share, for each number of threads.
 fn contention(sizes: &Sizes) -> Result<(), Error> {
     let mut times = [const { [const { Vec::new() }; 2] }; THREADS.len()];
     for _ in 0..sizes.rounds {
@@ -105,13 +105,13 @@ fn contention(sizes: &Sizes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Not the best: that is the round in which the threads happened to run one after the other.
+/// Returns the median. The minimum would be a round in which the threads happened to run one after the other.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// Nanoseconds of wall time for each of all additions.
+/// Returns the wall time in nanoseconds, divided by the additions of all threads.
 fn contend<A: Fn() + Sync>(
     threads: u64,
     additions: u64,
@@ -136,6 +136,6 @@ fn contend<A: Fn() + Sync>(
     telemetry.shutdown(PATIENCE);
     match arrival::tally(&receiver) {
         arrived if arrived == all => Ok(time.as_nanos() as f64 / all as f64),
-        arrived => Err(format!("{all} was added, {arrived} arrived").into()),
+        arrived => Err(format!("{all} additions were made, {arrived} arrived").into()),
     }
 }

@@ -1,6 +1,6 @@
-//! Spans by the functions of `standpipe.h`, called as a program in C calls them.
+//! Spans that are created through the functions of `standpipe.h`, as a C program calls them.
 
-#![allow(unsafe_code, reason = "functions of C are")]
+#![allow(unsafe_code, reason = "C functions are called")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::hint::black_box;
@@ -31,23 +31,20 @@ unsafe extern "C" {
     fn standpipe_span_end(span: *mut *mut c_void);
 }
 
-/// Longer than anything on loopback takes.
-const PATIENCE_MS: u32 = 120_000;
+/// Budget of a flush and of the shutdown. Nothing on loopback takes this long.
+const BUDGET_MS: u32 = 120_000;
 
-/// A span that the others are children of; it ends with it.
+/// Parent of all measured spans. It ends when it is dropped.
 struct Parent(*mut c_void);
 
 impl Drop for Parent {
     fn drop(&mut self) {
-        // SAFETY: the span is open, and ends once.
+        // SAFETY: the span is open, and only this call ends it.
         unsafe { standpipe_span_end(&raw mut self.0) };
     }
 }
 
-/// Emits children with three attributes. Its worker sends at a flush only.
-///
-/// # Errors
-/// When telemetry cannot be started.
+/// Starts a program that emits child spans with three attributes. Its worker sends only at a flush.
 pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
     let config = format!(
         "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\nendpoint = '{endpoint}'\nthrottle = '1h'\nlinger = '1h'\n\
@@ -55,20 +52,20 @@ pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
     );
     let (mut telemetry, mut error) = (ptr::null_mut(), ptr::null_mut());
     let (text, len) = (config.as_ptr().cast(), config.len());
-    // SAFETY: the text has this length, and both results have a place.
+    // SAFETY: the pointer and the length are those of `config`, and both out-pointers are valid.
     let code =
         unsafe { standpipe_start_from_toml(text, len, ptr::null(), &raw mut telemetry, &raw mut error) };
     if code != 0 {
-        // SAFETY: a start that fails gives a text that ends with a zero byte.
+        // SAFETY: if the start fails, `error` points to a nul-terminated string.
         return Err(unsafe { CStr::from_ptr(error) }.to_string_lossy().into());
     }
-    // SAFETY: the handles are those that the functions gave, none has been freed, and the texts end with a zero byte.
+    // SAFETY: the handles were returned by these functions and have not been freed; the texts are nul-terminated.
     let (tracer, parent) = unsafe {
         let tracer = standpipe_tracer_new(telemetry, c"shop.orders".as_ptr(), ptr::null());
         (tracer, standpipe_span_start(tracer, c"GET /orders/{id}".as_ptr(), ptr::null_mut()))
     };
     let parent = Parent(parent);
-    // SAFETY: the same.
+    // SAFETY: as above.
     let burst = repeat(move |_| unsafe {
         let mut span = standpipe_span_start(tracer, black_box(c"SELECT shop.orders").as_ptr(), parent.0);
         standpipe_span_set_str(span, c"http.route".as_ptr(), black_box(c"/v1/orders/{id}").as_ptr());
@@ -77,10 +74,10 @@ pub(crate) fn start(endpoint: &str) -> Result<Program, Error> {
         standpipe_span_end(&raw mut span);
     });
     let done = |code: i32| if code == 0 { Ok(()) } else { Err(format!("code {code}").into()) };
-    // SAFETY: the same; null pointers ask for no results.
-    let flush = move || done(unsafe { standpipe_flush(telemetry, PATIENCE_MS, ptr::null_mut()) });
-    // SAFETY: the same.
+    // SAFETY: as above; a null pointer means that no result is requested.
+    let flush = move || done(unsafe { standpipe_flush(telemetry, BUDGET_MS, ptr::null_mut()) });
+    // SAFETY: as above.
     Ok(Program::new(burst, flush, move || {
-        done(unsafe { standpipe_shutdown(telemetry, PATIENCE_MS, ptr::null_mut()) })
+        done(unsafe { standpipe_shutdown(telemetry, BUDGET_MS, ptr::null_mut()) })
     }))
 }

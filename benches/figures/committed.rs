@@ -1,28 +1,28 @@
-//! The committed figures: what is compared with them, and what is written down.
+//! The contents of `benches/figures.toml`: reading, writing, comparison with new figures, and their acceptance.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 
-/// The error of the benchmarks.
+/// Error type of the benchmarks. A test includes this module without `support`, which has the same alias.
 type Error = Box<dyn std::error::Error>;
 
-/// How many per cent a figure may be above the committed one.
+/// Percentage by which a figure may exceed the committed one.
 pub(crate) const TOLERANCE: f64 = 3.0;
 
 const HEAD: &str = "\
-# What each call costs, counted by `cargo bench --bench figures`. `.ci/run` fails when a count is more than 3 % (and two
-# instructions, or 0.05 allocations) above what is written here.
+# Cost of each call, counted by `cargo bench --bench figures`. `.ci/run` fails if a count exceeds the value in this file
+# by more than 3 % (and two instructions, or 0.05 allocations).
 #
-# A figure here only ever falls, unless the commit that raises it says why: the reason stands under [because] and is part
-# of that commit. Written by `cargo bench --bench figures -- --accept --because \"why\"`, not by hand: the check reads
-# the versions of this file in the history, and a higher figure with an old reason, or with none, fails.
-# Instructions hold for one compiler and one kind of machine: elsewhere only allocations are checked, and what another
-# compiler makes of the code is accepted as new.
+# A value in this file only decreases, unless the commit that increases it adds a reason under [because]. Do not edit the
+# file. Run `cargo bench --bench figures -- --accept --because \"why\"`. The check reads the versions of this file in the
+# history, and fails if a value has increased while its reason is missing or unchanged.
+# Instruction counts are valid for one compiler and one kind of machine. With another compiler or machine, only the
+# allocations are checked, and `--accept` writes the instruction counts as new ones.
 ";
 
-/// What is counted.
+/// What a figure counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
     Instructions,
@@ -32,7 +32,7 @@ pub(crate) enum Unit {
 impl Unit {
     const ALL: [Self; 2] = [Self::Instructions, Self::Allocations];
 
-    /// What is allowed beside the per cent, as a small count moves in large steps.
+    /// Returns the absolute tolerance, which is added to the percentage because a small count moves in large steps.
     fn slack(self) -> f64 {
         match self {
             Self::Instructions => 2.0,
@@ -44,7 +44,7 @@ impl Unit {
         committed * (1.0 + TOLERANCE / 100.0) + self.slack()
     }
 
-    /// As exact as it is written down.
+    /// Formats a value with the precision of the file.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::Instructions => format!("{value:.1}"),
@@ -52,17 +52,16 @@ impl Unit {
         }
     }
 
-    /// How far it has moved.
+    /// Formats the change from `before` to `now`. The text is empty if both look the same.
     pub(crate) fn change(self, before: f64, now: f64) -> String {
         match self {
-            // what is shown as the same has not moved
             _ if self.show(before) == self.show(now) => String::new(),
             Self::Instructions if before > 0.0 => format!("{:+.1} %", (now / before - 1.0) * 100.0),
             _ => format!("{:+.3}", now - before),
         }
     }
 
-    /// Of one call, as it is written down.
+    /// Rounds a value to the precision of the file.
     fn rounded(self, value: f64) -> f64 {
         let steps = match self {
             Self::Instructions => 10.0,
@@ -81,7 +80,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// One count.
+/// Measured count of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -89,26 +88,25 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
 }
 
-/// A version of the file.
+/// One version of the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Committed {
-    /// The compiler and the kind of machine that the instructions are for.
+    /// Compiler and kind of machine for which the instruction counts are valid.
     pub(crate) setting: String,
     instructions: BTreeMap<String, f64>,
     allocations: BTreeMap<String, f64>,
-    /// Why a figure is as high as it is, if it was lower once.
+    /// Reasons for figures that were raised, by unit and name.
     #[serde(default)]
     because: BTreeMap<String, String>,
 }
 
 impl Committed {
-    /// # Errors
-    /// When the text is not such a file.
+    /// Parses the text of the file.
     pub(crate) fn read(text: &str) -> Result<Self, Error> {
         toml::from_str(text).map_err(|error| format!("benches/figures.toml: {error}").into())
     }
 
-    /// What [`Committed::read`] reads.
+    /// Formats the file, so that [`Committed::read`] can parse it.
     pub(crate) fn write(&self) -> String {
         let mut text = format!("{HEAD}\nsetting = {:?}\n", self.setting);
         for unit in Unit::ALL {
@@ -126,16 +124,18 @@ impl Committed {
         text
     }
 
-    /// The committed value of this figure.
+    /// Returns the committed value of a figure.
     pub(crate) fn value(&self, figure: &Figure) -> Option<f64> {
         self.values(figure.unit).get(&figure.name).copied()
     }
 
-    /// What to write down after `before`: figures that fell, those that are new, and with a reason those that rose by
-    /// more than the tolerance. With another compiler all instructions are new.
+    /// Returns the contents to commit after `before`.
+    ///
+    /// Lower figures and new figures are accepted. A figure that rose by at most the tolerance keeps its old value. A
+    /// figure that rose by more needs a `reason`. With another compiler, all instruction counts are new.
     ///
     /// # Errors
-    /// When one rose by more than that and there is no reason.
+    /// Returns an error if a figure rose by more than the tolerance and there is no reason.
     pub(crate) fn accept(
         before: Option<&Self>,
         figures: &[Figure],
@@ -147,7 +147,7 @@ impl Committed {
         let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
         for figure in figures {
             let unit = figure.unit;
-            // another compiler makes other instructions, but no other allocations
+            // Another compiler generates other instructions, but not other allocations.
             let comparable = before.filter(|before| before.setting == setting || unit == Unit::Allocations);
             let old = comparable.and_then(|before| before.value(figure));
             let old_reason = comparable.and_then(|before| before.because.get(&key(unit, &figure.name)));
@@ -157,10 +157,10 @@ impl Committed {
                     Some(reason) => (now, Some(reason)),
                     None => {
                         let fault = Fault::Risen { name: key(unit, &figure.name), unit, before: old, now };
-                        return Err(format!("{fault}; say --because \"why\"").into());
+                        return Err(format!("{fault}; to accept this, add --because \"why\"").into());
                     }
                 },
-                // many small rises must not add up unseen
+                // The lower value stays, so that many small rises add up until the check fails.
                 Some(old) => (old.min(now), old_reason.map(String::as_str)),
                 None => (now, None),
             };
@@ -173,7 +173,7 @@ impl Committed {
         Ok(Self { setting: setting.to_owned(), instructions, allocations, because })
     }
 
-    /// The figures that are too high now.
+    /// Returns the figures that exceed the tolerance or have no committed value.
     pub(crate) fn faults(&self, figures: &[Figure]) -> Vec<Fault> {
         let fault = |figure: &Figure| {
             let (name, unit, now) = (key(figure.unit, &figure.name), figure.unit, figure.value);
@@ -186,14 +186,16 @@ impl Committed {
         figures.iter().filter_map(fault).collect()
     }
 
-    /// The figures of this version that were lower in an earlier one, although the reason is still the same. `earlier`
-    /// begins with the newest.
+    /// Returns the figures of this version that were lower in an earlier version with the same reason.
+    ///
+    /// `earlier` begins with the newest version.
     pub(crate) fn raised_without_reason(&self, earlier: &[Self]) -> Vec<Fault> {
         let mut faults = Vec::new();
         for unit in Unit::ALL {
             for (name, now) in self.values(unit) {
                 let key = key(unit, name);
-                // a reason vouches for the figure that it was given for, another compiler for all instructions
+                // A new reason justifies a higher figure, and another compiler justifies new instruction counts. Only
+                // versions since then are compared.
                 let vouched_alike = earlier.iter().take_while(|version| {
                     version.because.get(&key) == self.because.get(&key)
                         && (version.setting == self.setting || unit == Unit::Allocations)
@@ -218,19 +220,19 @@ impl Committed {
     }
 }
 
-/// The name of a figure among those of both units.
+/// Returns the key of a figure among the reasons.
 fn key(unit: Unit, name: &str) -> String {
     format!("{unit}, {name}")
 }
 
-/// What is wrong with a figure.
+/// A figure that fails the check.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fault {
-    /// It is measured higher than it may be.
+    /// The measured value exceeds the tolerance.
     Risen { name: String, unit: Unit, before: f64, now: f64 },
-    /// It was written down higher than before.
+    /// The committed value was raised without a new reason.
     Raised { name: String, unit: Unit, before: f64, now: f64 },
-    /// It was never written down.
+    /// The figure has no committed value.
     Unknown { name: String },
 }
 

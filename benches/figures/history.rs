@@ -1,24 +1,22 @@
-//! The versions of the committed figures that the history knows.
+//! Reads the committed versions of `benches/figures.toml` from the git history.
 
 use std::path::Path;
 use std::process::{Command, Output};
 use std::{io, str};
 
 use crate::committed::Committed;
+use crate::support::Error;
 
-/// The file, as git names it.
+/// Path of the file, relative to the root of the repository.
 const FILE: &str = "benches/figures.toml";
 
-/// The error of the benchmarks.
-type Error = Box<dyn std::error::Error>;
-
-/// All committed versions, the newest first; or why there are none to be had.
+/// Returns all committed versions, beginning with the newest, or the reason why there is no history.
 ///
 /// # Errors
-/// When git fails in the middle, or when a version cannot be read.
+/// Returns an error if git fails in an existing history, or if a version cannot be parsed.
 pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, Error> {
     let shallow = match git(folder, &["rev-parse", "--is-shallow-repository"]) {
-        Ok(said) if said.status.success() => text(&said)?.trim() == "true",
+        Ok(output) if output.status.success() => text(&output)?.trim() == "true",
         Ok(_) => return Ok(Err("there is no git history here".to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Err("git is not installed".to_owned()));
@@ -26,11 +24,9 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
         Err(error) => return Err(error.into()),
     };
     if shallow {
-        return Ok(Err(
-            "this is a shallow clone: the history of benches/figures.toml is not in it".to_owned()
-        ));
+        return Ok(Err("this is a shallow clone without the history of benches/figures.toml".to_owned()));
     }
-    // a merge brings in what has been said on its branch
+    // `--first-parent`: a merge is one version, which includes the reasons given on its branch.
     let listed = git(folder, &["log", "--first-parent", "--format=%H", "--", FILE])?;
     if !listed.status.success() {
         return Err(format!("git log: {}", String::from_utf8_lossy(&listed.stderr).trim_end()).into());
@@ -38,7 +34,7 @@ pub(crate) fn versions(folder: &Path) -> Result<Result<Vec<Committed>, String>, 
     let mut versions = Vec::new();
     for commit in text(&listed)?.lines() {
         let shown = git(folder, &["show", &format!("{commit}:./{FILE}")])?;
-        // a commit that took the file away has no version of it
+        // A commit that deleted the file has no version of it.
         if shown.status.success() {
             versions.push(Committed::read(text(&shown)?).map_err(|error| format!("in {commit}: {error}"))?);
         }

@@ -1,10 +1,13 @@
-//! The guard against getting slower: what each call costs in instructions and allocations, beside what it cost when
-//! `benches/figures.toml` was committed.
+//! Regression check: compares the instructions and allocations of each call with `benches/figures.toml`.
 //!
-//! `cargo bench --bench figures` shows both. With `-- --check` it fails when a figure is more than three per cent above
-//! the committed one, or when a committed one was raised without a reason. With `-- --accept --because "why"` it writes
-//! the new figures down: what fell becomes the new measure, what rose a little is not written, so that many small rises
-//! add up to one that is seen, and what rose by more than that takes the reason with it.
+//! `cargo bench --bench figures` prints the committed and the new figures.
+//!
+//! With `-- --check`, it fails if a figure is more than 3 % above the committed one, or if a committed figure was
+//! raised without a reason.
+//!
+//! With `-- --accept --because "why"`, it writes the new figures. A lower figure replaces the committed one. A figure
+//! within the tolerance is not written, so that many small rises add up until the check fails. A figure above the
+//! tolerance is written together with the reason.
 
 mod c;
 mod committed;
@@ -28,12 +31,12 @@ use support::{Error, callgrind};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What is to be done with the figures.
+/// Command line arguments.
 const CHECK: &str = "--check";
 const ACCEPT: &str = "--accept";
 const BECAUSE: &str = "--because";
 
-/// For allocations: this many bursts after the one that is for the storage that later ones reuse.
+/// Bursts in which allocations are counted, after one warm-up burst.
 const BURSTS: u64 = 4;
 
 fn main() -> Result<ExitCode, Error> {
@@ -63,48 +66,48 @@ fn main() -> Result<ExitCode, Error> {
         Some(CHECK) => check(&figures, before.as_ref()),
         Some(_) => {
             if callgrind::unavailable().is_some() {
-                return Err("without valgrind there is only half of the figures to accept".into());
+                return Err("valgrind is needed to accept figures, because it counts the instructions".into());
             }
             let after = Committed::accept(before.as_ref(), &figures, &setting, reason.as_deref())?;
             fs::write(&path, after.write())?;
-            println!("benches/figures.toml is written: commit it together with what changed the figures");
+            println!("wrote benches/figures.toml: commit it together with the change that moved the figures");
             Ok(ExitCode::SUCCESS)
         }
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Takes `--because "why"` out of the command line.
+/// Separates `--because "why"` from the other arguments.
 fn split_reason(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<String>, Option<String>), Error> {
     let (mut others, mut reason) = (Vec::new(), None);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            BECAUSE => reason = Some(arguments.next().ok_or("--because: what is the reason?")?),
+            BECAUSE => reason = Some(arguments.next().ok_or("--because needs a reason")?),
             _ => others.push(argument),
         }
     }
     Ok((others, reason))
 }
 
-/// Why instructions are not counted in this run.
+/// Returns the reason why instructions are not counted in this run, if there is one.
 fn skipped(before: Option<&Committed>, setting: &str, choice: Option<&str>) -> Option<String> {
     if let Some(reason) = callgrind::unavailable() {
         return Some(reason);
     }
     match before {
         Some(before) if choice == Some(CHECK) && before.setting != setting => Some(format!(
-            "the committed counts are for {}, and this is {setting}: another compiler makes other instructions",
+            "the committed counts are for {}, and this is {setting}: another compiler generates other instructions",
             before.setting
         )),
         _ => None,
     }
 }
 
-/// What instructions depend on beside the code.
+/// Returns the compiler and the kind of machine, which determine the instruction counts.
 fn setting() -> Result<String, Error> {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let said = Command::new(&compiler).arg("--version").output()?;
-    let version = String::from_utf8(said.stdout)?;
+    let output = Command::new(&compiler).arg("--version").output()?;
+    let version = String::from_utf8(output.stdout)?;
     Ok(format!("{} on {} {}", version.trim(), env::consts::ARCH, env::consts::OS))
 }
 
@@ -149,25 +152,25 @@ fn show(figures: &[Figure], before: Option<&Committed>) {
             String::new(),
         ]);
     }
-    table.print("figures: what a call costs its thread, with a worker that waits until it is told to send");
+    table.print("figures: cost of a call for its thread, with a worker that sends only at a flush");
 }
 
 fn check(figures: &[Figure], before: Option<&Committed>) -> Result<ExitCode, Error> {
-    let before = before.ok_or("benches/figures.toml is not there: make it with --accept")?;
+    let before = before.ok_or("benches/figures.toml does not exist: create it with --accept")?;
     let mut faults = before.faults(figures);
     match history::versions(Path::new(env!("CARGO_MANIFEST_DIR")))? {
         Ok(versions) => faults.extend(before.raised_without_reason(&versions)),
         Err(reason) => println!("history SKIPPED: {reason}"),
     }
     if faults.is_empty() {
-        println!("figures: none is more than {} % above the committed one", committed::TOLERANCE);
+        println!("figures: no figure is more than {} % above the committed one", committed::TOLERANCE);
         return Ok(ExitCode::SUCCESS);
     }
     for fault in faults {
         eprintln!("figures: {fault}");
     }
     eprintln!(
-        "If it has to be: cargo bench --bench figures -- --accept --because \"why\", and commit benches/figures.toml with it."
+        "To accept this: cargo bench --bench figures -- --accept --because \"why\", and commit benches/figures.toml with the change."
     );
     Ok(ExitCode::FAILURE)
 }

@@ -1,6 +1,6 @@
-//! The calls whose cost is watched, each a program by itself.
+//! The calls that the regression check measures. Each of them is a program.
 //!
-//! All of them have a worker that sends at a flush only: what it does by the clock would differ from run to run.
+//! The workers send only at a flush: work that depends on the clock would differ from run to run.
 
 #[cfg(target_os = "linux")]
 use std::fs;
@@ -24,10 +24,10 @@ use crate::support::program::{Arrives, Burst, Play, Program, repeat};
 use crate::support::workload::{self, TRACE, VALUES, Workload, text};
 use crate::support::{Error, calls};
 
-/// A call that is watched.
+/// A measured call.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// Whether what the worker does for it is watched as well.
+    /// Whether the instructions of the worker are also counted.
     pub(crate) with_worker: bool,
     work: Work,
 }
@@ -35,16 +35,16 @@ pub(crate) struct Subject {
 enum Work {
     /// Spans that arrive with this many attributes and events.
     Spans { attributes: u64, events: u64, make: fn(&Telemetry) -> Result<Burst, Error> },
-    /// The same with a queue that survives the process, and perhaps spans that do while they are open.
+    /// Like `Spans`, with a queue that survives the process. With `open_spans`, open spans survive it too.
     #[cfg(target_os = "linux")]
     Spooled { attributes: u64, open_spans: bool, make: fn(&Telemetry) -> Result<Burst, Error> },
-    /// The same by the functions of `standpipe.h`.
+    /// Spans that are created through the functions of `standpipe.h`.
     FromC { attributes: u64 },
-    /// Spans that are not recorded.
+    /// Spans that are not sampled.
     Unsampled(fn(Tracer) -> Burst),
     /// Records of the `log` crate.
     LogCrate,
-    /// A call that another benchmark makes too.
+    /// A call of [`calls::CALLS`], which other benchmarks also measure.
     Known,
 }
 
@@ -131,20 +131,17 @@ const fn unsampled(name: &'static str, make: fn(Tracer) -> Burst) -> Subject {
     Subject { name, with_worker: false, work: Work::Unsampled(make) }
 }
 
-/// The reported name is one of [`calls::CALLS`].
+/// Describes a call of [`calls::CALLS`] that enqueues log records.
 const fn log(name: &'static str) -> Subject {
     Subject { name, with_worker: true, work: Work::Known }
 }
 
-/// The same; it makes no record by itself.
+/// Describes a call of [`calls::CALLS`] that enqueues nothing.
 const fn quiet(name: &'static str) -> Subject {
     Subject { name, with_worker: false, work: Work::Known }
 }
 
-/// The program of this name.
-///
-/// # Errors
-/// When there is none, or telemetry cannot be started.
+/// Starts the program with this name.
 pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     let subject = PROGRAMS.iter().find(|subject| subject.name == name);
     let exporter = workload::parked(endpoint);
@@ -157,7 +154,7 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
         #[cfg(target_os = "linux")]
         Work::Spooled { make, open_spans, .. } => {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
-            // A run that was killed left records there, which would be delivered and counted now.
+            // A run that was killed may have left records in the spool, which would be delivered and counted now.
             let _ = fs::remove_dir_all(&spool);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;
@@ -195,7 +192,7 @@ fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
     }))
 }
 
-/// Without the work of choosing how many attributes it has.
+/// Starts a span and sets five attributes, without the branches that select the number of attributes.
 #[inline(never)]
 fn with_five_attributes(span: SpanBuilder<'_>) -> Span {
     let mut span = span.kind(SpanKind::Client).start();
@@ -219,14 +216,14 @@ fn emit_by_log_crate() {
     );
 }
 
-/// Through the layer for `tracing`, with the filter that programs have in production.
+/// Emits spans through the layer for `tracing`, with a level filter as in production.
 fn bridged(telemetry: &Telemetry) -> Result<Burst, Error> {
     set_global_default(Registry::default().with(TracingLayer::new(telemetry)).with(LevelFilter::INFO))?;
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     Ok(Box::new(move |spans| (0..spans / TRACE).for_each(|_| bridged_trace(&remote))))
 }
 
-/// The same without attributes for threads and places in the code, and with names and kinds that fields set.
+/// Does the same without the attributes of location and thread. Fields set the names and kinds of the spans.
 fn bridged_lean(telemetry: &Telemetry) -> Result<Burst, Error> {
     let layer = TracingLayer::new(telemetry).location(false).threads(false);
     set_global_default(Registry::default().with(layer).with(LevelFilter::INFO))?;

@@ -1,7 +1,8 @@
-//! How the cost of a span grows: with the number of spans, with threads, with what waits in the queue, with attributes.
+//! Measures how the cost of a span grows with the number of spans, threads, queued spans and attributes.
 //!
-//! `cargo bench --bench growth` draws the curves into `benches/growth.svg`; with `-- --readme` `benches/README.md` gets the
-//! picture and a table of how flat they are; with `-- --smoke` it only shows that everything works, and keeps the picture.
+//! `cargo bench --bench growth` draws the curves into `benches/growth.svg`. With `-- --readme`, it also writes the
+//! picture and a table of the flatness of the curves into `benches/README.md`. With `-- --smoke`, a short run only
+//! checks that the benchmark works, and the picture stays as it is.
 
 mod programs;
 
@@ -27,14 +28,14 @@ use support::{Error, publish};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The name of the table.
+/// Name of the table in `benches/README.md`.
 const NAME: &str = "growth";
 
 struct Sizes {
-    /// Of all that is timed the best of this many rounds counts.
+    /// Rounds of each timed measurement. The best round counts.
     rounds: usize,
     spans: &'static [u64],
-    /// The numbers of spans for which instructions are counted, which takes fifty times as long.
+    /// Numbers of spans for which instructions are counted, which takes fifty times as long.
     counted_spans: &'static [u64],
     threads: &'static [u64],
     /// Spans of all threads together.
@@ -71,12 +72,12 @@ fn main() -> Result<(), Error> {
             let picture = measure(if smoke { &SMOKE } else { &FULL })?;
             let svg = picture.draw();
             let table = table(&picture);
-            table.print("growth: how flat the curves are");
+            table.print("growth: flatness of the curves");
             if smoke {
                 return Ok(());
             }
             fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/growth.svg"), svg)?;
-            println!("benches/growth.svg is drawn");
+            println!("wrote benches/growth.svg");
             publish::markdown(NAME, &format!("![{}](growth.svg)\n\n{}", picture.title, table.markdown()))
         }
     }
@@ -130,7 +131,7 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
                 "Spans with {ATTRIBUTES} attributes in traces of {TRACE}, over loopback to a collector that counts them; every span arrives."
             ),
             format!(
-                "Best of {} runs, {} cores. Less is better, and flat is what it should be; all vertical axes begin at zero.",
+                "Best of {} runs, {} cores. Lower is better, and a flat curve is ideal; all vertical axes start at zero.",
                 sizes.rounds,
                 thread::available_parallelism()?
             ),
@@ -139,11 +140,11 @@ fn measure(sizes: &Sizes) -> Result<Picture, Error> {
     })
 }
 
-/// Processor time and memory of programs by the number of spans that they send.
+/// Measures processor time and memory by the number of spans sent.
 fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
     let [process, caller, memory] = best(sizes.rounds, sizes.spans, |spans| {
         let mut least = [f64::INFINITY; 3];
-        // a program that is over in a millisecond is easily disturbed, and soon tried again
+        // A run of a millisecond is easily disturbed, but cheap to repeat.
         for _ in 0..(100_000 / spans).clamp(1, 20) {
             let found = play(sink, SPANS_PART, &[("spans", &spans)])?;
             let memory = found.number("memory")? as f64 / f64::from(1 << 20);
@@ -157,11 +158,11 @@ fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
     let memory =
         Curve { name: "whole process".to_owned(), points: memory, colour: Colour::Blue, show: tenths };
     let memory = chart("Peak memory above idle", "MiB", "spans sent", [memory]);
-    // until the queue is full
+    // Memory grows until the queue is full.
     Ok(vec![Some(time), Some(Chart { is_flat: false, ..memory })])
 }
 
-/// The same programs in instructions, which do not depend on the machine's mood.
+/// Counts the instructions of the same programs, which do not depend on the load of the machine.
 fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let count = |spans: u64| {
         let before = sink.span_count();
@@ -170,7 +171,7 @@ fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         let counted = callgrind::count(SPANS_PART, &settings, &[MEASURED, OTHER_THREADS])?;
         Ok::<_, Error>((counted, sink.span_count() - before))
     };
-    // start, the first trace and the end are no part of the growth
+    // Start, first trace and shutdown do not grow with the number of spans, so they are subtracted.
     let (without, first) = count(0)?;
     let (mut process, mut caller) = (Vec::new(), Vec::new());
     for &spans in sizes.counted_spans {
@@ -182,7 +183,7 @@ fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     Ok(chart("Instructions", "per span", "spans sent", [whole_process(process), of_caller(caller)]))
 }
 
-/// Many threads with one queue.
+/// Measures threads that share one queue.
 fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let [cpu, elapsed] = best(sizes.rounds, sizes.threads, |threads| {
         let settings: [(&str, &dyn fmt::Display); 2] =
@@ -194,11 +195,11 @@ fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         "Threads",
         "ns per span",
         "threads that make spans",
-        [whole_process(cpu), beside("elapsed", elapsed)],
+        [whole_process(cpu), same_unit("elapsed", elapsed)],
     ))
 }
 
-/// A worker that sends at a flush only, and a queue that fills.
+/// Measures a queue that fills up, with a worker that sends only at a flush.
 fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let [caller, sending] = best(sizes.rounds, sizes.waiting, |waiting| {
         let found = play(sink, WAITING_PART, &[("waiting", &waiting)])?;
@@ -208,11 +209,11 @@ fn over_waiting(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         "Filling the queue",
         "ns per span",
         "spans waiting in the queue",
-        [of_caller(caller), beside("sending it all", sending)],
+        [of_caller(caller), same_unit("sending it all", sending)],
     ))
 }
 
-/// What each attribute adds to a span.
+/// Measures the cost of each attribute.
 fn over_attributes(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let [costs] = best(sizes.rounds, sizes.attributes, |attributes| {
         let found = play(sink, ATTRIBUTES_PART, &[("attributes", &attributes)])?;
@@ -242,16 +243,17 @@ fn of_caller(points: Vec<Point>) -> Curve {
     Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
 }
 
-/// Something else of the same unit.
-fn beside(name: &str, points: Vec<Point>) -> Curve {
+/// Returns a curve for another figure with the unit of the chart.
+fn same_unit(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }
 
-/// A place on the horizontal axis, and what was found there.
+/// Position on the horizontal axis, and the value measured there.
 type Point = (f64, f64);
 
-/// The least of each figure at each place: what disturbs a measurement only ever adds to it. All places have their turn
-/// in each round, so that none has all the bad luck.
+/// Returns the minimum of each figure at each position, because disturbances only increase a measurement.
+///
+/// Each round measures all positions, so that a disturbance is unlikely to affect all measurements of one position.
 fn best<const FIGURES: usize>(
     rounds: usize,
     places: &[u64],
@@ -271,13 +273,13 @@ fn best<const FIGURES: usize>(
     Ok(best)
 }
 
-/// Lets a child play its part; all that it sends must arrive.
+/// Runs a part in a child. All spans that it sends must arrive.
 fn play(sink: &Sink, part: &str, settings: &[(&str, &dyn fmt::Display)]) -> Result<Findings, Error> {
     let before = sink.span_count();
     let endpoint = sink.endpoint();
     let found = child::play(&[], part, &[settings, &[("endpoint", &endpoint)]].concat())?;
     match (sink.span_count() - before, found.number("arrives")?) {
         (arrived, expected) if arrived == expected => Ok(found),
-        (arrived, expected) => Err(format!("{part}: {expected} spans must arrive, {arrived} did").into()),
+        (arrived, expected) => Err(format!("{part}: expected {expected} spans, {arrived} arrived").into()),
     }
 }

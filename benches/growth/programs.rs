@@ -1,4 +1,4 @@
-//! The programs that are measured, each in a process of its own.
+//! The measured programs. Each runs in a child process.
 
 use std::hint::black_box;
 use std::thread;
@@ -16,15 +16,12 @@ pub(crate) const THREADS_PART: &str = "threads";
 pub(crate) const WAITING_PART: &str = "waiting";
 pub(crate) const ATTRIBUTES_PART: &str = "attributes";
 
-/// Spans that are timed at once.
+/// Spans per timed burst.
 const BURST: u64 = 256 * TRACE;
-/// How often it is done in one process: the first time is for the storage that the later ones reuse.
+/// Bursts per process, of which the fastest counts. The first one allocates the buffers that the others reuse.
 const BURSTS: usize = 6;
 
-/// Plays one of them.
-///
-/// # Errors
-/// When there is no such part, or when something was lost.
+/// Runs the program that `part` names.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let endpoint = part.text("endpoint")?;
     match part.name.as_str() {
@@ -36,7 +33,7 @@ pub(crate) fn play(part: &Part) -> Result<(), Error> {
     }
 }
 
-/// Everything as it is by default; the connection is there before the clock starts.
+/// Emits spans with default settings. The connection is open before the measurement begins.
 fn spans(endpoint: &str, spans: u64) -> Result<(), Error> {
     let telemetry = workload::start(Exporter::http(endpoint))?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
@@ -55,7 +52,7 @@ fn spans(endpoint: &str, spans: u64) -> Result<(), Error> {
     finish(&telemetry, TRACE + sent)
 }
 
-/// The same from many threads, which share the spans among them.
+/// Emits spans from several threads, which share the total number.
 fn threads(endpoint: &str, spans: u64, threads: u64) -> Result<(), Error> {
     let telemetry = workload::start(Exporter::http(endpoint))?;
     Workload::new(&telemetry, ATTRIBUTES)?.emit(TRACE);
@@ -77,7 +74,7 @@ fn threads(endpoint: &str, spans: u64, threads: u64) -> Result<(), Error> {
     finish(&telemetry, TRACE + sent)
 }
 
-/// A burst on top of `waiting` queued spans, and then the sending of all of them.
+/// Emits a burst while `waiting` spans are queued, and then sends all of them.
 fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let workload = Workload::new(&telemetry, ATTRIBUTES)?;
@@ -99,7 +96,7 @@ fn waiting(endpoint: &str, waiting: u64) -> Result<(), Error> {
     finish(&telemetry, (waiting + BURST) * BURSTS as u64)
 }
 
-/// Spans with this many attributes, all of them short texts.
+/// Emits spans whose attributes are short strings.
 fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
     let telemetry = workload::start(workload::parked(endpoint))?;
     let tracer = telemetry.tracer(text::SCOPE);
@@ -123,7 +120,7 @@ fn attributes(endpoint: &str, attributes: u64) -> Result<(), Error> {
     finish(&telemetry, BURST * BURSTS as u64)
 }
 
-/// Processor time before something.
+/// Processor time at the start of a measurement.
 struct Clocks {
     caller: Duration,
     process: Duration,
@@ -134,12 +131,12 @@ impl Clocks {
         Ok(Self { caller: process::thread_cpu_time()?, process: process::cpu_time()? })
     }
 
-    /// What this thread has used since.
+    /// Returns the processor time that this thread has used since then.
     fn caller(&self) -> Result<Duration, Error> {
         Ok(process::thread_cpu_time()? - self.caller)
     }
 
-    /// What the whole process has used since.
+    /// Returns the processor time that the whole process has used since then.
     fn process(&self) -> Result<Duration, Error> {
         Ok(process::cpu_time()? - self.process)
     }

@@ -1,10 +1,11 @@
-//! Counts what each thread asks of the allocator.
+//! Global allocator that counts the allocations of each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// More threads than any benchmark starts in one process; beyond them some would share a counter and miss a few.
+/// Number of counters. No benchmark starts more threads in one process: further threads would share counters and lose
+/// counts.
 const MOST_THREADS: usize = 256;
 
 static COUNTERS: [Counter; MOST_THREADS] = [const { Counter(AtomicUsize::new(0)) }; MOST_THREADS];
@@ -14,31 +15,31 @@ thread_local! {
     static OWN: Cell<Option<&'static AtomicUsize>> = const { Cell::new(None) };
 }
 
-/// Far enough from the next one that no thread waits for another's.
+/// Counter in separate cache lines, which avoids false sharing between threads.
 #[repr(align(128))]
 struct Counter(AtomicUsize);
 
-/// The system's allocator with a counter for each thread.
+/// The system allocator, with a counter per thread.
 pub(crate) struct CountingAllocator;
 
-/// Allocations and reallocations of this thread so far.
+/// Returns the allocations and reallocations of this thread so far.
 pub(crate) fn of_this_thread() -> u64 {
     own().load(Ordering::Relaxed) as u64
 }
 
-/// Allocations and reallocations of all threads so far, those that have ended included.
-#[allow(dead_code, reason = "only those who measure a whole process ask for it")]
+/// Returns the allocations and reallocations of all threads so far, including threads that have ended.
+#[allow(dead_code, reason = "only some benchmarks measure the whole process")]
 pub(crate) fn of_all_threads() -> u64 {
     COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed) as u64).sum()
 }
 
 fn count() {
     let own = own();
-    // no other thread writes to it, so that no locked instruction is needed
+    // Only this thread writes to its counter, so no atomic read-modify-write is needed.
     own.store(own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The counter of this thread.
+/// Returns the counter of this thread.
 fn own() -> &'static AtomicUsize {
     OWN.get().unwrap_or_else(|| {
         let own = &COUNTERS[THREADS.fetch_add(1, Ordering::Relaxed) % MOST_THREADS].0;
@@ -48,11 +49,11 @@ fn own() -> &'static AtomicUsize {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: everything is passed on to the system's allocator; counting touches no memory but the thread's own cell.
+// SAFETY: every call is forwarded to the system allocator; counting does not allocate.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the promises that `System` asks for.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is also that of `System`.
         unsafe { System.alloc(layout) }
     }
 

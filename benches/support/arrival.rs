@@ -1,4 +1,4 @@
-//! What of a program's work has come to the other end, whatever it was: a contender that does nothing must not win.
+//! Counts what has arrived at the receiver, so that a contender cannot win by sending less.
 
 use std::io;
 use std::sync::Arc;
@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use standpipe::receiver::proto::{Data, Number, NumberDataPoint};
 use standpipe::receiver::{Batch, ReceivedMetric, ReceivedSpan, Receiver};
 
-/// A receiver that counts the spans that have a parent, no fewer attributes and exactly this many events. It keeps nothing.
+/// Starts a receiver that counts complete spans and keeps nothing.
 ///
-/// # Errors
-/// When there is no free port or no thread.
+/// A span is complete if it has a parent, at least `attributes` attributes, and exactly `events` events.
 pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Receiver, Arc<AtomicUsize>)> {
     let is_complete = move |received: &ReceivedSpan| {
         let span = &received.span;
@@ -26,13 +25,13 @@ pub(crate) fn receiver_of_spans(attributes: u64, events: u64) -> io::Result<(Rec
     Ok((Receiver::builder().keep_bytes(0).on_batch(count).start()?, counter))
 }
 
-/// Log records, events of spans, and what the newest metric adds up to.
+/// Returns the number of log records and span events, plus the total of the newest metric.
 pub(crate) fn tally(receiver: &Receiver) -> u64 {
     let events: usize = receiver.spans().iter().map(|received| received.span.events.len()).sum();
     receiver.log_count() + events as u64 + receiver.metrics().last().map_or(0, total)
 }
 
-/// The value of a sum or a gauge, the number of values of a histogram; over all attributes.
+/// Returns the value of a sum or gauge, or the number of values of a histogram, over all attributes.
 fn total(received: &ReceivedMetric) -> u64 {
     match &received.metric.data {
         Some(Data::Sum(sum)) => sum.data_points.iter().map(value).sum(),

@@ -1,5 +1,6 @@
-//! Counts instructions, which are the same on a busy machine: a long run less a short one, so that start
-//! and end cancel out.
+//! Counts instructions with callgrind. Unlike times, the counts are the same on a busy machine.
+//!
+//! The count of a short run is subtracted from that of a long run, which cancels start and shutdown.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -8,24 +9,24 @@ use std::{env, fs, io};
 
 use super::{Error, child};
 
-/// Instructions for each span.
+/// Instructions per span.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instructions {
-    /// Of the main thread, which emits the spans.
+    /// Instructions of the main thread, which emits the spans.
     pub(crate) caller: f64,
-    /// Of all other threads.
+    /// Instructions of all other threads.
     pub(crate) others: f64,
 }
 
 impl Instructions {
-    /// By the counts of two runs, the second of which had this many spans more.
+    /// Computes the instructions per span from the counts of two runs. The second run had `more` additional spans.
     pub(crate) fn between(short_run: (u64, u64), long_run: (u64, u64), more: u64) -> Self {
         let each = |short: u64, long: u64| (long as f64 - short as f64) / more as f64;
         Self { caller: each(short_run.0, long_run.0), others: each(short_run.1, long_run.1) }
     }
 }
 
-/// Why instructions cannot be counted here; `None` if they can.
+/// Returns the reason why instructions cannot be counted, or `None` if they can.
 pub(crate) fn unavailable() -> Option<String> {
     let version =
         Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -37,10 +38,9 @@ pub(crate) fn unavailable() -> Option<String> {
     }
 }
 
-/// Lets a child play its part with `short` and then with `long` spans, which it finds in its setting `spans`.
+/// Returns the instructions per span of a part.
 ///
-/// # Errors
-/// When a run fails or valgrind's files cannot be read.
+/// The part runs twice in a child, with `short` and with `long` spans as the value of its setting `spans`.
 pub(crate) fn per_span(
     part: &str,
     settings: &[(&str, &dyn Display)],
@@ -50,13 +50,12 @@ pub(crate) fn per_span(
     Ok(Instructions::between(count(short)?, count(long)?, long - short))
 }
 
-/// Within all threads but the main one, as a name of a function.
+/// Name of the function in which all threads except the main thread run.
 pub(crate) const OTHER_THREADS: &str = "thread_start";
 
-/// Instructions of the main thread and of all others in one run; only `within` functions of these names, if there are any.
+/// Returns the instructions of the main thread and of all other threads in one run.
 ///
-/// # Errors
-/// When it fails or valgrind's files cannot be read.
+/// If `within` is not empty, only instructions inside of functions with these names are counted.
 pub(crate) fn count(
     part: &str,
     settings: &[(&str, &dyn Display)],
@@ -74,7 +73,7 @@ pub(crate) fn count(
     let (mut caller, mut others) = (0, 0);
     for entry in fs::read_dir(&folder.0)? {
         let entry = entry?;
-        // one file for each thread, in the order of their start
+        // There is one file per thread, numbered in the order of their start.
         match entry.file_name().to_string_lossy().strip_prefix("out-") {
             Some("01") => caller += total(&entry.path())?,
             Some(_) => others += total(&entry.path())?,
@@ -93,12 +92,12 @@ fn total(path: &Path) -> Result<u64, Error> {
     Ok(total.ok_or("no total in valgrind's file")?.trim().parse()?)
 }
 
-/// A folder that is gone afterwards.
+/// Temporary folder, which is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        // beside the program, which is below `target` wherever that is
+        // Next to the executable, which is inside of the target directory.
         let path = env::current_exe()?.with_file_name(format!("callgrind-{}", process::id()));
         fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -107,7 +106,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // what cannot be removed is only clutter below `target`
+        // A folder that cannot be removed is harmless inside of the target directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The calls of standpipe that are measured beside spans, each by its name: counters, gauges, histograms, logs.
+//! Calls of standpipe other than spans, by name: counters, gauges, histograms and logs.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -10,15 +10,15 @@ use super::Error;
 use super::program::{Arrives, Burst, Program, repeat};
 use super::workload::{self, PATIENCE, text};
 
-/// A call with everything that it needs.
+/// A call, with its setup.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// The most instructions that it should take.
+    /// Target for the number of instructions.
     pub(crate) target: Option<u64>,
     make: fn(&Telemetry) -> Burst,
 }
 
-/// All of them, as the tables show them.
+/// All calls, in the order of the tables.
 pub(crate) const CALLS: &[Call] = &[
     call("counter add, 0 attributes", None, |t| counter(t, |counter| counter.add(1, ()))),
     call("counter add, 1 attribute", None, |t| counter(t, |counter| counter.add(1, &one()))),
@@ -57,7 +57,7 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     call("gauge record, 1 attribute", None, |t| {
         let (gauge, calls) = (t.meter(text::SCOPE).gauge("load"), Cell::new(0.0));
-        // counts the calls, so that the last value says how many there were
+        // The value is the number of calls, so that the last value shows whether all of them arrived.
         repeat(move |_| gauge.record(calls.replace(calls.get() + 1.0) + 1.0, &one()))
     }),
     call("log, 0 attributes", None, |t| log(t, |logger| logger.info(black_box(text::BODY)).emit())),
@@ -102,23 +102,17 @@ const fn call(name: &'static str, target: Option<u64>, make: fn(&Telemetry) -> B
     Call { name, target, make }
 }
 
-/// What of a call must arrive.
+/// Returns what must arrive for the call with this name.
 pub(crate) fn arrives(name: &str) -> Arrives {
     if name == FILTERED { Arrives::OneOfBurst } else { Arrives::Each }
 }
 
-/// A program that makes this call, with everything as it is by default.
-///
-/// # Errors
-/// When there is no such call or telemetry cannot be started.
+/// Starts a program that makes this call, with default settings.
 pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     start_with(name, Exporter::http(endpoint))
 }
 
-/// The same with an exporter of one's own.
-///
-/// # Errors
-/// When there is no such call or telemetry cannot be started.
+/// Starts a program that makes this call, with the given exporter.
 pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Error> {
     let call = CALLS.iter().find(|call| call.name == name).ok_or_else(|| format!("{name}: no such call"))?;
     let exporter = if name == FILTERED { exporter.level(Severity::Info) } else { exporter };
@@ -127,11 +121,11 @@ pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Erro
     if name.contains("log") {
         return Ok(sending(telemetry, burst));
     }
-    // metrics wait for nothing: they are added up where they are
+    // Measurements are aggregated in place, so there is nothing to flush.
     Ok(Program::new(burst, || Ok(()), move || end(&telemetry)))
 }
 
-/// A program whose calls make records, which are sent when they are flushed.
+/// Returns a program whose calls enqueue records. A flush sends them.
 pub(crate) fn sending(telemetry: Arc<Telemetry>, burst: Burst) -> Program {
     let flushed = Arc::clone(&telemetry);
     let flush = move || match flushed.flush(PATIENCE) {
@@ -144,7 +138,7 @@ pub(crate) fn sending(telemetry: Arc<Telemetry>, burst: Burst) -> Program {
 fn end(telemetry: &Telemetry) -> Result<(), Error> {
     match telemetry.shutdown(PATIENCE) {
         ledger if ledger.lost() == 0 => Ok(()),
-        ledger => Err(format!("something was lost: {ledger}").into()),
+        ledger => Err(format!("records were lost: {ledger}").into()),
     }
 }
 
@@ -163,7 +157,7 @@ fn exponential(telemetry: &Telemetry, record: impl Fn(&Histogram, f64) + 'static
     repeat(move |number| record(&histogram, spread(number)))
 }
 
-/// Within a span, as most logs are.
+/// Emits log records inside of a span, as most programs do.
 pub(crate) fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Burst {
     let (logger, span) = (telemetry.logger(text::SCOPE), telemetry.tracer(text::SCOPE).span(text::ROOT));
     repeat(move |_| {
@@ -172,7 +166,7 @@ pub(crate) fn log(telemetry: &Telemetry, emit: impl Fn(&Logger) + 'static) -> Bu
     })
 }
 
-/// Values from 0 to 10,230, which is all buckets of the default bounds.
+/// Returns values from 0 to 10,230, which cover all buckets of the default bounds.
 pub(crate) fn spread(number: u64) -> f64 {
     ((number * 37) & 1023) as f64 * 10.0
 }

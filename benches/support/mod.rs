@@ -1,9 +1,9 @@
-//! What the benchmarks share.
+//! Shared code of the benchmarks.
 //!
-//! A benchmark is two programs in one: what is started by cargo holds the receiver and prints the table; what
-//! it starts of itself, a [`child`], is the program that is measured, with nothing else in its process.
+//! The process that cargo starts runs the receiver and prints the tables. It starts itself again as a [`child`], which
+//! runs only the measured program.
 
-#![allow(dead_code, reason = "each benchmark is a crate of its own and uses only a part of this")]
+#![allow(dead_code, reason = "each benchmark is a separate crate and uses only a part of this code")]
 
 pub(crate) mod allocations;
 pub(crate) mod arguments;
@@ -19,5 +19,5 @@ pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod workload;
 
-/// What stops a benchmark.
+/// Error type of the benchmarks.
 pub(crate) type Error = Box<dyn std::error::Error>;

@@ -1,29 +1,23 @@
-//! What the system says about this process.
+//! Resource usage of this process, as reported by the system.
 
 use std::time::Duration;
 use std::{fs, io};
 
 use super::Error;
 
-/// Processor time of the whole process so far, in user and kernel mode.
-///
-/// # Errors
-/// When the system does not say.
+/// Returns the processor time of this process so far, in user and kernel mode.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
     cpu_time_of(libc::RUSAGE_SELF)
 }
 
-/// The same of all its children that have ended, and of theirs.
-///
-/// # Errors
-/// When the system does not say.
+/// Returns the processor time of all children that have ended, with their descendants.
 pub(crate) fn children_cpu_time() -> io::Result<Duration> {
     cpu_time_of(libc::RUSAGE_CHILDREN)
 }
 
 #[allow(unsafe_code)]
 fn cpu_time_of(whom: libc::c_int) -> io::Result<Duration> {
-    // SAFETY: all-zero is a valid `rusage`, and the call writes nothing else.
+    // SAFETY: a `rusage` of zeros is valid, and the call writes nothing else.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         if libc::getrusage(whom, &raw mut usage) != 0 {
@@ -37,10 +31,7 @@ fn cpu_time_of(whom: libc::c_int) -> io::Result<Duration> {
     Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
 }
 
-/// Processor time of this thread so far.
-///
-/// # Errors
-/// When the system does not say.
+/// Returns the processor time of this thread so far.
 #[allow(unsafe_code)]
 pub(crate) fn thread_cpu_time() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -51,34 +42,34 @@ pub(crate) fn thread_cpu_time() -> io::Result<Duration> {
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Bytes of memory held now.
+/// Returns the resident memory of this process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn resident() -> Result<u64, Error> {
     status_field("self", "VmRSS:")
 }
 
-/// The same of another process.
+/// Returns the resident memory of another process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux, and when there is no such process.
+/// Returns an error on systems other than Linux, and if there is no such process.
 pub(crate) fn resident_of(process: u32) -> Result<u64, Error> {
     status_field(&process.to_string(), "VmRSS:")
 }
 
-/// The most bytes ever held at once.
+/// Returns the peak of the resident memory of this process in bytes.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn resident_peak() -> Result<u64, Error> {
     status_field("self", "VmHWM:")
 }
 
-/// Threads that it has now.
+/// Returns the number of threads of this process.
 ///
 /// # Errors
-/// Anywhere but on Linux.
+/// Returns an error on systems other than Linux.
 pub(crate) fn threads() -> Result<u64, Error> {
     Ok(fs::read_dir("/proc/self/task")?.count() as u64)
 }

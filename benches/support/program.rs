@@ -1,6 +1,6 @@
-//! A program that does one thing over and over, and what is seen of it: time, processor time, allocations, instructions.
+//! Measures a program that repeats one call: time, processor time, allocations and instructions.
 //!
-//! It does so in bursts that any queue can hold, and sends outside of the measured time.
+//! The program makes its calls in bursts that fit into any queue, and sends outside of the measured time.
 
 use std::fmt;
 use std::hint::black_box;
@@ -13,23 +13,25 @@ use super::arguments::Part;
 use super::callgrind::{Instructions, OTHER_THREADS};
 use super::{Error, allocations, arrival, callgrind, child, process};
 
-/// Calls of a burst: fewer than the smallest queue of all contenders holds.
+/// Calls per burst. The smallest queue of all contenders holds more.
 pub(crate) const BURST: u64 = 8192;
-/// The bursts of which the difference is taken for instructions.
+/// Calls in the short and in the long run. The difference of the counts gives the instructions per call.
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
-/// The same for a whole process: how many bursts of how many calls. The short run is for the storage that is reused.
+/// Bursts in the short and in the long run when the instructions of the whole process are counted.
+///
+/// The short run allocates the buffers that later bursts reuse.
 const BURSTS: (u64, u64) = (2, 6);
 const SHORT_BURST: u64 = BURST / 8;
 
-/// Calls as often as the argument demands.
+/// Function that makes the given number of calls.
 pub(crate) type Burst = Box<dyn Fn(u64)>;
 
-/// The program, in the hands of the child.
+/// The measured program, in the child.
 pub(crate) struct Program {
     burst: Burst,
-    /// Sends what waits to be sent.
+    /// Sends the queued records.
     flush: Box<dyn Fn() -> Result<(), Error>>,
-    /// Sends the rest.
+    /// Sends the remaining records and shuts down.
     end: Box<dyn FnOnce() -> Result<(), Error>>,
 }
 
@@ -42,11 +44,10 @@ impl Program {
         Self { burst, flush: Box::new(flush), end: Box::new(end) }
     }
 
-    /// Runs as often as the part demands, and reports the best time, and the allocations and the processor time of all bursts
-    /// but the first, which is for the storage that later ones reuse.
+    /// Runs the calls and bursts that the part specifies, and reports the results.
     ///
-    /// # Errors
-    /// When something cannot be sent.
+    /// The reported time is that of the best burst. Allocations and processor time are summed over all bursts except
+    /// the first one, which allocates the buffers that later bursts reuse.
     pub(crate) fn play(self, part: &Part) -> Result<(), Error> {
         let (calls, bursts) = (part.number("calls")?, part.number("bursts")?);
         let (mut best, mut allocated, mut cpu) = (u128::MAX, 0, Duration::ZERO);
@@ -62,7 +63,7 @@ impl Program {
                 cpu += process::cpu_time()? - cpu_before;
             }
         }
-        // ends the span that the calls are made in
+        // Ends the span in which the calls are made.
         drop(self.burst);
         (self.end)()?;
         child::report("nanoseconds", best);
@@ -72,43 +73,45 @@ impl Program {
     }
 }
 
-/// The one function whose instructions are counted. What a contender does at its start is often a matter of time, not
-/// of calls: the clock of one of them is set in a busy loop before `main`.
+/// Runs the burst. Callgrind counts only the instructions of this function.
+///
+/// The start of a contender is excluded, because its instructions may depend on time: one peer calibrates its clock in
+/// a busy loop before `main`.
 #[inline(never)]
 pub(crate) fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
     burst(calls);
-    // or the burst would not be called but jumped to, and this function had ended
+    // Prevents a tail call, with which this function would end for callgrind before the burst begins.
     black_box(());
 }
 
-/// Its name.
+/// Name of the function above.
 pub(crate) const MEASURED: &str = "measured_burst";
 
-/// A burst of this call, which gets the number of calls before it in the burst.
+/// Returns a burst that repeats `call`, with the number of preceding calls in the burst as its argument.
 pub(crate) fn repeat(call: impl Fn(u64) + 'static) -> Burst {
     Box::new(move |calls| (0..calls).for_each(&call))
 }
 
-/// What of a program's work must be found at the other end, or it has not been done.
+/// What must arrive at the receiver. Otherwise the measurement fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrives {
     /// Every call.
     Each,
-    /// One record of every burst, as all others are filtered out.
+    /// One record per burst, because all others are filtered out.
     OneOfBurst,
-    /// A span for every call, with a parent, no fewer attributes and exactly this many events.
+    /// A span for every call, with a parent, at least this many attributes, and exactly this many events.
     Spans { attributes: u64, events: u64 },
-    /// Nothing, as nothing is sent.
+    /// Nothing, because nothing is sent.
     Nothing,
 }
 
-/// For each call; what was not measured is infinite.
+/// Measurements per call. Values that were not measured are infinite.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    /// In the best of all bursts.
+    /// Nanoseconds in the best of all bursts.
     pub(crate) nanoseconds: f64,
     pub(crate) allocations: f64,
-    /// Nanoseconds of all threads, sending included.
+    /// Processor time of all threads in nanoseconds, including sending.
     pub(crate) cpu: f64,
 }
 
@@ -116,7 +119,7 @@ impl Seen {
     pub(crate) const NOTHING: Self =
         Self { nanoseconds: f64::INFINITY, allocations: f64::INFINITY, cpu: f64::INFINITY };
 
-    /// The better of two runs.
+    /// Returns the lower value of each figure.
     pub(crate) fn min(self, other: Self) -> Self {
         Self {
             nanoseconds: self.nanoseconds.min(other.nanoseconds),
@@ -126,7 +129,9 @@ impl Seen {
     }
 }
 
-/// A program in the eyes of the parent: the part that a child plays, and its settings.
+/// A program to be measured, in the parent: the part that a child runs, and its settings.
+///
+/// All measurements fail if the child fails, or if its records do not arrive.
 pub(crate) struct Play<'a> {
     pub(crate) part: &'a str,
     pub(crate) settings: &'a [(&'a str, &'a dyn fmt::Display)],
@@ -134,10 +139,7 @@ pub(crate) struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// Time, allocations and processor time of this many bursts.
-    ///
-    /// # Errors
-    /// When the child fails, or when its work did not arrive.
+    /// Measures time, allocations and processor time of this many bursts.
     pub(crate) fn time(&self, bursts: u64) -> Result<Seen, Error> {
         let findings = self.run(BURST, bursts + 1, |settings| child::play(&[], self.part, settings))?;
         let each = |key| findings.number(key).map(|all| all as f64 / (BURST * bursts) as f64);
@@ -148,10 +150,7 @@ impl Play<'_> {
         })
     }
 
-    /// Instructions of a call on the calling thread.
-    ///
-    /// # Errors
-    /// When a run fails, or when its work did not arrive.
+    /// Counts the instructions per call on the calling thread.
     pub(crate) fn instructions(&self) -> Result<f64, Error> {
         let count = |calls| {
             self.run(calls, 1, |settings| callgrind::count(self.part, settings, &[MEASURED]))
@@ -161,10 +160,7 @@ impl Play<'_> {
         Ok((count(long)? as f64 - count(short)? as f64) / (long - short) as f64)
     }
 
-    /// Instructions of a call on the calling thread, and on all others on its behalf, with storage that is reused.
-    ///
-    /// # Errors
-    /// When a run fails, or when its work did not arrive.
+    /// Counts the instructions per call on the calling thread and on all other threads, without the warm-up.
     pub(crate) fn instructions_of_all(&self) -> Result<Instructions, Error> {
         let count = |bursts| {
             self.run(SHORT_BURST, bursts, |settings| {
@@ -204,7 +200,7 @@ impl Play<'_> {
         match spans.map_or_else(|| arrival::tally(&receiver), |counter| counter.load(Ordering::SeqCst) as u64)
         {
             arrived if arrived == expected => Ok(outcome),
-            arrived => Err(format!("{}: {expected} must arrive, {arrived} did", self.part).into()),
+            arrived => Err(format!("{}: expected {expected} records, {arrived} arrived", self.part).into()),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Puts what a benchmark has found into `benches/README.md`, between two comments that name the table:
-//! `<!-- figures: NAME -->` and `<!-- end of figures -->`; and from there into the excerpts of the README.
+//! Writes tables into `benches/README.md`, and from there into the excerpts of `README.md`.
+//!
+//! The place of a table is between the comments `<!-- figures: NAME -->` and `<!-- end of figures -->`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +9,13 @@ use std::{env, fs, thread};
 use super::table::Table;
 use super::{Error, arguments};
 
-/// Where all figures are.
+/// File with the tables of all benchmarks.
 const FULL: &str = "benches/README.md";
 const END: &str = "<!-- end of figures -->";
 
-/// Makes sure that all these tables have a place in `benches/README.md`, if they are to go there: before anything is
-/// measured.
+/// Checks that `benches/README.md` has a place for each table, before anything is measured.
 ///
-/// # Errors
-/// When one has none.
+/// Does nothing without `--readme`.
 pub(crate) fn prepare(names: &[&str]) -> Result<(), Error> {
     if arguments::is_for_readme() {
         let text = fs::read_to_string(root()?.join(FULL))?;
@@ -27,18 +26,12 @@ pub(crate) fn prepare(names: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the table to its place in `benches/README.md`, if the benchmark was started with `--readme`.
-///
-/// # Errors
-/// When there is no such place, or the file cannot be written.
+/// Writes the table to its place in `benches/README.md`. Does nothing without `--readme`.
 pub(crate) fn table(name: &str, table: &Table) -> Result<(), Error> {
     markdown(name, &table.markdown())
 }
 
-/// The same for something that is Markdown already.
-///
-/// # Errors
-/// When there is no such place, or the file cannot be written.
+/// Writes Markdown to the place of a table in `benches/README.md`. Does nothing without `--readme`.
 pub(crate) fn markdown(name: &str, content: &str) -> Result<(), Error> {
     if !arguments::is_for_readme() {
         return Ok(());
@@ -48,15 +41,16 @@ pub(crate) fn markdown(name: &str, content: &str) -> Result<(), Error> {
     let full = replace(&fs::read_to_string(&path)?, name, &content)?;
     fs::write(&path, &full)?;
     fs::write(&readme, excerpts(&fs::read_to_string(&readme)?, &full)?)?;
-    println!("{FULL}: the figures \"{name}\" are written");
+    println!("{FULL}: wrote the figures \"{name}\"");
     Ok(())
 }
 
-/// The text with the figures that `full` has in every table behind an `<!-- excerpt: NAME -->`: the table there keeps its
-/// rows and columns, each of which the table NAME must have.
+/// Returns `text` with the current figures in every table that follows an `<!-- excerpt: NAME -->`.
+///
+/// The figures are those of the table NAME in `full`. An excerpt keeps its rows and columns.
 ///
 /// # Errors
-/// When a table, a row or a column is missing.
+/// Returns an error if the table, a row or a column is missing in `full`.
 pub(crate) fn excerpts(text: &str, full: &str) -> Result<String, Error> {
     let mut name = None;
     let mut columns: Vec<&str> = Vec::new();
@@ -79,7 +73,7 @@ pub(crate) fn excerpts(text: &str, full: &str) -> Result<String, Error> {
     Ok(lines.concat())
 }
 
-/// The cells of the row with this label in the table of this name, by their columns.
+/// Returns the cells of a row of a table, in the order of `columns`.
 fn row_of<'f>(full: &'f str, name: &str, label: &str, columns: &[&str]) -> Result<Vec<&'f str>, Error> {
     let (begin, end) = place(full, name)?;
     let mut rows = full[begin..end].lines().filter_map(cells);
@@ -87,7 +81,7 @@ fn row_of<'f>(full: &'f str, name: &str, label: &str, columns: &[&str]) -> Resul
     let row =
         rows.find(|row| row[0] == label).ok_or_else(|| format!("{FULL}: {name} has no row {label:?}"))?;
     let cell = |(index, column): (usize, &&str)| {
-        // the corner says what the rows are, here and there in its own words
+        // The first column describes the rows, and its header may differ between table and excerpt.
         let place = if index == 0 { Some(0) } else { header.iter().position(|known| known == column) };
         let cell = place.and_then(|place| row.get(place).copied());
         cell.ok_or_else(|| format!("{FULL}: {name} has no column {column:?}").into())
@@ -95,22 +89,22 @@ fn row_of<'f>(full: &'f str, name: &str, label: &str, columns: &[&str]) -> Resul
     columns.iter().enumerate().map(cell).collect()
 }
 
-/// The cells of a line of a table.
+/// Returns the cells of a row, or `None` if the line does not belong to a table.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(inner.split('|').map(str::trim).collect())
 }
 
-/// The text with this content at the place of this name, and everything else as it was.
+/// Returns `text` with `content` in the place of a table.
 ///
 /// # Errors
-/// When there is no such place.
+/// Returns an error if there is no such place.
 pub(crate) fn replace(text: &str, name: &str, content: &str) -> Result<String, Error> {
     let (begin, end) = place(text, name)?;
     Ok(format!("{}\n\n{}\n\n{}", &text[..begin], content.trim_matches('\n'), &text[end..]))
 }
 
-/// From behind the first comment to before the second.
+/// Returns the range between the two comments of a place.
 fn place(text: &str, name: &str) -> Result<(usize, usize), Error> {
     let begin = format!("<!-- figures: {name} -->");
     let missing = |what: &str| {
@@ -127,11 +121,11 @@ fn place(text: &str, name: &str) -> Result<(usize, usize), Error> {
     Ok((from, from + length))
 }
 
-/// On what kind of machine, by which compiler and which command it was made.
+/// Returns a line that names the machine, the compiler and the command of this run.
 fn origin() -> Result<String, Error> {
     let cores = thread::available_parallelism()?;
-    let said = Command::new("rustc").arg("--version").output()?;
-    let version = String::from_utf8(said.stdout)?;
+    let output = Command::new("rustc").arg("--version").output()?;
+    let version = String::from_utf8(output.stdout)?;
     let compiler = version.split(" (").next().unwrap_or_default().trim();
     let system = match env::consts::OS {
         "linux" => "Linux",
@@ -144,7 +138,7 @@ fn origin() -> Result<String, Error> {
     ))
 }
 
-/// What was typed.
+/// Returns the command of this run.
 fn command() -> String {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let (program, separator) = match env!("CARGO_PKG_NAME") {
@@ -154,9 +148,11 @@ fn command() -> String {
     format!("{program}{separator}{}", arguments.join(" "))
 }
 
-/// The repository: the nearest folder above this crate that has the file of all figures.
+/// Returns the root of the repository: the nearest ancestor of this crate that contains the file with all tables.
 fn root() -> Result<PathBuf, Error> {
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let found = folders.find(|folder| folder.join(FULL).exists());
-    found.map(Path::to_path_buf).ok_or_else(|| format!("there is no {FULL} above the benchmarks").into())
+    found
+        .map(Path::to_path_buf)
+        .ok_or_else(|| format!("no folder above the benchmarks contains {FULL}").into())
 }

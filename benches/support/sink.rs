@@ -1,5 +1,6 @@
-//! A collector that only counts: it finds where spans begin and end and decodes nothing, so that a
-//! throughput is the exporter's and not the decoder's.
+//! A counting collector: finds the boundaries of spans, but does not decode them.
+//!
+//! The measured throughput is thus that of the exporter, not of a decoder.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,23 +11,20 @@ use std::time::Duration;
 
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
-/// `resource_spans` of a request.
+/// Field number of `resource_spans` in a request.
 const RESOURCE_SPANS: u64 = 1;
-/// `scope_spans` of a resource, and `spans` of a scope.
+/// Field number of `scope_spans` in a resource, and of `spans` in a scope.
 const BELOW: u64 = 2;
 const LONGEST_BODY: usize = 64 << 20;
 
-/// Listens on a free port of 127.0.0.1 until the process ends.
+/// Collector on a free port of 127.0.0.1. It runs until the process ends.
 pub(crate) struct Sink {
     address: SocketAddr,
     spans: Arc<AtomicUsize>,
 }
 
 impl Sink {
-    /// Starts one that takes this long for each answer.
-    ///
-    /// # Errors
-    /// When there is no free port or no thread.
+    /// Starts a collector that waits for `delay` before each response.
     pub(crate) fn start(delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -35,7 +33,7 @@ impl Sink {
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
-                // a client that leaves or talks nonsense is only its own trouble: its spans are missed in the count
+                // Connection errors are ignored: the spans of the connection are missing in the count.
                 thread::spawn(move || serve(&socket, delay, &counter));
             }
         })?;
@@ -66,7 +64,7 @@ fn serve(socket: &TcpStream, delay: Duration, counter: &AtomicUsize) -> io::Resu
     Ok(())
 }
 
-/// The length of the body; `None` at the end of the connection.
+/// Reads the head of a request and returns the length of the body. Returns `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
     let (mut length, mut line) = (0, String::new());
     loop {
@@ -84,13 +82,13 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
             }
             Some(_) => {}
             None if line.trim_end().is_empty() => return Ok(Some(length)),
-            // the request line
+            // The request line.
             None => {}
         }
     }
 }
 
-/// How many spans a request has; `None` if it is cut short.
+/// Returns the number of spans in a request, or `None` if the request is truncated.
 pub(crate) fn count_spans(request: &[u8]) -> Option<u64> {
     let mut spans = 0;
     for_each(request, RESOURCE_SPANS, |resource| {
@@ -104,7 +102,7 @@ pub(crate) fn count_spans(request: &[u8]) -> Option<u64> {
     Some(spans)
 }
 
-/// Calls `visit` with every length-delimited field of this number; there are no others at these levels.
+/// Calls `visit` with every field of this number. All fields at these levels are length-delimited.
 fn for_each<'a>(
     mut message: &'a [u8],
     number: u64,

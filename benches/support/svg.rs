@@ -1,38 +1,39 @@
-//! Curves as a picture: small charts side by side, in one SVG with a background of its own, so that it can be read in a
-//! light and in a dark README.
+//! Draws curves as an SVG picture of small charts.
+//!
+//! The picture has a background, so that it is legible in light and dark themes.
 
 use std::fmt::Write;
 
-/// The picture.
+/// A picture of several charts.
 pub(crate) struct Picture {
     pub(crate) title: String,
-    /// Below the title, in two lines.
+    /// The two lines below the title.
     pub(crate) subtitle: [String; 2],
     pub(crate) charts: Vec<Chart>,
 }
 
-/// One chart: the horizontal axis grows by factors, the vertical one begins at zero.
+/// One chart. Its horizontal axis is logarithmic; its vertical axis starts at zero.
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// What the vertical axis counts.
+    /// Unit of the vertical axis.
     pub(crate) unit: String,
-    /// What the horizontal axis counts.
+    /// Label of the horizontal axis.
     pub(crate) over: String,
     pub(crate) curves: Vec<Curve>,
-    /// Whether its curves are meant to be flat.
+    /// Whether the curves are expected to be flat.
     pub(crate) is_flat: bool,
 }
 
-/// Points from left to right.
+/// A named curve, with its points from left to right.
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) colour: Colour,
-    /// How a value is written at its point.
+    /// Formats the value of a point.
     pub(crate) show: fn(f64) -> String,
 }
 
-/// What a curve is about has the same colour in all charts. They are distinguishable without red, too.
+/// Color of a curve, the same for the same subject in all charts. The colors differ even without red.
 #[derive(Clone, Copy)]
 pub(crate) enum Colour {
     Blue,
@@ -68,7 +69,7 @@ const COLUMNS: usize = 3;
 const CHART: (f64, f64) = (308.0, 236.0);
 const MARGIN: f64 = 28.0;
 const HEAD: f64 = 92.0;
-/// Room around the area of a chart in which the curves are.
+/// Margins around the plot area of a chart.
 const LEFT: f64 = 49.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 62.0;
@@ -81,7 +82,7 @@ const GRID: &str = "#e7e7e2";
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 impl Picture {
-    /// The text of the file.
+    /// Returns the text of the SVG file.
     pub(crate) fn draw(&self) -> String {
         let rows = self.charts.len().div_ceil(COLUMNS);
         let width = MARGIN + COLUMNS as f64 * CHART.0;
@@ -131,7 +132,7 @@ impl Chart {
         for curve in &self.curves {
             draw_line(curve, &area, svg);
         }
-        // values over all lines, so that no line is drawn through one
+        // Values are drawn after all lines, so that no line covers a value.
         let mut taken =
             Taken { lines: self.curves.iter().map(|curve| area.places(curve)).collect(), values: Vec::new() };
         for curve in &self.curves {
@@ -139,7 +140,7 @@ impl Chart {
         }
     }
 
-    /// The unit, then the curves in their colours.
+    /// Draws the unit, and the names of the curves in their colors.
     fn draw_names(&self, (left, baseline): (f64, f64), svg: &mut String) {
         let mut spans = format!("<tspan fill=\"{FAINT_INK}\">{}</tspan>", escaped(&self.unit));
         for curve in self.curves.iter().filter(|curve| !curve.name.is_empty()) {
@@ -167,7 +168,7 @@ impl Chart {
         text(svg, middle, "class=\"faint\" text-anchor=\"middle\"", &self.over);
     }
 
-    /// All places on the horizontal axis.
+    /// Returns all positions on the horizontal axis.
     fn positions(&self) -> Vec<f64> {
         let mut positions: Vec<f64> =
             self.curves.iter().flat_map(|curve| curve.points.iter().map(|(place, _)| *place)).collect();
@@ -177,14 +178,14 @@ impl Chart {
     }
 }
 
-/// Where the curves of a chart are.
+/// Plot area of a chart.
 struct Area {
     left: f64,
     right: f64,
     top: f64,
     bottom: f64,
     highest: f64,
-    /// At equal distances: they grow by a factor, and nought is one step before the first.
+    /// Positions on the horizontal axis, at equal distances: each is a multiple of the previous one, or follows zero.
     positions: Vec<f64>,
 }
 
@@ -199,12 +200,12 @@ impl Area {
         self.bottom - (self.bottom - self.top) * value / self.scale()
     }
 
-    /// The value at the top: some room is left for the figures.
+    /// Returns the value at the top of the area, which leaves room for the figures.
     fn scale(&self) -> f64 {
         (self.highest * 1.18).max(f64::MIN_POSITIVE)
     }
 
-    /// Where the points of a curve are.
+    /// Returns the coordinates of the points of a curve.
     fn places(&self, curve: &Curve) -> Vec<(f64, f64)> {
         let index = |place: f64| self.positions.iter().position(|known| *known == place).unwrap_or_default();
         curve.points.iter().map(|(place, value)| (self.x(index(*place)), self.y(*value))).collect()
@@ -227,7 +228,7 @@ fn draw_line(curve: &Curve, area: &Area, svg: &mut String) {
     }
 }
 
-/// Above their points or below them, wherever less is in the way.
+/// Draws each value above or below its point, where less is in the way.
 fn draw_values(curve: &Curve, area: &Area, taken: &mut Taken, svg: &mut String) {
     let style = format!("class=\"value\" text-anchor=\"middle\" style=\"fill: {}\"", curve.colour.code());
     for ((x, y), (_, value)) in area.places(curve).into_iter().zip(&curve.points) {
@@ -239,15 +240,15 @@ fn draw_values(curve: &Curve, area: &Area, taken: &mut Taken, svg: &mut String) 
     }
 }
 
-/// What is drawn already, or will be.
+/// Lines and values that a new value must avoid.
 struct Taken {
     lines: Vec<Vec<(f64, f64)>>,
-    /// The middle of their baselines.
+    /// Centers of the baselines of the values drawn so far.
     values: Vec<(f64, f64)>,
 }
 
 impl Taken {
-    /// How much is in the way of a value at this place, which is as wide as four digits. Another value is worse than lines.
+    /// Returns how much is in the way of a value of four digits at this place. Other values count more than lines.
     fn at(&self, (x, baseline): (f64, f64)) -> usize {
         let samples = (-7..=7).map(|step| x + 2.0 * f64::from(step));
         let lines = samples.map(|x| self.lines.iter().filter(|line| is_crossed(line, x, baseline)).count());
@@ -256,7 +257,7 @@ impl Taken {
     }
 }
 
-/// Whether a line goes through the height of a text at `x`.
+/// Returns whether the line crosses a text at `x`.
 fn is_crossed(line: &[(f64, f64)], x: f64, baseline: f64) -> bool {
     line.windows(2).any(|ends| {
         let [(x1, y1), (x2, y2)] = ends else { return false };
@@ -273,7 +274,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Between the lines of the grid: 1, 2 or 5 of some power of ten, so that there are at most five of them.
+/// Returns the distance between grid lines: 1, 2 or 5 times a power of ten, for at most five lines.
 fn step(highest: f64) -> f64 {
     let mut step = 10f64.powf((highest.max(1e-9) / 5.0).log10().floor());
     for factor in [2.0, 2.5, 2.0] {
@@ -285,12 +286,12 @@ fn step(highest: f64) -> f64 {
     step
 }
 
-/// `2500` as `2,500`, `0.5` as it is.
+/// Formats `2500` as `2,500`, and `0.5` without a change.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { super::table::whole(value) } else { format!("{value:.1}") }
 }
 
-/// Powers of ten from a thousand on as such.
+/// Formats powers of ten from a thousand on with an exponent, and other values as numbers.
 fn power(value: f64) -> String {
     let exponent = value.log10();
     if value < 1000.0 || exponent.fract() != 0.0 {

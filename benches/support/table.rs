@@ -1,14 +1,13 @@
-//! Tables for people: aligned on a terminal, the first column to the left and figures to the right; in Markdown for the
-//! README, where a peer that is ahead is marked.
+//! Tables for the terminal and, as Markdown, for the README, where figures of peers that are ahead are in bold.
 
 /// A table that is printed when it is complete.
 pub(crate) struct Table {
     rows: Vec<Row>,
-    /// Whether each row is a contender, and not each column.
+    /// Whether the contenders are in rows. Otherwise they are in columns.
     has_contenders_in_rows: bool,
-    /// Heads of columns of which the largest figure is best, if the contenders are in rows.
+    /// Headers of the columns in which higher is better, if the contenders are in rows.
     of_more: Vec<String>,
-    /// Heads of columns that are not in the contest.
+    /// Headers of contenders that are limits, not peers.
     limits: Vec<String>,
     notes: Vec<String>,
 }
@@ -18,16 +17,16 @@ struct Row {
     better: Better,
 }
 
-/// Which of two figures is ahead.
+/// Whether a lower or a higher figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     Less,
     More,
 }
 
-/// Contenders whose names begin so are our own.
+/// Prefix of the names of standpipe's own contenders.
 const OWN: &str = "standpipe";
-/// The last column of many tables; the README has figures, not aims.
+/// Header of the column with the targets, which the README does not show.
 const TARGET: &str = "target";
 
 impl Table {
@@ -37,28 +36,28 @@ impl Table {
         Self { rows: vec![head], has_contenders_in_rows: false, of_more, limits, notes }
     }
 
-    /// One with a contender in each row; the largest figure is best in columns with these heads.
+    /// Creates a table with a contender in each row. In the columns `of_more`, higher is better.
     pub(crate) fn of_contenders<const COLUMNS: usize>(head: [&str; COLUMNS], of_more: &[&str]) -> Self {
         let of_more = of_more.iter().map(|head| (*head).to_owned()).collect();
         Self { has_contenders_in_rows: true, of_more, ..Self::new(head) }
     }
 
-    /// Adds a row; what is missing at its end is left blank. Of its figures the smallest is best.
+    /// Adds a row in which lower is better. Missing cells at its end stay blank.
     pub(crate) fn row<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
         self.rows.push(Row { cells: cells.to_vec(), better: Better::Less });
     }
 
-    /// Adds a row of figures of which the largest is best.
+    /// Adds a row in which higher is better.
     pub(crate) fn row_of_more<const CELLS: usize>(&mut self, cells: [String; CELLS]) {
         self.rows.push(Row { cells: cells.to_vec(), better: Better::More });
     }
 
-    /// Says that the column (or row) with this head is no peer but a limit, as a bare socket is: it is never marked.
+    /// Declares the column (or row) with this header a limit, such as a bare socket. It is never in bold.
     pub(crate) fn limit(&mut self, head: &str) {
         self.limits.push(head.to_owned());
     }
 
-    /// Adds something that one must know to read the table; it stands below it.
+    /// Adds a remark below the table that explains the figures.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -72,7 +71,7 @@ impl Table {
         for (number, row) in self.rows.iter().enumerate() {
             let cells = widths.iter().enumerate().map(|(column, width)| match column {
                 0 => format!("{:<width$}", row.cell(0)),
-                // what it should be is text
+                // The last column contains text.
                 _ if column == columns - 1 => row.cell(column).to_owned(),
                 _ => format!("{:>width$}", row.cell(column)),
             });
@@ -87,7 +86,7 @@ impl Table {
         }
     }
 
-    /// The table and its notes; what a peer does better than we is in bold.
+    /// Returns the table and its notes as Markdown. Figures of peers that are ahead are in bold.
     pub(crate) fn markdown(&self) -> String {
         let columns: Vec<usize> = (0..self.columns()).filter(|column| self.is_of_use(*column)).collect();
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -113,7 +112,7 @@ impl Table {
         text
     }
 
-    /// Whether the figure of this row in this column is a peer's, and better than the best of our own.
+    /// Returns whether the figure is a peer's, and better than the best figure of standpipe.
     fn is_ahead(&self, row: &Row, column: usize) -> bool {
         let (contender, better) = match self.has_contenders_in_rows {
             true => (row.cell(0), self.better_in(column)),
@@ -129,7 +128,7 @@ impl Table {
                 columns.map(|column| row.cell(column)).collect()
             }
         };
-        // where we have several, the best of them is the bar
+        // If standpipe has several figures, the best one counts.
         let own = own.into_iter().filter_map(amount).reduce(|one, other| better.of(one, other));
         own.zip(amount(row.cell(column))).is_some_and(|(own, peer)| better.is_ahead(peer, own))
     }
@@ -147,7 +146,7 @@ impl Table {
         self.rows.first().map_or("", |head| head.cell(column))
     }
 
-    /// Not the targets, and no column without anything in it.
+    /// Returns whether the column is shown in Markdown. Targets and empty columns are not.
     fn is_of_use(&self, column: usize) -> bool {
         self.head(column) != TARGET && self.rows.iter().any(|row| !row.cell(column).is_empty())
     }
@@ -176,7 +175,7 @@ fn is_own(contender: &str) -> bool {
     contender.starts_with(OWN)
 }
 
-/// The number that a cell begins with, in the smallest of its units, so that 900 ns are less than 1 µs.
+/// Returns the number at the beginning of a cell in its smallest unit, so that 900 ns are less than 1 µs.
 fn amount(cell: &str) -> Option<f64> {
     let end = cell.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(cell.len());
     let (digits, rest) = cell.split_at(end);
@@ -194,7 +193,7 @@ fn amount(cell: &str) -> Option<f64> {
     Some(number * scale)
 }
 
-/// The figure alone; what follows it in brackets is not.
+/// Formats a figure in bold, but not the ratio in brackets after it.
 fn bold(cell: &str) -> String {
     match cell.split_once(" (") {
         Some((figure, rest)) => format!("**{}** ({}", escaped(figure), escaped(rest)),
@@ -202,12 +201,12 @@ fn bold(cell: &str) -> String {
     }
 }
 
-/// With nothing in it that ends a cell.
+/// Escapes the character that ends a cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// `1234567.8` as `1,234,568`.
+/// Formats `1234567.8` as `1,234,568`.
 pub(crate) fn whole(number: f64) -> String {
     let digits = format!("{:.0}", number.max(0.0));
     let mut text = String::new();
@@ -220,17 +219,17 @@ pub(crate) fn whole(number: f64) -> String {
     text
 }
 
-/// With one place behind the point.
+/// Formats a number with one decimal.
 pub(crate) fn tenths(number: f64) -> String {
     format!("{number:.1}")
 }
 
-/// With two places behind the point.
+/// Formats a number with two decimals.
 pub(crate) fn hundredths(number: f64) -> String {
     format!("{number:.2}")
 }
 
-/// Bytes as MiB.
+/// Formats bytes as MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

@@ -1,4 +1,4 @@
-//! What is measured: traces of 16 spans, a root below a remote parent and 15 children.
+//! The measured work: traces of 16 spans, a root with a remote parent and 15 children.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use standpipe::{Config, Exporter, Span, SpanContext, SpanKind, Telemetry, Tracer
 
 use super::Error;
 
-/// Spans of one trace.
+/// Spans per trace.
 pub(crate) const TRACE: u64 = 16;
-/// Attributes of a span, unless said otherwise: three strings, an integer and a bool.
+/// Default number of attributes: three strings, an integer and a bool.
 pub(crate) const ATTRIBUTES: u64 = 5;
-/// Whatever must happen happens within this.
+/// Budget of a flush and of the shutdown.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Names and values of the spans, and of what is measured beside them.
+/// Names and values of the measured records.
 pub(crate) mod text {
     pub(crate) const SCOPE: &str = "shop.orders";
     pub(crate) const REMOTE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -29,7 +29,7 @@ pub(crate) mod text {
     pub(crate) const STATUS: (&str, i64) = ("http.response.status_code", 200);
     pub(crate) const CACHED: (&str, bool) = ("cache.hit", true);
 
-    /// Keys beyond the first five, for spans with twenty attributes.
+    /// Keys after the first five, for spans with twenty attributes.
     pub(crate) const MORE: [&str; 15] = [
         "client.address",
         "client.port",
@@ -49,7 +49,7 @@ pub(crate) mod text {
     ];
 }
 
-/// Emits traces through one tracer.
+/// Emits traces with one tracer.
 pub(crate) struct Workload {
     tracer: Tracer,
     remote: SpanContext,
@@ -57,21 +57,20 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// # Errors
-    /// Never, as the remote parent is well-formed.
+    /// Creates a workload whose spans have 0, 1, 5 or 20 attributes.
     pub(crate) fn new(telemetry: &Telemetry, attributes: u64) -> Result<Self, Error> {
         let remote = SpanContext::from_traceparent(text::REMOTE)?;
         Ok(Self { tracer: telemetry.tracer(text::SCOPE), remote, attributes })
     }
 
-    /// Emits as many whole traces as make up this many spans.
+    /// Emits whole traces with this many spans in total.
     pub(crate) fn emit(&self, spans: u64) {
         for _ in 0..spans / TRACE {
             self.emit_root(|| (1..TRACE).for_each(|_| self.emit_child()));
         }
     }
 
-    /// Emits a root below the remote parent, and does something within it.
+    /// Emits a root span with the remote parent, and runs `within` inside it.
     pub(crate) fn emit_root(&self, within: impl FnOnce()) {
         let mut root = self
             .tracer
@@ -83,7 +82,7 @@ impl Workload {
         within();
     }
 
-    /// Emits one span below the current one.
+    /// Emits a child of the current span.
     pub(crate) fn emit_child(&self) {
         let mut child = self.tracer.span_builder(black_box(text::CHILD)).kind(SpanKind::Client).start();
         self.fill(&mut child);
@@ -96,8 +95,9 @@ impl Workload {
         }
     }
 
-    /// As instrumented code does it: keys are constants, values are not. A span without attributes does not pay for the registers
-    /// that this function saves.
+    /// Sets the attributes as instrumented code does: the keys are constants, and `black_box` hides the values.
+    ///
+    /// Not inlined, so that a span without attributes does not pay for the registers that this function saves.
     #[inline(never)]
     fn set_attributes(&self, span: &mut Span) {
         span.set(text::ROUTE.0, black_box(text::ROUTE.1));
@@ -115,7 +115,7 @@ impl Workload {
     }
 }
 
-/// The five values of a span.
+/// Values of the five attributes of a span.
 pub(crate) struct Values {
     texts: [&'static str; 3],
     status: i64,
@@ -128,7 +128,7 @@ pub(crate) const VALUES: Values = Values {
     cached: text::CACHED.1,
 };
 
-/// Emits the same span as the workload does, without the work of choosing how many attributes it has.
+/// Emits the span of [`Workload::emit_child`], without the branches that select the number of attributes.
 #[inline(never)]
 pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
     let mut span = tracer.span_builder(text::CHILD).kind(SpanKind::Client).start();
@@ -137,16 +137,13 @@ pub(crate) fn emit_values(tracer: &Tracer, values: &Values) {
     span.set(text::STATUS.0, values.status).set(text::CACHED.0, values.cached);
 }
 
-/// Telemetry with one exporter.
-///
-/// # Errors
-/// When it cannot be started.
+/// Starts telemetry with one exporter.
 pub(crate) fn start(exporter: Exporter) -> Result<Telemetry, Error> {
-    // a proxy of the environment has no business on loopback
+    // A proxy from the environment must not be used on loopback.
     Ok(Telemetry::start(Config::new().service_name("bench").exporter(exporter.proxy(Proxy::Off)))?)
 }
 
-/// An exporter whose worker sleeps until a flush, so that only the caller is measured.
+/// Returns an exporter whose worker sleeps until a flush, so that only the caller is measured.
 pub(crate) fn parked(endpoint: &str) -> Exporter {
     Exporter::http(endpoint)
         .throttle(Duration::from_secs(3600))
@@ -156,14 +153,11 @@ pub(crate) fn parked(endpoint: &str) -> Exporter {
         .queue_bytes(1 << 30)
 }
 
-/// Ends telemetry and makes sure that nothing was lost.
-///
-/// # Errors
-/// When something was.
+/// Shuts telemetry down. Fails if not all spans were delivered.
 pub(crate) fn finish(telemetry: &Telemetry, sent: u64) -> Result<(), Error> {
     let ledger = telemetry.shutdown(PATIENCE);
     if (ledger.total().delivered, ledger.lost()) != (sent, 0) {
-        return Err(format!("{sent} spans were sent, but {ledger}").into());
+        return Err(format!("{sent} spans were emitted, but {ledger}").into());
     }
     Ok(())
 }

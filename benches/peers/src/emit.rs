@@ -1,4 +1,4 @@
-//! emit with its own OTLP emitter, uncompressed.
+//! emit with emit_otlp, uncompressed.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -30,11 +30,11 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
             in_span(|| (0..calls).for_each(|_| filtered_log()));
             emit::info!("order placed");
         }),
-        _ => return Err(format!("{case}: not one of mine").into()),
+        _ => return Err(format!("{case}: not a case of this contender").into()),
     };
     let flush = move || match emitter.blocking_flush(PATIENCE) {
         true => Ok(()),
-        false => Err("emit could not send it all".into()),
+        false => Err("emit did not send everything in time".into()),
     };
     let end = flush.clone();
     Ok(Program::new(burst, flush, end))

@@ -1,4 +1,4 @@
-//! fastrace with its reporter for OpenTelemetry's exporter.
+//! fastrace with fastrace-opentelemetry and opentelemetry-otlp.
 
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -1,10 +1,7 @@
-//! Standpipe beside its peers: the same work in the same run, in turn, and a table of each kind of work.
+//! Compares standpipe with its peers: the same work in the same run, in turn, with a table for each kind of work.
 //!
-//! `./run`, with `spans`, `calls`, `grpc`, `tracing` or `footprint` for one of the tables, `--cold` for builds from nothing,
-//! `--map` for where the bytes of small programs are,
-//! `--readme` to write what was found into `benches/README.md`, `--smoke` for a run that only shows that everything works.
-//! What is started by hand holds the receiver and prints the table; what it starts of itself is one contender with one
-//! case, and nothing else in its process.
+//! The script `run` starts the benchmark and describes its arguments. The process that it starts runs the receiver and
+//! prints the tables. For each contender and case, it starts itself again as a child, which runs nothing else.
 
 mod emit;
 mod fastrace;
@@ -29,18 +26,18 @@ use support::{Error, callgrind, calls, publish};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A library that can do some of the cases.
+/// A library that supports some of the cases.
 struct Contender {
-    /// At the head of its column.
+    /// Column header.
     name: &'static str,
     cases: &'static [&'static str],
-    /// What one must know to read its figures.
+    /// Remark below the table that explains the figures.
     note: &'static str,
-    /// A program that does one of its cases.
+    /// Starts a program that runs one of the cases.
     start: fn(case: &str, endpoint: &str) -> Result<Program, Error>,
 }
 
-/// The first is what the others are compared with.
+/// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 5] = [
     &standpipe::CONTENDER,
     &opentelemetry::CONTENDER,
@@ -49,7 +46,7 @@ const CONTENDERS: [&Contender; 5] = [
     &fastrace::CONTENDER,
 ];
 
-/// The names are those of standpipe's own benchmark.
+/// Names of the cases, as in [`calls::CALLS`].
 mod case {
     pub(crate) const LOG: &str = "log, 5 attributes";
     pub(crate) const FILTERED_LOG: &str = "filtered log, 5 attributes";
@@ -64,11 +61,11 @@ mod case {
 struct Sizes {
     rounds: u64,
     bursts: u64,
-    /// The cases whose instructions are counted.
+    /// Cases whose instructions are counted.
     instructions: &'static [&'static str],
 }
 
-/// The table of what calls cost their thread.
+/// Name of the table with the cost of calls for the calling thread.
 const CALLS: &str = "calls";
 
 fn main() -> Result<(), Error> {
@@ -115,7 +112,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The program that is measured: the part is the name of a contender, or one of those that the other tables need.
+/// Runs the measured program. The part is the name of a contender, or a part of another table.
 fn play(part: &Part) -> Result<(), Error> {
     match part.name.as_str() {
         grpc::NAME => return grpc::play(part),
@@ -160,7 +157,7 @@ fn measure(sizes: &Sizes) -> Result<(), Error> {
     for contender in CONTENDERS {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
-    table.print("peers: in brackets how many times standpipe's; – where there is nothing that compares");
+    table.print("calls: in brackets the ratio to standpipe; –: nothing comparable");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
@@ -172,14 +169,14 @@ impl Contender {
         self.cases.contains(&case)
     }
 
-    /// Lets a child do the case; what it sends must arrive.
+    /// Runs the case in a child. Everything that the child sends must arrive.
     fn observe<T>(&self, case: &str, how: impl FnOnce(&Play<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let play = Play { part: self.name, settings: &[("case", &case)], arrives: calls::arrives(case) };
         how(&play).map_err(|error| format!("{case}: {error}").into())
     }
 }
 
-/// A row of one measure; what was not measured is infinite.
+/// Returns the row of one measure. Values that were not measured are infinite.
 fn row(
     case: &str,
     measure: &str,
@@ -188,19 +185,19 @@ fn row(
 ) -> [String; CONTENDERS.len() + 2] {
     array::from_fn(|column| match column {
         0 => format!("{case}: {measure}"),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }
 
-/// The figure of one contender, and how many times the first one's it is.
-fn beside(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
+/// Formats the figure of a contender, with its ratio to the figure of the first one.
+fn with_ratio(figures: &[f64], contender: usize, show: fn(f64) -> String) -> String {
     match figures.get(contender) {
         None => String::new(),
         Some(figure) if figure.is_infinite() => "–".to_owned(),
-        // nothing is a multiple of nothing
+        // A ratio to zero means nothing.
         Some(&figure) if figures[0] < 0.05 => show(figure),
         Some(&figure) => match figure / figures[0] {
-            // a fraction needs another digit to distinguish a half from a third
+            // Ratios below 1 have two decimals, which distinguish a half from a third.
             ratio if ratio < 0.95 => format!("{} ({ratio:.2})", show(figure)),
             ratio => format!("{} ({ratio:.1})", show(figure)),
         },

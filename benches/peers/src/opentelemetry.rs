@@ -1,4 +1,4 @@
-//! The OpenTelemetry SDK itself: batch log processor, periodic reader, OTLP over HTTP by reqwest's blocking client.
+//! The OpenTelemetry SDK: batch log processor, periodic reader, OTLP over HTTP with reqwest's blocking client.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -51,7 +51,7 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
         _ if case == case::HISTOGRAM[0] => repeat(move |number| histogram.record(spread(number), &[])),
         _ if case == case::HISTOGRAM[1] => repeat(move |number| histogram.record(spread(number), &one())),
         _ if case == case::HISTOGRAM[2] => repeat(move |number| histogram.record(spread(number), &five())),
-        _ => return Err(format!("{case}: not one of mine").into()),
+        _ => return Err(format!("{case}: not a case of this contender").into()),
     };
     Ok(Program::new(burst, || Ok(()), move || Ok(provider.shutdown()?)))
 }
@@ -77,7 +77,7 @@ fn log(endpoint: &str) -> Result<Program, Error> {
     Ok(Program::new(burst, move || Ok(flushed.force_flush()?), move || Ok(provider.shutdown()?)))
 }
 
-/// Logs in batches, with a queue that holds a burst.
+/// Returns a logger provider with a batch processor whose queue holds a burst.
 pub(crate) fn logger_provider(endpoint: &str) -> Result<SdkLoggerProvider, Error> {
     let exporter = LogExporter::builder().with_http().with_endpoint(format!("{endpoint}/v1/logs")).build()?;
     let config = BatchConfigBuilder::default().with_max_queue_size(2 * BURST as usize).build();
@@ -85,12 +85,12 @@ pub(crate) fn logger_provider(endpoint: &str) -> Result<SdkLoggerProvider, Error
     Ok(SdkLoggerProvider::builder().with_log_processor(processor).build())
 }
 
-/// Makes a span the current one while the guard lives.
+/// Makes the remote span the current one until the guard is dropped.
 pub(crate) fn in_span() -> impl Sized + 'static {
     remote().attach()
 }
 
-/// A span of another program.
+/// Returns a context with a span of another program.
 pub(crate) fn remote() -> Context {
     let (trace, span) = (TraceId::from(0x4bf9_2f35_77b3_4da6), SpanId::from(0x00f0_67aa_0ba9_02b7));
     let span = SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE);
@@ -111,7 +111,7 @@ fn five() -> [KeyValue; 5] {
     ]
 }
 
-/// A flush gives up after 5 s, but goes on.
+/// Flushes until everything is sent. A single flush gives up after 5 s, but the export continues.
 pub(crate) fn flush(provider: &SdkTracerProvider) -> Result<(), Error> {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The macros of the `log` crate, bridged into the OpenTelemetry SDK.
+//! The macros of the `log` crate with opentelemetry-appender-log.
 
 use std::hint::black_box;
 
@@ -49,7 +49,7 @@ fn start(case: &str, endpoint: &str) -> Result<Program, Error> {
             }
             log::info!("order placed");
         }),
-        _ => return Err(format!("{case}: not one of mine").into()),
+        _ => return Err(format!("{case}: not a case of this contender").into()),
     };
     let flushed = provider.clone();
     Ok(Program::new(burst, move || Ok(flushed.force_flush()?), move || Ok(provider.shutdown()?)))

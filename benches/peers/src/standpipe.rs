@@ -1,4 +1,4 @@
-//! The crate itself, with everything as it is by default.
+//! Standpipe with default settings.
 
 use crate::support::calls;
 use crate::{Contender, case};

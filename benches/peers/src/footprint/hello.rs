@@ -1,15 +1,15 @@
-//! What it costs a program to send its first span: with standpipe and each of its features, and with its peers.
+//! Measures the footprint of a program that sends one span, with each feature of standpipe and with each peer.
 
 use standpipe::receiver::Receiver;
 
-use super::package::{PATIENCE, Package, Scales};
+use super::package::{Package, SPAN_TIMEOUT, Scales};
 use super::{HELLO, print_notes};
 use crate::support::table::Table;
 use crate::support::{Error, publish};
 
-/// One row.
+/// One row of the table.
 struct Row {
-    /// Below `hello`.
+    /// Folder below `hello`.
     folder: &'static str,
     program: &'static str,
     features: &'static str,
@@ -18,7 +18,7 @@ struct Row {
 }
 
 impl Row {
-    /// One whose build is timed, too.
+    /// Selects the row for a build from an empty target directory.
     const fn cold(self) -> Self {
         Self { is_built_cold: true, ..self }
     }
@@ -69,7 +69,7 @@ const ROWS: [Row; 22] = [
     emit("tls,gzip", "emit 2.23, TLS, gzip"),
 ];
 
-/// A smoke run has one row of each program.
+/// Measures and prints the table. A smoke run has one row per program.
 pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     let head = [
         "hello: one span, sent",
@@ -118,11 +118,11 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     publish::table(HELLO, &table)
 }
 
-/// One span, with its field.
+/// Returns whether exactly one span has arrived, with its attribute.
 fn has_hello(receiver: &Receiver) -> bool {
     let is_hello = || match receiver.spans().as_slice() {
         [received] => received.span.name == "hello" && received.attribute("answer").is_some(),
         _ => false,
     };
-    receiver.wait_for_spans(1, PATIENCE) && is_hello()
+    receiver.wait_for_spans(1, SPAN_TIMEOUT) && is_hello()
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of a small program are: by crate, by module of standpipe, and by section of the file.
+//! Maps the bytes of small programs to crates, modules of standpipe, and sections of the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +10,18 @@ use super::package::Package;
 use crate::support::Error;
 use crate::support::table::{Table, tenths};
 
-/// The features of the programs, and their names.
+/// Features and names of the programs.
 const PROGRAMS: [(&str, &str); 3] = [("", "without features"), ("file", "TOML file"), ("usual", "default")];
 
-/// Their generic code counts as that of the crate that it is made for.
+/// Crates whose generic code is attributed to the crate that instantiates it.
 const LIBRARIES: [&str; 4] = ["alloc", "core", "hashbrown", "std"];
 
-/// Crates with less in every program are put together.
+/// Crates that are smaller than this in every program share one row.
 const LEAST_BYTES: u64 = 4 << 10;
 const SMALL_CRATES: &str = "smaller crates";
-const OTHERS: &str = "no Rust: start-up code, assembly";
+const OTHERS: &str = "not Rust: start-up code, assembly";
 
-/// What sections are for, by the beginnings of their names; the first that fits counts.
+/// Prefixes of section names, with the content of these sections. The first matching prefix counts.
 const SECTIONS: [(&str, &str); 9] = [
     (".text", "code"),
     (".rodata", "constants"),
@@ -34,10 +34,10 @@ const SECTIONS: [(&str, &str); 9] = [
     ("", "other"),
 ];
 
-/// Bytes of each program, by the name of a row.
+/// Bytes in each program, by the name of the row.
 type Rows = BTreeMap<String, [u64; PROGRAMS.len()]>;
 
-/// Builds the programs with their symbols, and prints where their bytes are.
+/// Builds the programs with symbols, and prints the tables.
 pub(super) fn measure(target: &Path) -> Result<(), Error> {
     let (mut crates, mut modules, mut sections) = (Rows::new(), Rows::new(), Rows::new());
     for (column, (features, name)) in PROGRAMS.into_iter().enumerate() {
@@ -46,7 +46,7 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
         let program = match object::File::parse(&*file) {
             Ok(program @ object::File::Elf64(_)) => program,
             _ => {
-                println!("map SKIPPED: it reads 64-bit ELF files, and programs here are no such files");
+                println!("map SKIPPED: it reads only 64-bit ELF files, and this system has another format");
                 return Ok(());
             }
         };
@@ -67,15 +67,17 @@ pub(super) fn measure(target: &Path) -> Result<(), Error> {
             sections.entry(kind.to_owned()).or_default()[column] += section.size();
         }
     }
-    print("by crate", put_small_together(crates));
+    print("by crate", combine_small(crates));
     print("standpipe by module", modules);
     print("by section", sections);
-    println!("  the size profile, unstripped: what has a symbol, and what is in the stripped file");
-    println!("  generic code of {} counts as its user's", LIBRARIES.join(", "));
+    println!(
+        "  profile `small`; by crate and by module: bytes with a symbol; by section: bytes in the stripped file"
+    );
+    println!("  generic code of {} is attributed to the crate that instantiates it", LIBRARIES.join(", "));
     Ok(())
 }
 
-/// Whether the section is in memory, and has bytes in the file.
+/// Returns whether the section is loaded from the file into memory.
 fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     let is_allocated = matches!(
         section.flags(),
@@ -84,7 +86,7 @@ fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     is_allocated && section.file_range().is_some()
 }
 
-/// The crate that a symbol belongs to, and the module if the crate is standpipe.
+/// Returns the crate that a symbol belongs to, and the module if the crate is standpipe.
 fn owner_of(symbol: &str) -> (String, Option<String>) {
     let Ok(name) = rustc_demangle::try_demangle(symbol) else { return (OTHERS.to_owned(), None) };
     let name = format!("{name:#}");
@@ -100,7 +102,7 @@ fn owner_of(symbol: &str) -> (String, Option<String>) {
     (owner.to_owned(), (owner == "standpipe").then(|| format!("standpipe::{module}")))
 }
 
-fn put_small_together(crates: Rows) -> Rows {
+fn combine_small(crates: Rows) -> Rows {
     let mut kept = Rows::new();
     for (name, bytes) in crates {
         let is_small = bytes.iter().all(|bytes| *bytes < LEAST_BYTES);
@@ -110,7 +112,7 @@ fn put_small_together(crates: Rows) -> Rows {
     kept
 }
 
-/// The largest first, and all together last.
+/// Prints the rows, the largest first, and their sum last.
 fn print(title: &str, rows: Rows) {
     let [none, file, default] = PROGRAMS.map(|(_, name)| name);
     let mut table = Table::new([title, none, file, default, ""]);

@@ -1,13 +1,13 @@
-//! What a program weighs before and after it moves to standpipe.
+//! Measures the footprint of programs before and after their migration to standpipe.
 
 use standpipe::receiver::Receiver;
 
-use super::package::{PATIENCE, Package, Scales};
+use super::package::{Package, SPAN_TIMEOUT, Scales};
 use super::{MIGRATION, print_notes};
 use crate::support::table::Table;
 use crate::support::{Error, publish};
 
-/// Below `migration`, as the table shows them.
+/// Folder below `migration`, name of the program, and name of the row.
 const PROGRAMS: [(&str, &str, &str); 4] = [
     ("tracing", "before", "tracing: tracing-opentelemetry, opentelemetry-otlp"),
     ("tracing", "after", "tracing: standpipe"),
@@ -15,7 +15,7 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
     ("opentelemetry", "after", "OpenTelemetry SDK: standpipe"),
 ];
 
-/// A smoke run leaves TLS out.
+/// Measures and prints the table. A smoke run omits TLS.
 pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     let head = ["one span, sent", "crates", "async ones", "release KiB", "small KiB", "threads", ""];
     let (mut table, mut notes) = (Table::new(head), Vec::new());
@@ -39,14 +39,14 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
             ]);
         }
     }
-    table.print("footprint: the same program before and after");
+    table.print("footprint: the same program before and after the migration");
     print_notes(&notes);
     publish::table(MIGRATION, &table)
 }
 
-/// One span, with its field and its event.
+/// Returns whether exactly one span has arrived, with its attribute and its event.
 fn has_order(receiver: &Receiver) -> bool {
-    if !receiver.wait_for_spans(1, PATIENCE) {
+    if !receiver.wait_for_spans(1, SPAN_TIMEOUT) {
         return false;
     }
     match receiver.spans().as_slice() {

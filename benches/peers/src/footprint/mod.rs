@@ -1,7 +1,7 @@
-//! What programs weigh: their crates, their size, their threads, their memory, their build.
+//! Measures the footprint of programs: crates, file size, threads, memory and build time.
 //!
-//! The programs are whole packages, each a workspace of its own, so that the features of one are not those of another.
-//! Each is run, and its span must arrive.
+//! Each program is a package in a separate workspace, so that cargo does not unify its features with those of the
+//! others. Each program is run, and its span must arrive.
 
 mod hello;
 mod map;
@@ -13,24 +13,24 @@ use std::path::Path;
 use self::package::Scales;
 use crate::support::{Error, publish};
 
-/// The name of the tables.
+/// Argument that selects these tables.
 pub(crate) const NAME: &str = "footprint";
-/// The same with builds from nothing, which take minutes.
+/// Argument that selects these tables with builds from an empty target directory, which take minutes.
 pub(crate) const COLD: &str = "--cold";
 
-/// Instead, where the bytes of small programs are.
+/// Argument that selects the map of the bytes of small programs.
 pub(crate) const MAP: &str = "--map";
 
-/// By their names in `benches/README.md`.
+/// Names of the tables in `benches/README.md`.
 const HELLO: &str = "hello";
 const MIGRATION: &str = "migration";
 
-/// Builds programs with their symbols, and prints where their bytes are.
+/// Prints the map of the bytes of small programs.
 pub(crate) fn map() -> Result<(), Error> {
     map::measure(&Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("map"))
 }
 
-/// Measures and prints both tables; a smoke run has few programs and no small builds.
+/// Measures and prints both tables. A smoke run has fewer programs and no builds for size.
 pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
     publish::prepare(&[HELLO, MIGRATION])?;
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
@@ -39,11 +39,11 @@ pub(crate) fn measure(smoke: bool, cold: bool) -> Result<(), Error> {
     migration::measure(&scales)
 }
 
-/// Below the last of the tables.
+/// Prints the notes below a table.
 fn print_notes(asynchronous: &[String]) {
-    println!("  crates: all but the program itself, once for each version; sizes are stripped");
+    println!("  crates: without the program itself; a crate in two versions counts twice; sizes: stripped");
     println!("  small: opt-level \"z\", fat LTO, one codegen unit, panic = \"abort\"");
-    println!("  cold: a release build from nothing, processor time of all compilers together");
+    println!("  cold: processor time of a release build from an empty target directory");
     println!("  async ones:");
     for note in asynchronous {
         println!("    {note}");

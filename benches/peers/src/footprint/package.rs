@@ -1,4 +1,4 @@
-//! One program: built, weighed and run.
+//! Builds, measures and runs one program.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,44 +11,44 @@ use standpipe::receiver::Receiver;
 use crate::support::table::{mebibytes, whole};
 use crate::support::{Error, process};
 
-/// Crates for async code; those with a dash and more behind the name are of the same family.
+/// Names of crates for async code. Crates with such a name as a prefix, like `tokio-util`, also count.
 const ASYNC: [&str; 10] =
     ["async", "futures", "h2", "hyper", "pollster", "reqwest", "smol", "tokio", "tonic", "tower"];
 
-/// How long a program may take for its span.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// Time within which the span of a program must arrive.
+pub(super) const SPAN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where programs are built, and how many ways.
+/// Target directories, and the extent of the measurement.
 pub(super) struct Scales {
     pub(super) target: PathBuf,
-    /// Where they are built from nothing, if they are.
+    /// Target directory of builds from scratch, if they are measured.
     pub(super) cold: Option<PathBuf>,
     pub(super) smoke: bool,
 }
 
 /// A program with one set of features.
 pub(super) struct Package<'p> {
-    /// From the folder of the benchmark.
+    /// Path relative to the folder of the benchmark.
     pub(super) folder: String,
-    /// The name of the package, and so of the program.
+    /// Name of the package, and of its executable.
     pub(super) program: &'p str,
     pub(super) features: &'p str,
-    /// Whether it is also built from nothing, where there is time for that.
+    /// Whether a build from scratch is measured, if `Scales::cold` is set.
     pub(super) is_built_cold: bool,
-    /// Whether what it sends has come, and is what it should be.
+    /// Returns whether the expected telemetry has arrived.
     pub(super) has_sent: fn(&Receiver) -> bool,
 }
 
-/// What a program weighs, as tables show it.
+/// Footprint of a program, formatted for the tables.
 pub(super) struct Weight {
     pub(super) crates: String,
     pub(super) async_crates: String,
-    /// The names of those that are there for the sake of async code.
+    /// Names of the crates for async code.
     pub(super) asynchronous: Vec<String>,
     pub(super) release: String,
     pub(super) small: String,
     pub(super) threads: String,
-    /// Memory when it has sent its span and has nothing to do.
+    /// Memory after the span has been sent, while the program waits.
     pub(super) idle: String,
     pub(super) cold: String,
 }
@@ -80,21 +80,21 @@ impl Package<'_> {
         })
     }
 
-    /// Standpipe's own program that sends one span.
+    /// Returns the program of standpipe that sends one span.
     pub(super) fn hello_standpipe(features: &str) -> Package<'_> {
         let (folder, program) = ("hello/standpipe".to_owned(), "hello-standpipe");
         Package { folder, program, features, is_built_cold: false, has_sent: |_| true }
     }
 
-    /// Builds it with the small profile, and leaves in what tells its functions apart.
+    /// Builds the program with the profile `small`, but with symbols.
     pub(super) fn build_with_symbols(&self, target: &Path) -> Result<PathBuf, Error> {
         let mut cargo = self.cargo("build");
-        // names of the newer form have the types of generic code
+        // The v0 mangling contains the type arguments of generic code.
         cargo.env("RUSTFLAGS", "-C symbol-mangling-version=v0").env("CARGO_PROFILE_SMALL_STRIP", "none");
         self.build_by(cargo, "small", target)
     }
 
-    /// A command of cargo in its folder, with its features.
+    /// Returns a cargo command for the package and its features.
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new("cargo");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.folder);
@@ -102,14 +102,14 @@ impl Package<'_> {
         cargo
     }
 
-    /// Names and versions of what it is made of, itself left out.
+    /// Returns names and versions of the crates in the program, without the program itself.
     fn crates(&self) -> Result<Vec<String>, Error> {
         let output = self.cargo("tree").args(["--edges", "normal", "--prefix", "none"]).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
         let name_and_version = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-        // the first is the program itself
+        // The first line is the program itself.
         let mut crates: Vec<_> =
             String::from_utf8(output.stdout)?.lines().skip(1).map(name_and_version).collect();
         crates.sort_unstable();
@@ -117,7 +117,7 @@ impl Package<'_> {
         Ok(crates)
     }
 
-    /// Builds it with this profile, and says where the program is.
+    /// Builds the program with this profile, and returns the path of the executable.
     fn build(&self, profile: &str, target: &Path) -> Result<PathBuf, Error> {
         self.build_by(self.cargo("build"), profile, target)
     }
@@ -125,12 +125,12 @@ impl Package<'_> {
     fn build_by(&self, mut cargo: Command, profile: &str, target: &Path) -> Result<PathBuf, Error> {
         cargo.args(["--quiet", "--profile", profile, "--target-dir"]).arg(target);
         if !cargo.status()?.success() {
-            return Err(format!("{} [{}]: it cannot be built", self.folder, self.features).into());
+            return Err(format!("{} [{}]: the build failed", self.folder, self.features).into());
         }
         Ok(target.join(profile).join(self.program))
     }
 
-    /// Processor time of a build from nothing.
+    /// Returns the processor time of a build from an empty target directory.
     fn build_cold(&self, target: &Path) -> Result<Duration, Error> {
         match fs::remove_dir_all(target) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -143,7 +143,9 @@ impl Package<'_> {
         Ok(spent)
     }
 
-    /// Runs the program, which must send its span, and says how many threads and how many bytes of memory it has then.
+    /// Runs the program, and returns its threads and its memory in bytes after its span has been sent.
+    ///
+    /// Fails if the span does not arrive.
     fn run(&self, program: &Path) -> Result<(usize, u64), Error> {
         let receiver = Receiver::start()?;
         let mut child = Command::new(program)
@@ -152,12 +154,13 @@ impl Package<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        // it says a line when it has nothing more to do
+        // The program prints a line after its span has been sent.
         let mut line = String::new();
-        BufReader::new(child.stdout.take().ok_or("a program that says nothing")?).read_line(&mut line)?;
+        BufReader::new(child.stdout.take().ok_or("the program has no standard output")?)
+            .read_line(&mut line)?;
         let threads = fs::read_dir(format!("/proc/{}/task", child.id()))?.count();
         let resident = process::resident_of(child.id())?;
-        // it ends when its input does
+        // The program ends at the end of its standard input.
         drop(child.stdin.take());
         if !child.wait()?.success() || !(self.has_sent)(&receiver) {
             return Err(format!("{} [{}]: its span did not arrive", self.folder, self.features).into());
@@ -166,7 +169,7 @@ impl Package<'_> {
     }
 }
 
-/// The names of those that are there for the sake of async code.
+/// Returns the names of the crates for async code.
 fn asynchronous(crates: &[String]) -> Vec<String> {
     let is_of = |name: &str, family: &str| {
         name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

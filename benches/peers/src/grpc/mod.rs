@@ -1,7 +1,7 @@
-//! Requests over gRPC: standpipe beside tonic's client, on the same requests, in turn, and one table.
+//! Compares gRPC requests of standpipe with those of its peers: the same requests, in turn, in one table.
 //!
-//! What is measured is everything that the sending process does, all its threads, from the first request to the last
-//! answer. The server has a process of its own, which is the same for all.
+//! The measurement covers all threads of the sending process, from the first request to the last response. The server
+//! runs in a separate process, and is the same for all contenders.
 
 mod opentelemetry;
 mod raw;
@@ -16,42 +16,42 @@ use std::fmt::Display;
 
 use self::server::Server;
 use self::spent::Spent;
-use crate::beside;
 use crate::support::arguments::Part;
 use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, callgrind, child, publish};
+use crate::with_ratio;
 
-/// The name of the table, and of the part that a sender plays.
+/// Name of the table, and of the part that sends requests.
 pub(crate) const NAME: &str = "grpc";
-/// The part of the server.
+/// Name of the part that runs the server.
 pub(crate) const SERVER: &str = "grpc server";
 
 /// A client that sends requests.
 struct Contender {
-    /// At the head of its column.
+    /// Column header.
     name: &'static str,
     cases: &'static [&'static str],
-    /// What one must know to read its figures.
+    /// Remark below the table that explains the figures.
     note: &'static str,
-    /// Sends all of an order, and returns when all of it was answered.
+    /// Sends all requests of the order, and returns after the last response.
     send: fn(&Order) -> Result<Spent, Error>,
 }
 
-/// The first is what the others are compared with.
+/// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 5] =
     [&standpipe::GRPC, &tonic::CONTENDER, &opentelemetry::CONTENDER, &raw::CONTENDER, &standpipe::HTTP];
 
-/// The functions whose instructions are counted.
+/// Names of the functions whose instructions are counted.
 const COUNTED: [&str; 2] = [spent::MEASURED, callgrind::OTHER_THREADS];
 
-/// Requests that are all alike.
+/// A series of identical requests.
 struct Case {
     name: &'static str,
     spans: u64,
     is_compressed: bool,
-    /// In a full run, and in a smoke run.
+    /// Number of requests in a full run and in a smoke run.
     requests: [u64; 2],
-    /// The two numbers of requests of which the difference is taken for instructions.
+    /// Requests in the short and in the long run. The difference of the counts gives the instructions per request.
     instructions: (u64, u64),
 }
 
@@ -67,7 +67,7 @@ const CASES: [Case; 3] = [
     Case { name: COMPRESSED, spans: 512, is_compressed: true,  requests: [200, 5],      instructions: (2, 8) },
 ];
 
-/// What a child is asked to send, and where to.
+/// Requests that a child must send, and their destination.
 struct Order {
     endpoint: String,
     requests: u64,
@@ -75,7 +75,7 @@ struct Order {
     is_compressed: bool,
 }
 
-/// The program that is measured.
+/// Runs the measured program.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let name = part.text("contender")?;
     let contender = CONTENDERS.iter().find(|contender| contender.name == name);
@@ -89,7 +89,7 @@ pub(crate) fn play(part: &Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// The collector.
+/// Runs the server.
 pub(crate) fn serve() -> Result<(), Error> {
     server::play()
 }
@@ -131,21 +131,19 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
     table.note(format!("server: {}", server::NOTE));
-    table.print(
-        "grpc: requests one after the other over loopback, best of the rounds; in brackets how many times standpipe's",
-    );
+    table.print("grpc: sequential requests over loopback, best round; in brackets the ratio to standpipe");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
     publish::table(NAME, &table)
 }
 
-/// For each request; what was not measured is infinite.
+/// Measurements per request. Values that were not measured are infinite.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// In microseconds.
+    /// Processor time in microseconds.
     cpu: f64,
-    /// Requests in a second.
+    /// Requests per second.
     rate: f64,
     allocations: f64,
 }
@@ -153,7 +151,7 @@ struct Seen {
 impl Seen {
     const NOTHING: Self = Self { cpu: f64::INFINITY, rate: f64::INFINITY, allocations: f64::INFINITY };
 
-    /// The better of two runs.
+    /// Returns the better value of each figure.
     fn best(self, other: Self) -> Self {
         Self {
             cpu: self.cpu.min(other.cpu),
@@ -179,7 +177,10 @@ impl Contender {
         })
     }
 
-    /// Of all threads. What the main one does before is left out: the clock of a peer is set in a busy loop before `main`.
+    /// Counts the instructions of all threads per request.
+    ///
+    /// Instructions of the main thread count only inside of [`COUNTED`] functions: one peer calibrates its clock in a busy
+    /// loop before `main`.
     fn instructions(&self, case: &Case, server: &mut Server) -> Result<f64, Error> {
         let mut count = |requests| {
             let count = |settings: &[(&str, &dyn Display)]| callgrind::count(NAME, settings, &COUNTED);
@@ -189,7 +190,7 @@ impl Contender {
         Ok((count(long)? as f64 - count(short)? as f64) / (long - short) as f64)
     }
 
-    /// Lets a child send; what it sends must arrive, in as many requests.
+    /// Runs a child that sends. All spans must arrive, in the expected number of requests.
     fn run<T>(
         &self,
         case: &Case,
@@ -210,13 +211,13 @@ impl Contender {
         .map_err(|error| fail(error.to_string()))?;
         let arrived = server.arrived()?.since(before);
         if (arrived.requests, arrived.spans) != (requests, requests * case.spans) {
-            return Err(fail(format!("{requests} requests must arrive, but it was {arrived:?}")).into());
+            return Err(fail(format!("expected {requests} requests, got {arrived:?}")).into());
         }
         Ok(outcome)
     }
 }
 
-/// A row of one measure.
+/// Returns the row of one measure.
 fn row(
     case: &Case,
     measure: &str,
@@ -225,6 +226,6 @@ fn row(
 ) -> [String; CONTENDERS.len() + 2] {
     array::from_fn(|column| match column {
         0 => format!("{}: {measure}", case.name),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }

@@ -1,4 +1,4 @@
-//! The OpenTelemetry SDK with its exporter over tonic.
+//! The OpenTelemetry SDK with opentelemetry-otlp over tonic.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,9 +16,10 @@ use crate::support::Error;
 use crate::support::workload::text;
 
 const QUEUE: usize = 1024;
-/// Small requests between two flushes: its queue drops what it cannot hold, and a flush gives up after 5 s.
+/// Spans between two flushes if each request has one span. The queue drops spans that do not fit, and a flush gives up
+/// after 5 s.
 const BURST: u64 = 128;
-/// Longer than any run: requests leave when they are full.
+/// Longer than any run, so that requests are sent only when they are full.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) const CONTENDER: Contender = Contender {
@@ -48,7 +49,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
         .with_resource(Resource::builder().with_service_name("bench").build())
         .build();
     let tracer = provider.tracer(text::SCOPE);
-    // a flush sends what is there: between two of them there are only full requests
+    // A flush also sends a partial request. With these bursts, every request is full.
     let burst = if order.spans == 1 { BURST } else { order.spans };
     let spent = Spent::on(|| {
         let mut left = order.requests * order.spans;

@@ -1,4 +1,4 @@
-//! The least that there is to do: bytes that were made ready go into a socket, and an answer is waited for.
+//! Lower bound of the cost: writes prepared bytes to a socket and waits for the response.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// All that a window may be widened by at the start: no answer will ever wait.
+/// Largest possible increment of the initial window, so that the server never waits for the client.
 const WIDEST: u32 = (1 << 31) - 1 - 65_535;
 
 fn send(order: &Order) -> Result<Spent, Error> {
@@ -54,7 +54,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
     })
 }
 
-/// A head and a message, and where the number of the stream goes in both.
+/// Returns a HEADERS and a DATA frame, and the offsets of their stream ids.
 fn frames(authority: &str, body: &[u8]) -> (Vec<u8>, [usize; 2]) {
     let mut block = Vec::new();
     for (name, value) in [
@@ -66,7 +66,7 @@ fn frames(authority: &str, body: &[u8]) -> (Vec<u8>, [usize; 2]) {
         ("content-type", "application/grpc"),
         ("grpc-timeout", "10S"),
     ] {
-        // a literal that no table keeps
+        // Literal field that is not added to the dynamic table.
         block.push(0);
         for text in [name, value] {
             block.push(text.len() as u8);
@@ -91,13 +91,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
 }
 
 struct Answers {
-    /// What was read and not looked at.
+    /// Received bytes that have not been parsed.
     bytes: Vec<u8>,
     buffer: [u8; 4096],
 }
 
 impl Answers {
-    /// Reads until a stream has ended.
+    /// Reads until the stream has ended.
     fn wait_for(&mut self, stream: u32, socket: &mut TcpStream) -> Result<(), Error> {
         loop {
             while let Some((length, kind, flags, on)) = self.next_head() {
@@ -111,13 +111,13 @@ impl Answers {
                 }
             }
             match socket.read(&mut self.buffer)? {
-                0 => return Err("the server has left".into()),
+                0 => return Err("the server closed the connection".into()),
                 count => self.bytes.extend_from_slice(&self.buffer[..count]),
             }
         }
     }
 
-    /// Length, kind, flags and stream of the next frame.
+    /// Returns length, type, flags and stream id of the next frame.
     fn next_head(&self) -> Option<(usize, u8, u8, u32)> {
         let &[a, b, c, kind, flags, s, t, u, v] = self.bytes.first_chunk::<HEAD_BYTES>()?;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;

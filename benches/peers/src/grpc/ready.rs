@@ -1,4 +1,5 @@
-//! A request for those who only send: what standpipe sends, so that it is the same.
+//! Builds requests in advance for contenders that only send. They contain spans that standpipe sent, so that all send
+//! the same.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use standpipe::Exporter;
@@ -7,12 +8,12 @@ use standpipe::receiver::{Receiver, Records};
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, Workload, finish, start};
 
-/// A request of this many spans.
+/// Returns a request with this many child spans.
 pub(super) fn request(spans: u64) -> Result<ExportTraceServiceRequest, Error> {
     request_of(spans, |workload| (0..spans).for_each(|_| workload.emit_child()))
 }
 
-/// A request of these spans.
+/// Returns one request with all spans that `emit` emits.
 pub(crate) fn request_of(
     spans: u64,
     emit: impl FnOnce(&Workload),

@@ -1,4 +1,4 @@
-//! The collector: tonic's server, in a process of its own, so that its work is not counted.
+//! The collector: a tonic server in a separate process, so that its work is not measured.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -24,17 +24,17 @@ use crate::support::Error;
 pub(super) const NOTE: &str = "tonic 0.14 on a runtime with one thread, in a separate process that is not measured; it \
     decodes every span and counts requests and spans, all of which must arrive";
 
-/// The server in the eyes of who measures. It ends with this.
+/// Handle of the server process. Dropping the handle ends the process.
 pub(super) struct Server {
     child: Child,
-    /// A line of it asks for the counts.
+    /// Standard input of the server. Each line requests the counts.
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     grpc: String,
     http: String,
 }
 
-/// What has come so far.
+/// Requests and spans received so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
     pub(super) requests: u64,
@@ -49,9 +49,9 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()?;
         let questions = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().ok_or("a server that says nothing")?);
+        let answers = BufReader::new(child.stdout.take().ok_or("the server has no standard output")?);
         let mut server = Self { child, questions, answers, grpc: String::new(), http: String::new() };
-        (server.grpc, server.http) = (server.hear()?, server.hear()?);
+        (server.grpc, server.http) = (server.read_answer()?, server.read_answer()?);
         Ok(server)
     }
 
@@ -60,12 +60,12 @@ impl Server {
     }
 
     pub(super) fn arrived(&mut self) -> Result<Arrived, Error> {
-        writeln!(self.questions.as_mut().ok_or("the server was sent away")?)?;
-        let [requests, spans] = [self.hear()?.parse()?, self.hear()?.parse()?];
+        writeln!(self.questions.as_mut().ok_or("the server has been stopped")?)?;
+        let [requests, spans] = [self.read_answer()?.parse()?, self.read_answer()?.parse()?];
         Ok(Arrived { requests, spans })
     }
 
-    fn hear(&mut self) -> Result<String, Error> {
+    fn read_answer(&mut self) -> Result<String, Error> {
         let mut line = String::new();
         match self.answers.read_line(&mut line)? {
             0 => Err("the server has ended".into()),
@@ -76,7 +76,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // it ends when all handles are dropped
+        // The server ends when its standard input is closed.
         self.questions = None;
         let _ = self.child.wait();
     }
@@ -88,7 +88,7 @@ impl Arrived {
     }
 }
 
-/// Serves until all handles are dropped.
+/// Serves until standard input is closed.
 pub(super) fn play() -> Result<(), Error> {
     let receiver = Receiver::builder().keep_bytes(0).start()?;
     let counts = Arc::new(Counts::default());
@@ -105,7 +105,7 @@ pub(super) fn play() -> Result<(), Error> {
     })
 }
 
-/// Says what has arrived, over whichever way, as often as it is asked.
+/// Prints the counts of both protocols for each line on standard input.
 fn answer(counts: &Counts, receiver: &Receiver) {
     for _ in io::stdin().lines() {
         let requests = counts.requests.load(Ordering::SeqCst) + receiver.request_count();

@@ -1,4 +1,4 @@
-//! What sending has cost the process.
+//! Measures what sending costs the process.
 
 use std::hint::black_box;
 use std::ops::AddAssign;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::child::{Findings, report};
 use crate::support::{Error, allocations, process};
 
-/// By all threads together.
+/// Cost for all threads together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     pub(super) wall: Duration,
@@ -16,7 +16,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// Does the work and says what it cost.
+    /// Runs `work` and returns its cost.
     pub(super) fn on(work: impl FnOnce() -> Result<(), Error>) -> Result<Self, Error> {
         let (allocated, cpu, begun) = (allocations::of_all_threads(), process::cpu_time()?, Instant::now());
         measured_sending(work)?;
@@ -27,30 +27,30 @@ impl Spent {
         })
     }
 
-    /// Says it to the parent.
+    /// Reports the cost to the parent.
     pub(super) fn report(&self) {
         report("wall", self.wall.as_nanos());
         report("cpu", self.cpu.as_nanos());
         report("allocations", self.allocations);
     }
 
-    /// What a child said.
+    /// Reads the cost that a child reported.
     pub(super) fn from_report(findings: &Findings) -> Result<Self, Error> {
         let time = |key| findings.number(key).map(Duration::from_nanos);
         Ok(Self { wall: time("wall")?, cpu: time("cpu")?, allocations: findings.number("allocations")? })
     }
 }
 
-/// The one function of the main thread whose instructions are counted.
+/// Runs `work`. On the main thread, callgrind counts only the instructions of this function.
 #[inline(never)]
 fn measured_sending(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let done = work();
-    // or the work would not be called but jumped to, and this function had ended
+    // Prevents a tail call, with which this function would end for callgrind before the work begins.
     black_box(());
     done
 }
 
-/// Its name.
+/// Name of the function above.
 pub(super) const MEASURED: &str = "measured_sending";
 
 impl AddAssign for Spent {

@@ -1,4 +1,4 @@
-//! The crate itself, through its public face.
+//! Standpipe, through its public API.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{ALL, Contender, Order};
 use crate::support::Error;
 use crate::support::workload::{ATTRIBUTES, PATIENCE, Workload, finish, start};
 
-/// Longer than any run: requests leave when they are flushed.
+/// Longer than any run, so that requests are sent only at a flush.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) const GRPC: Contender = Contender {
@@ -29,7 +29,8 @@ pub(super) const HTTP: Contender = Contender {
 
 fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
     let compression = if order.is_compressed { Compression::Gzip } else { Compression::None };
-    // one by one as they come, or when they are flushed: a request that leaves when it is full may leave with a few less
+    // Requests of one span are sent at once, larger requests only at a flush. A request that is sent because it is full
+    // may have a few spans less than the limit.
     let (linger, most) = if order.spans == 1 { (Duration::ZERO, 1) } else { (LONG, 2 * order.spans) };
     let exporter = exporter
         .throttle(Duration::ZERO)
@@ -41,9 +42,9 @@ fn send(order: &Order, exporter: Exporter) -> Result<Spent, Error> {
     Spent::on(|| {
         for _ in 0..order.requests {
             (0..order.spans).for_each(|_| workload.emit_child());
-            // or the last one before the shutdown may be cut in two
+            // Without the flush, the shutdown could split the last request in two.
             if order.spans > 1 && telemetry.flush(PATIENCE) != FlushOutcome::Complete {
-                return Err("a request that could not be sent".into());
+                return Err("a request was not sent in time".into());
             }
         }
         finish(&telemetry, order.requests * order.spans)

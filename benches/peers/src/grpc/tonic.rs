@@ -1,4 +1,4 @@
-//! tonic's client alone, as it is generated for OTLP.
+//! The OTLP client that tonic generates, without an exporter around it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::spent::Spent;
 use super::{ALL, Contender, Order, ready};
 use crate::support::Error;
 
-/// Spans that are made ready at a time, so that memory holds them.
+/// Spans prepared at a time, which bounds the memory.
 const CHUNK: u64 = 4096;
 
 pub(super) const CONTENDER: Contender = Contender {

@@ -1,4 +1,4 @@
-//! Who is measured, and what all of them have in common: they make traces, flush and end.
+//! The interface of the contenders: each emits traces, flushes and shuts down.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -9,19 +9,19 @@ use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::workload::TRACE;
 
-/// A library that makes spans.
+/// A library that emits spans.
 pub(super) struct Contender {
-    /// At the head of its row.
+    /// Row header.
     pub(super) name: &'static str,
-    /// At the head of its column, where there is less room.
+    /// Shorter name for column headers.
     pub(super) short: &'static str,
-    /// What one must know to read its figures.
+    /// Remark below the tables that explains the figures.
     pub(super) note: &'static str,
-    /// What of its spans arrives.
+    /// Properties of its spans that arrive at the collector.
     pub(super) arrives: Arrives,
-    /// What can be asked of it.
+    /// Tasks that it supports.
     pub(super) tasks: &'static [Task],
-    /// How many attributes its spans can have.
+    /// Numbers of attributes that its spans can have.
     pub(super) attributes: &'static [u64],
     pub(super) can_compress: bool,
     pub(super) start: fn(&Setup) -> Result<Pipe, Error>,
@@ -33,20 +33,20 @@ impl Contender {
     }
 }
 
-/// What the collector finds of a span beside its name, its times, its parent and all attributes.
+/// What arrives of a span in addition to its name, times, parent and number of attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrives {
     Everything,
-    /// Integers and bools are what they are, but the kind is missing.
+    /// Integers and bools keep their types, but the kind is missing.
     WithoutKind,
-    /// All attributes are text, and the kind is missing.
+    /// All attributes are strings, and the kind is missing.
     TextWithoutKind,
-    /// Nothing is sent.
+    /// No spans are sent.
     Nothing,
 }
 
 impl Arrives {
-    /// As the table says it.
+    /// Returns the text of the table that names what is missing.
     pub(super) fn shortfall(self) -> &'static str {
         match self {
             Self::Everything | Self::Nothing => "",
@@ -56,15 +56,15 @@ impl Arrives {
     }
 }
 
-/// How a contender is set up.
+/// Configuration of a contender.
 pub(super) struct Setup {
     pub(super) endpoint: String,
-    /// Spans of a burst.
+    /// Spans per burst.
     pub(super) spans: u64,
     pub(super) attributes: u64,
     pub(super) producers: u64,
     pub(super) is_compressed: bool,
-    /// Nothing may be lost; or else the queue is as it is by default, and no caller waits.
+    /// Whether nothing may be lost. Otherwise the queue has its default settings, and callers do not wait.
     pub(super) is_lossless: bool,
 }
 
@@ -81,16 +81,16 @@ impl Setup {
     }
 }
 
-/// Makes the spans of a trace.
+/// Emits the spans of a trace.
 pub(super) trait Spans: Send + Sync {
-    /// Makes a root below a remote parent, and does something within it.
+    /// Emits a root span with a remote parent, and runs `within` inside it.
     fn root(&self, within: impl FnOnce());
 
-    /// Makes a span below the current one.
+    /// Emits a child of the current span.
     fn child(&self);
 }
 
-/// Fills in how long calls took.
+/// Emits traces and stores the duration of each call.
 type Timed = Box<dyn Fn(&mut [u32])>;
 
 /// A contender that has been started.
@@ -103,7 +103,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// `flush` returns when everything was sent, `end` too, or after the time that it is given.
+    /// Creates a contender. `flush` returns when everything has been sent; `end` returns then, or at the end of its
+    /// budget.
     pub(super) fn new(
         spans: impl Spans + Clone + 'static,
         flush: impl Fn() -> Result<(), Error> + 'static,
@@ -119,7 +120,7 @@ impl Pipe {
         }
     }
 
-    /// One that only sends, whatever it is.
+    /// Creates a contender that only sends.
     pub(super) fn raw(emit: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self {
             emit: Box::new(emit),
@@ -130,12 +131,12 @@ impl Pipe {
         }
     }
 
-    /// With a caller that waits, where the queue itself would lose something.
+    /// Makes callers wait where the queue would drop spans.
     pub(super) fn paced(self, pace: Option<Pace>) -> Self {
         Self { pace, ..self }
     }
 
-    /// Emits as many whole traces as make up this many spans.
+    /// Returns a function that emits whole traces with the given number of spans in total.
     pub(super) fn emitter(&self) -> impl Fn(u64) + Sync + '_ {
         let Self { emit, pace, .. } = self;
         move |spans| match pace {
@@ -152,7 +153,7 @@ impl Pipe {
         }
     }
 
-    /// Emits one trace for each 15 times, which are how long the children took in nanoseconds.
+    /// Emits one trace per 15 elements, and stores the duration of each child in nanoseconds.
     pub(super) fn time(&self, times: &mut [u32]) {
         (self.time)(times);
     }
@@ -166,7 +167,7 @@ impl Pipe {
     }
 }
 
-/// Children of a trace.
+/// Children per trace.
 pub(super) const CHILDREN: usize = TRACE as usize - 1;
 
 fn emit(spans: &impl Spans, count: u64) {
@@ -187,17 +188,17 @@ fn time(spans: &impl Spans, times: &mut [u32]) {
     }
 }
 
-/// Spans between two looks at the queue.
+/// Spans between two checks of the backlog.
 pub(super) const STEP: u64 = 512;
-/// Between two looks while it is too long.
+/// Pause between two checks while the backlog is too long.
 const NAP: Duration = Duration::from_micros(500);
 
-/// Lets callers wait until others have done their work: the queue that blocks, for those who have none.
+/// Makes callers wait while the backlog is too long, for libraries whose queue does not block.
 pub(super) struct Pace {
-    /// The longest queue.
+    /// Longest backlog at which callers continue.
     limit: u64,
     emitted: AtomicU64,
-    /// How many are waiting to be sent, by how many there ever were.
+    /// Returns the number of spans waiting to be sent, from the number of spans emitted so far.
     backlog: Box<dyn Fn(u64) -> u64 + Send + Sync>,
 }
 

@@ -1,4 +1,4 @@
-//! The main tables: what a span costs, and what one gets with each contender.
+//! The main tables: cost of a span, and behavior of each contender.
 
 use std::array;
 
@@ -12,12 +12,12 @@ use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, publish};
 
 struct Sizes {
-    /// Spans of a run.
+    /// Spans per run.
     spans: u64,
     rounds: u64,
-    /// Runs of which a start and an end are the best.
+    /// Number of runs for start and shutdown. The best one counts.
     starts: u64,
-    /// Contenders whose instructions are counted, and who end without an answer; both take a while.
+    /// Number of contenders for which instructions and the unanswered shutdown are measured. Both take long.
     thorough: usize,
 }
 
@@ -46,7 +46,7 @@ const LONGEST: Measure = Measure::less("call, longest", microseconds);
 const HURRIED_MEMORY: Measure = Measure::less("peak memory, hurried", mebibytes);
 const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, LONGEST, HURRIED_MEMORY];
 
-/// Measures and prints all of them, and says what was found.
+/// Measures and prints all tables, and returns the figures.
 pub(super) fn measure(
     runs: &Runs<'_>,
     smoke: bool,
@@ -98,7 +98,7 @@ pub(super) fn measure(
     Ok(all.into())
 }
 
-/// Sends spans and keeps what it cost.
+/// Sends spans and adds their cost to the figures.
 pub(super) fn send(
     runs: &Runs<'_>,
     contender: &Contender,
@@ -113,7 +113,7 @@ pub(super) fn send(
     figures.add(&CALLER_CPU, each("callers-cpu")?);
     figures.add(&CPU, each("cpu")?);
     figures.add(&RATE, 1e9 / each("wall")?);
-    // what only sends bytes has no more than those
+    // A limit is not a library, so its memory and threads mean nothing.
     if contender.can(Task::First) {
         figures.add(&MEMORY, found.number("memory")? as f64);
         figures.add(&THREADS, found.number("threads")? as f64);
@@ -124,7 +124,7 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Counts the instructions of a span.
+/// Counts the instructions per span.
 pub(super) fn count(
     runs: &Runs<'_>,
     contender: &Contender,
@@ -133,7 +133,7 @@ pub(super) fn count(
 ) -> Result<(), Error> {
     let counted = runs.instructions(contender, conditions)?;
     figures.add(&CALLER_INSTRUCTIONS, counted.caller);
-    // what only sends bytes has made them ready on other threads
+    // The other threads of a limit only prepare its bytes.
     let others = if contender.can(Task::First) { counted.others } else { 0.0 };
     figures.add(&INSTRUCTIONS, counted.caller + others);
     Ok(())
@@ -172,7 +172,7 @@ fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)
     Ok(())
 }
 
-/// A row for each contender, a column for each measure, and one for what does not arrive.
+/// Prints a table with a row per contender, a column per measure, and a column for what does not arrive.
 fn show<const COLUMNS: usize>(
     name: &str,
     measures: &[Measure],
@@ -207,7 +207,7 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // rounded down, so that all is only all
+    // Rounded down, so that only a complete arrival is shown as 100 %.
     format!("{:.1} %", (share * 1000.0).floor() / 10.0)
 }
 

@@ -1,4 +1,4 @@
-//! emit with its own OTLP emitter.
+//! emit with emit_otlp.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) const CONTENDER: Contender = Contender {
     start,
 };
 
-/// When a single caller waits; with more of them there must be room for a step of each.
+/// Backlog at which a single caller waits. With several callers, one step of each must also fit into the queue.
 const LIMIT: u64 = 8_192;
 
 fn start(setup: &Setup) -> Result<Pipe, Error> {
@@ -50,11 +50,11 @@ fn start(setup: &Setup) -> Result<Pipe, Error> {
 fn all(is_sent: bool) -> Result<(), Error> {
     match is_sent {
         true => Ok(()),
-        false => Err("emit could not send it all".into()),
+        false => Err("emit did not send everything in time".into()),
     }
 }
 
-/// How long its queue is, in its own words.
+/// Returns the length of the queue, from the metrics of emit_otlp.
 fn waiting(metrics: &OtlpMetrics) -> u64 {
     let length = AtomicU64::new(0);
     metrics.sample_metrics(sampler::from_fn(|metric| {
@@ -69,7 +69,7 @@ fn waiting(metrics: &OtlpMetrics) -> u64 {
 #[derive(Clone, Copy)]
 struct Traces;
 
-/// The five attributes, which are the span's own and not of those below it.
+/// The five attributes. Children of the span do not inherit them.
 macro_rules! five {
     ($kind:literal) => {
         emit::props! {
@@ -88,7 +88,7 @@ macro_rules! five {
     };
 }
 
-#[allow(clippy::too_many_arguments, reason = "the macro for properties makes a function of them")]
+#[allow(clippy::too_many_arguments, reason = "the macro for properties generates such a function")]
 impl Spans for Traces {
     fn root(&self, within: impl FnOnce()) {
         let (trace, span) =

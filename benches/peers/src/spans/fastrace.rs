@@ -1,4 +1,4 @@
-//! fastrace with its reporter for OpenTelemetry's exporter.
+//! fastrace with fastrace-opentelemetry and opentelemetry-otlp.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -39,10 +39,10 @@ pub(super) const SPAN: Contender = Contender {
     ..LOCAL
 };
 
-/// When callers wait: a ring holds as many spans of either kind.
+/// Backlog at which callers wait. The ring holds this many spans of either kind.
 const LIMIT: u64 = 8_192;
-/// Between two reports of a run that is longer than that; a ring that is half full is reported at once, but spans that
-/// share a command do not fill it by then.
+/// Report interval of runs with more spans than [`LIMIT`]. A ring that is half full is reported at once, but spans that
+/// share a command do not fill it before callers wait.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 fn start(setup: &Setup, pipe: fn(Traces) -> Pipe) -> Result<Pipe, Error> {
@@ -68,7 +68,7 @@ fn flush() -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts what the reporter has sent.
+/// Reporter that counts the spans it has sent.
 struct Counted {
     reporter: OpenTelemetryReporter,
     reported: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! The limit of the machine: bytes that were made ready go through a socket, or only to another place in memory.
+//! Limits of the machine: prepared bytes are sent over a socket, or only copied in memory.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
@@ -35,7 +35,7 @@ pub(super) const MEMORY: Contender = Contender {
 };
 
 const BATCH: u64 = 8_000;
-/// About as large as a request.
+/// Size of the buffer, about that of a request.
 const BUFFER: usize = 4 << 20;
 
 fn socket(setup: &Setup) -> Result<Pipe, Error> {
@@ -48,7 +48,7 @@ fn socket(setup: &Setup) -> Result<Pipe, Error> {
         (&mut &socket).write_all(request)?;
         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = String::new();
-        // an answer has a head and nothing else
+        // A response consists only of a head.
         while line != "\r\n" {
             line.clear();
             if answers.read_line(&mut line)? == 0 {
@@ -58,7 +58,7 @@ fn socket(setup: &Setup) -> Result<Pipe, Error> {
         Ok(())
     };
     Ok(Pipe::raw(move |spans| {
-        // what is not sent is missing in the collector's count
+        // Spans that are not sent are missing in the collector's count.
         let _ = (0..spans / BATCH).try_for_each(|_| exchange(&full));
         if spans % BATCH > 0 {
             let _ = exchange(&rest);
@@ -66,7 +66,7 @@ fn socket(setup: &Setup) -> Result<Pipe, Error> {
     }))
 }
 
-/// Head and body of a request.
+/// Returns the head and the body of a request.
 fn request(authority: &str, spans: u64) -> Result<Vec<u8>, Error> {
     if spans == 0 {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
-//! Spans from the call to the collector: standpipe and its peers on the same spans, in turn, and their tables.
+//! Compares spans from the call to the collector: standpipe and its peers emit the same spans, in turn.
 //!
-//! Each contender has a process of its own. What it sends is counted by a collector in the process that prints, and must
-//! be all of it, unless it says otherwise.
+//! Each contender runs in a child process. A collector in the parent process counts the spans. All of them must arrive,
+//! unless the contender declares otherwise.
 
 mod collector;
 mod contender;
@@ -26,16 +26,16 @@ use crate::support::Error;
 use crate::support::arguments::Part;
 use crate::support::callgrind;
 
-/// The name of the tables, and of the part that a contender plays.
+/// Name of the first table and of the argument for all tables, and of the part that runs a contender.
 pub(crate) const NAME: &str = "spans";
 
 const CONDUCT_TABLE: &str = "conduct";
 const HURRY_TABLE: &str = "tight loop";
 const VARIATIONS_TABLE: &str = "variations";
-/// By their names in `benches/README.md`.
+/// Names of the tables in `benches/README.md`.
 pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
 
-/// The first is what the others are compared with.
+/// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 12] = [
     &standpipe::HTTP,
     &standpipe::GRPC,
@@ -59,7 +59,7 @@ const NOTE: &str = "a root with a remote parent and 15 children, each with a nam
     counts, and in a short first run checks every span; a shutdown gets 5 s if the crate accepts a limit, and 15 s count as \
     never; a call is one child from its start to its end, including about 25 ns for reading the clock";
 
-/// The program that is measured.
+/// Runs the measured program.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let name = part.text("contender")?;
     let contender = CONTENDERS.iter().find(|contender| contender.name == name);

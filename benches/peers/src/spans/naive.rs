@@ -1,5 +1,6 @@
-//! The same design without its one idea: structs of the protocol over a bounded channel, and a worker that encodes and
-//! posts them.
+//! A simple exporter: prost structs go through a bounded channel to a worker, which encodes and posts them.
+//!
+//! It has the architecture of standpipe, except that spans are not encoded at the call site.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -38,10 +39,10 @@ pub(super) const CONTENDER: Contender = Contender {
 const QUEUE: usize = 8_192;
 const BATCH: usize = 512;
 
-#[allow(clippy::large_enum_variant, reason = "nearly all are spans")]
+#[allow(clippy::large_enum_variant, reason = "nearly all messages are spans")]
 enum Message {
     Span(Span),
-    /// Say so when everything before this was sent.
+    /// Asks the worker to reply when everything before this message has been sent.
     Flush(Sender<()>),
 }
 
@@ -59,7 +60,7 @@ fn start(setup: &Setup) -> Result<Pipe, Error> {
     Ok(Pipe::new(traces, flush.clone(), move |_| flush()))
 }
 
-/// Until all senders are gone.
+/// Runs the worker until all senders are dropped.
 fn work(receiver: &Receiver<Message>, url: &str) {
     let (agent, mut spans) = (ureq::agent(), Vec::with_capacity(BATCH));
     while let Ok(message) = receiver.recv() {
@@ -71,7 +72,7 @@ fn work(receiver: &Receiver<Message>, url: &str) {
             Message::Flush(done) => Some(done),
         };
         if spans.len() == BATCH || asked.is_some() && !spans.is_empty() {
-            // what is refused is missing in the collector's count
+            // Requests that fail are missing in the collector's count.
             let _ = agent.post(url).content_type("application/x-protobuf").send(&request(&mut spans));
         }
         if let Some(done) = asked {
@@ -100,7 +101,7 @@ fn request(spans: &mut Vec<Span>) -> Vec<u8> {
 }
 
 thread_local! {
-    /// The trace and the span that children are below.
+    /// Trace id and span id of the current span.
     static CURRENT: Cell<([u8; 16], [u8; 8])> = const { Cell::new(([0; 16], [0; 8])) };
     static RANDOM: Cell<u64> = Cell::new(RandomState::new().hash_one(thread::current().id()) | 1);
 }
@@ -158,7 +159,7 @@ impl Traces {
 
     fn end(&self, mut span: Span) {
         span.end_time_unix_nano = now();
-        // what the worker does not take is missing in the collector's count
+        // Spans that are dropped are missing in the collector's count.
         let _ = match self.is_lossless {
             true => self.sender.send(Message::Span(span)).map_err(drop),
             false => self.sender.try_send(Message::Span(span)).map_err(drop),

@@ -1,4 +1,4 @@
-//! The OpenTelemetry SDK: batch span processor, OTLP over HTTP by reqwest's blocking client or over gRPC by tonic.
+//! The OpenTelemetry SDK: batch span processor, OTLP over HTTP (reqwest's blocking client) or gRPC (tonic).
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -58,11 +58,11 @@ pub(super) const GRPC: Contender = Contender {
     ..HTTP
 };
 
-/// What the processor holds so that nothing is lost, and when callers wait.
+/// Size of the queue in lossless runs. Callers wait at [`LIMIT`], so that it never overflows.
 const QUEUE: usize = 16_384;
 const LIMIT: u64 = 8_192;
 
-/// The exporter over HTTP.
+/// Builds the exporter over HTTP.
 pub(super) fn http(setup: &Setup) -> Result<OtlpExporter, Error> {
     let endpoint = format!("{}/v1/traces", setup.endpoint);
     let exporter = OtlpExporter::builder().with_http().with_endpoint(endpoint);
@@ -72,7 +72,7 @@ pub(super) fn http(setup: &Setup) -> Result<OtlpExporter, Error> {
     })
 }
 
-/// A provider that sends in batches; with a pace if nothing may be lost.
+/// Builds a provider with a batch processor, and a pace if nothing may be lost.
 pub(super) fn provider(setup: &Setup, exporter: OtlpExporter) -> (SdkTracerProvider, Option<Pace>) {
     let exported = Arc::new(AtomicU64::new(0));
     let exporter = Counted { exporter, exported: Arc::clone(&exported) };
@@ -106,7 +106,7 @@ pub(super) fn pipe(
     )
 }
 
-/// Counts what the exporter has sent.
+/// Exporter that counts the spans it has sent.
 #[derive(Debug)]
 struct Counted {
     exporter: OtlpExporter,

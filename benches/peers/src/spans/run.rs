@@ -1,4 +1,4 @@
-//! Runs of contenders, as the process sees them that prints the tables.
+//! Runs contenders in child processes, and checks what arrives.
 
 use std::fmt::Display;
 use std::net::TcpListener;
@@ -13,25 +13,26 @@ use crate::support::callgrind::{self, Instructions, OTHER_THREADS};
 use crate::support::child::{self, Findings};
 use crate::support::workload::ATTRIBUTES;
 
-/// Spans that are looked at one by one.
+/// Spans of the short run in which every span is inspected.
 const LOOKED_AT: u64 = 2_000;
-/// Spans of a burst whose instructions are counted, which any queue can hold, and the two numbers of bursts of which the
-/// difference is taken.
+/// Spans per burst when instructions are counted, and the bursts in the short and in the long run.
+///
+/// Any queue can hold a burst. The difference of the counts gives the instructions per span.
 const COUNTED: u64 = 4_096;
 const BURSTS: (u64, u64) = (1, 3);
 
-/// Starts contenders and sees to it that what they send arrives.
+/// Starts contenders and checks that their spans arrive.
 pub(super) struct Runs<'a> {
     collector: &'a Collector,
 }
 
-/// What the spans of a run are like, and the collector.
+/// Properties of the spans of a run, and of the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Conditions {
     pub(super) attributes: u64,
     pub(super) producers: u64,
     pub(super) is_compressed: bool,
-    /// Of the collector, for every answer.
+    /// Delay of each response of the collector.
     pub(super) delay: Duration,
 }
 
@@ -45,7 +46,7 @@ impl<'a> Runs<'a> {
         Self { collector }
     }
 
-    /// Looks at every span of a short run: a contender that does less than it says must not win.
+    /// Inspects every span of a short run, so that a contender cannot win by sending less than it declares.
     pub(super) fn validate(&self, contender: &Contender) -> Result<(), Error> {
         self.collector.look_closely(true);
         let run = self.send(contender, LOOKED_AT, &Conditions::USUAL);
@@ -63,7 +64,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Sends this many spans; nothing may be lost.
+    /// Sends this many spans, all of which must arrive.
     pub(super) fn send(
         &self,
         contender: &Contender,
@@ -76,7 +77,7 @@ impl<'a> Runs<'a> {
         run
     }
 
-    /// Instructions for each span, with storage that is reused.
+    /// Counts the instructions per span, without the warm-up.
     pub(super) fn instructions(
         &self,
         contender: &Contender,
@@ -91,14 +92,14 @@ impl<'a> Runs<'a> {
         Ok(Instructions::between(count(short)?, count(long)?, (long - short) * COUNTED))
     }
 
-    /// A task that is not to send everything; says how many spans have come.
+    /// Runs a task other than `Task::Send`, and returns the number of spans that arrived.
     pub(super) fn ask(
         &self,
         contender: &Contender,
         task: Task,
         spans: u64,
     ) -> Result<(Findings, u64), Error> {
-        // takes connections, as the system does it by itself, but never reads
+        // The kernel accepts connections to this listener, but nothing reads from them.
         let silent = TcpListener::bind(("127.0.0.1", 0))?;
         let endpoint = match task {
             Task::Silence => format!("http://{}", silent.local_addr()?),
@@ -110,7 +111,7 @@ impl<'a> Runs<'a> {
         Ok((findings, self.collector.arrived().since(before).spans))
     }
 
-    /// Everything must arrive.
+    /// Runs an order whose spans must all arrive.
     fn all_of<T>(
         &self,
         contender: &Contender,
@@ -134,7 +135,7 @@ fn play(settings: Settings<'_>) -> Result<Findings, Error> {
     child::play(&[], NAME, settings)
 }
 
-/// What a child is to do.
+/// Task of a child, with its parameters.
 struct Order<'a> {
     task: Task,
     spans: u64,

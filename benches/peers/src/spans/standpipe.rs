@@ -1,4 +1,4 @@
-//! The crate itself, through its public face.
+//! Standpipe, through its public API.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ fn start(setup: &Setup, exporter: Exporter) -> Result<Pipe, Error> {
     Ok(pipe(Arc::new(workload), telemetry))
 }
 
-/// Telemetry with an exporter that is as it is by default, but for what the setup says.
+/// Starts telemetry with the default settings, except for those in `setup`.
 pub(super) fn telemetry(setup: &Setup, exporter: Exporter) -> Result<Arc<Telemetry>, Error> {
     let compression = if setup.is_compressed { Compression::Gzip } else { Compression::None };
     let when_full = if setup.is_lossless { WhenFull::Block } else { WhenFull::DropNewest };
-    // lossless is without limit
+    // Without a timeout, a queue that blocks loses nothing.
     let exporter = exporter.compression(compression).when_full(when_full).block_timeout(None);
     Ok(Arc::new(workload::start(exporter)?))
 }

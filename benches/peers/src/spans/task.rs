@@ -1,4 +1,4 @@
-//! The task of a contender in a process of its own, and what it reports.
+//! The tasks of a contender in a child process, and what they report.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::support::{Error, allocations, process};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Send everything, and lose nothing.
+    /// Send everything without a loss.
     Send,
-    /// Emit in a tight loop as the queue is by default; each call is timed.
+    /// Emit in a tight loop with the default queue, and time each call.
     Hurry,
-    /// Send a first span, then end with nothing to do.
+    /// Send the first trace, then shut down while idle.
     First,
-    /// End with a span that no collector takes.
+    /// Shut down with a trace that no collector acknowledges.
     Silence,
 }
 
-/// The budget of a shutdown, for contenders that take one.
+/// Budget of a shutdown, for contenders that accept one.
 const BUDGET: Duration = Duration::from_secs(5);
-/// Who has not ended by then never does.
+/// Time after which a shutdown counts as never ending.
 pub(super) const NEVER: Duration = Duration::from_secs(15);
 
 impl Task {
@@ -40,7 +40,7 @@ impl Task {
     }
 }
 
-/// The program that is measured.
+/// Runs the measured program.
 pub(super) fn play(contender: &Contender, part: &Part) -> Result<(), Error> {
     let (name, setup) = (part.text("task")?, Setup::read(part)?);
     let task = Task::ALL.into_iter().find(|task| task.name() == name);
@@ -75,7 +75,7 @@ fn send(contender: &Contender, setup: &Setup, bursts: u64) -> Result<(), Error> 
     Ok(())
 }
 
-/// What a calling thread has spent.
+/// Cost for a calling thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Caller {
     cpu: Duration,
@@ -98,7 +98,7 @@ impl Caller {
     }
 }
 
-/// A burst, by as many producers as there are; a single one is the main thread, as instructions are counted there.
+/// Emits a burst from all producers. A single producer is the main thread, where instructions are counted.
 fn emit(pipe: &Pipe, setup: &Setup) -> Result<Caller, Error> {
     let emitter = pipe.emitter();
     if setup.producers == 1 {
@@ -115,19 +115,19 @@ fn emit(pipe: &Pipe, setup: &Setup) -> Result<Caller, Error> {
     })
 }
 
-/// The one function of the main thread whose instructions are counted.
+/// Emits spans. On the main thread, callgrind counts only the instructions of this function.
 #[inline(never)]
 fn measured_emitting(emit: &dyn Fn(u64), spans: u64) {
     emit(spans);
-    // or the work would not be called but jumped to, and this function had ended
+    // Prevents a tail call, with which this function would end for callgrind before the work begins.
     black_box(());
 }
 
-/// Its name.
+/// Name of the function above.
 pub(super) const MEASURED: &str = "measured_emitting";
 
 fn hurry(contender: &Contender, setup: &Setup) -> Result<(), Error> {
-    // with ones, so that its memory is there before anything is measured
+    // Filled with ones, so that its pages are resident before the first measurement.
     let mut times = vec![1; (setup.spans / TRACE) as usize * CHILDREN];
     let before = process::resident()?;
     let pipe = (contender.start)(setup)?;
@@ -162,7 +162,7 @@ fn silence(contender: &Contender, setup: &Setup) -> Result<(), Error> {
         this_process::exit(0);
     });
     let begun = Instant::now();
-    // that it could not be sent is no news
+    // The trace cannot be sent, so an error is expected.
     let _ = pipe.end(BUDGET);
     report("shutdown", begun.elapsed().as_nanos());
     this_process::exit(0);

@@ -1,4 +1,4 @@
-//! Spans of the `tracing` crate: standpipe's layer and tracing-opentelemetry, both without what they add of themselves.
+//! Spans of the `tracing` crate: standpipe's layer and tracing-opentelemetry, both without optional attributes.
 
 use opentelemetry::trace::TracerProvider;
 use standpipe::bridge::tracing::{SpanExt, TracingLayer};
@@ -39,7 +39,7 @@ fn standpipe(setup: &Setup) -> Result<Pipe, Error> {
     install(TracingLayer::new(&*telemetry).location(false).threads(false))?;
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     let adopt = move |root: &Span| {
-        // if it stays a root, the collector finds it incomplete
+        // If this fails, the collector counts the span as incomplete.
         SpanExt::set_parent(root, &remote);
     };
     Ok(own::pipe(Traces(adopt), telemetry))
@@ -50,13 +50,13 @@ fn opentelemetry(setup: &Setup) -> Result<Pipe, Error> {
     install(lean(OpenTelemetryLayer::new(provider.tracer(text::SCOPE))))?;
     let remote = remote();
     let adopt = move |root: &Span| {
-        // if it stays a root, the collector finds it incomplete
+        // If this fails, the collector counts the span as incomplete.
         let _ = OpenTelemetrySpanExt::set_parent(root, remote.clone());
     };
     Ok(otel::pipe(Traces(adopt), provider, None).paced(pace))
 }
 
-/// Puts roots below their remote parent.
+/// Emits spans of the `tracing` crate. The function sets the remote parent of a root.
 #[derive(Clone)]
 struct Traces<A>(A);
 

@@ -1,4 +1,4 @@
-//! The same spans under other conditions: more or fewer attributes, more producers, compressed, a slow collector.
+//! The same spans under other conditions: number of attributes, number of producers, compression, slow collector.
 
 use std::array;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{VARIATIONS_TABLE, emit, fastrace, naive, opentelemetry, standpipe};
 use crate::support::table::Table;
 use crate::support::{Error, publish};
 
-/// The first is what the others are compared with.
+/// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 7] = [
     &standpipe::HTTP,
     &standpipe::GRPC,
@@ -22,11 +22,11 @@ const CONTENDERS: [&Contender; 7] = [
     &naive::CONTENDER,
 ];
 
-/// One condition that differs.
+/// A deviation from the usual conditions.
 struct Variation {
     name: &'static str,
     conditions: Conditions,
-    /// With what is measured, in words that stand alone.
+    /// Names of the rows, and their measures.
     measures: &'static [(&'static str, Measure)],
 }
 
@@ -61,11 +61,11 @@ const VARIATIONS: [Variation; 10] = [
     Variation { name: "20 ms for an answer", conditions: Conditions { delay: Duration::from_millis(20), ..USUAL }, measures: OF_DELAY },
 ];
 
-/// Whole traces for 8 producers, in a full run and in a smoke run.
+/// Spans in a full run and in a smoke run. They are whole traces for each of 8 producers.
 const SPANS: [u64; 2] = [256_000, 2_048];
 const ROUNDS: [u64; 2] = [2, 1];
 
-/// Measures and prints the table; `usual` are the figures of all contenders under the usual conditions.
+/// Measures and prints the table. `usual` has the figures of all contenders under the usual conditions.
 pub(super) fn measure(
     runs: &Runs<'_>,
     usual: &[Figures],
@@ -79,7 +79,7 @@ pub(super) fn measure(
             eprintln!("spans, {}, round {round} of {}", variation.name, ROUNDS[size]);
             for (contender, figures) in CONTENDERS.iter().zip(all).filter(|(one, _)| variation.suits(one)) {
                 send(runs, contender, SPANS[size], &variation.conditions, figures)?;
-                // the count is the same in every round, and was made before if nothing differs
+                // The count is the same in every round, and is already known under the usual conditions.
                 if round == 1 && counts_instructions && variation.counts() {
                     match variation.conditions == USUAL {
                         true => {
@@ -112,13 +112,13 @@ pub(super) fn measure(
         }
     }
     table.print(
-        "spans under other conditions, nothing lost; best of the rounds; in brackets how many times standpipe's; – where it \
-         cannot be done or was not counted",
+        "spans under other conditions, nothing lost, best round; in brackets the ratio to standpipe; –: not supported or not \
+         counted",
     );
     publish::table(VARIATIONS_TABLE, &table)
 }
 
-/// Its place among all contenders.
+/// Returns the index of the contender in `super::CONTENDERS`.
 fn position(contender: &Contender) -> usize {
     super::CONTENDERS.iter().position(|one| one.name == contender.name).unwrap_or_default()
 }

@@ -1,8 +1,7 @@
-//! A span of the `tracing` crate: standpipe's layer beside tracing-opentelemetry, on the same spans, in turn, and one
-//! table.
+//! Compares standpipe's layer for `tracing` with tracing-opentelemetry: the same spans, in turn, in one table.
 //!
-//! The program is the same for all, down to the line; only the layer differs. What is measured is the calling thread
-//! by itself, and the whole process with all that it does to send.
+//! All contenders run the same program, with different layers. The measurements cover the calling thread alone, and the
+//! whole process including sending.
 
 pub(crate) mod opentelemetry;
 mod registry;
@@ -16,30 +15,30 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::beside;
 use crate::support::arguments::Part;
 use crate::support::callgrind::{self, Instructions};
 use crate::support::program::{Arrives, Play, Program, Seen};
 use crate::support::table::{Table, hundredths, whole};
 use crate::support::workload::ATTRIBUTES;
 use crate::support::{Error, publish};
+use crate::with_ratio;
 
-/// The name of the table, and of the part that a contender plays.
+/// Name of the table, and of the part that runs a contender.
 pub(crate) const NAME: &str = "tracing";
 
-/// A layer for spans.
+/// A layer for `tracing`.
 struct Contender {
-    /// At the head of its column.
+    /// Column header.
     name: &'static str,
-    /// What one must know to read its figures.
+    /// Remark below the table that explains the figures.
     note: &'static str,
-    /// Whether anything leaves the program.
+    /// Whether spans are sent.
     sends: bool,
-    /// The program with this layer.
+    /// Starts the program with this layer.
     start: fn(case: &Case, endpoint: &str) -> Result<Program, Error>,
 }
 
-/// The first is what the others are compared with.
+/// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 5] = [
     &standpipe::LEAN,
     &standpipe::DEFAULT,
@@ -48,12 +47,12 @@ const CONTENDERS: [&Contender; 5] = [
     &registry::CONTENDER,
 ];
 
-/// Spans that are all alike but for their names.
+/// A series of spans that differ only in their names.
 struct Case {
     name: &'static str,
-    /// Of each span.
+    /// Events per span.
     events: u64,
-    /// What the first should be beside tracing-opentelemetry's lean one: its calling thread, its process.
+    /// Targets of the first contender for the calling thread and for the process.
     targets: [&'static str; 2],
 }
 
@@ -66,7 +65,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// The program that is measured.
+/// Runs the measured program.
 pub(crate) fn play(part: &Part) -> Result<(), Error> {
     let (name, case) = (part.text("contender")?, part.text("case")?);
     let contender = CONTENDERS.iter().find(|contender| contender.name == name);
@@ -119,8 +118,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
     for contender in CONTENDERS {
         table.note(format!("{}: {}", contender.name, contender.note));
     }
-    table
-        .print("tracing: traces of 16 spans, best of the rounds; in brackets how many times the first one's");
+    table.print("tracing: traces of 16 spans, best round; in brackets the ratio to the first contender");
     if let Some(reason) = missing {
         println!("  instructions SKIPPED: {reason}");
     }
@@ -128,7 +126,7 @@ pub(crate) fn measure(smoke: bool) -> Result<(), Error> {
 }
 
 impl Contender {
-    /// Lets a child do the case; every span must arrive, with all that it has.
+    /// Runs the case in a child. Every span must arrive with all its attributes and events.
     fn observe<T>(&self, case: &Case, how: impl FnOnce(&Play<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let arrives = match self.sends {
             true => Arrives::Spans { attributes: ATTRIBUTES, events: case.events },
@@ -139,12 +137,12 @@ impl Contender {
     }
 }
 
-/// Gives all spans of this process to the layer, with the filter that programs have in production.
+/// Installs the layer for all spans of this process, with a level filter as in production.
 pub(crate) fn install(layer: impl Layer<Registry> + Send + Sync) -> Result<(), Error> {
     Ok(set_global_default(Registry::default().with(layer).with(LevelFilter::INFO))?)
 }
 
-/// A row of one measure.
+/// Returns the row of one measure.
 fn row(
     case: &Case,
     measure: &str,
@@ -155,6 +153,6 @@ fn row(
     array::from_fn(|column| match column {
         0 => format!("{}: {measure}", case.name),
         column if column > CONTENDERS.len() => target.to_owned(),
-        column => beside(&figures, column - 1, show),
+        column => with_ratio(&figures, column - 1, show),
     })
 }

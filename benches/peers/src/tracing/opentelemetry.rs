@@ -1,4 +1,5 @@
-//! tracing-opentelemetry into the OpenTelemetry SDK: batch span processor, OTLP over HTTP by reqwest's blocking client.
+//! tracing-opentelemetry with the OpenTelemetry SDK: batch span processor, OTLP over HTTP with reqwest's blocking
+//! client.
 
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
@@ -30,7 +31,7 @@ pub(super) const DEFAULT: Contender = Contender {
 
 type OfRegistry = OpenTelemetryLayer<Registry, SdkTracer>;
 
-/// Without what it adds of itself.
+/// Disables the attributes that the layer adds by default.
 pub(crate) fn lean(layer: OfRegistry) -> OfRegistry {
     layer
         .with_location(false)
@@ -51,7 +52,7 @@ fn start(case: &Case, endpoint: &str, set: fn(OfRegistry) -> OfRegistry) -> Resu
     install(set(OpenTelemetryLayer::new(provider.tracer(text::SCOPE))))?;
     let remote = remote();
     let burst = work::burst(case, move |root| {
-        // if it stays a root, the receiver does not count it
+        // If this fails, the receiver does not count the span.
         let _ = root.set_parent(remote.clone());
     });
     let flushed = provider.clone();

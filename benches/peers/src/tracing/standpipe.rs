@@ -1,4 +1,4 @@
-//! The crate's own layer for tracing.
+//! Standpipe's layer for `tracing`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn start(case: &Case, endpoint: &str, set: fn(TracingLayer) -> TracingLayer) -> 
     install(set(TracingLayer::new(&*telemetry)))?;
     let remote = SpanContext::from_traceparent(text::REMOTE)?;
     let burst = work::burst(case, move |root| {
-        // if it stays a root, the receiver does not count it
+        // If this fails, the receiver does not count the span.
         root.set_parent(&remote);
     });
     Ok(calls::sending(telemetry, burst))

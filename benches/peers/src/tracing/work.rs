@@ -1,4 +1,4 @@
-//! The spans, as an instrumented program makes them.
+//! The measured spans, written as in an instrumented program.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ pub(super) const NOTE: &str = "a root with a remote parent and 15 children, each
     to 23 bytes, an integer and a bool; the event has a message and a number; levels from INFO; everything is sent to \
     standpipe's own receiver and must arrive";
 
-/// A span with five fields: keys are constants, values are not.
+/// A span with five fields. The keys are constants; `black_box` hides the values from the compiler.
 macro_rules! span {
     ($name:expr) => {
         info_span!(
@@ -27,7 +27,7 @@ macro_rules! span {
     };
 }
 
-/// Traces that make up as many spans; `adopt` puts a root below its remote parent.
+/// Returns a burst of whole traces. `adopt` sets the remote parent of a root.
 pub(super) fn burst(case: &Case, adopt: impl Fn(&Span) + 'static) -> Burst {
     match case.events {
         0 => Box::new(move |spans| (0..spans / TRACE).for_each(|_| trace(&adopt, || {}))),
@@ -46,12 +46,12 @@ fn trace(adopt: impl Fn(&Span), within: impl Fn()) {
     }
 }
 
-/// A span that is to be the root of a trace.
+/// Starts the root span of a trace.
 pub(crate) fn root() -> Span {
     span!(text::ROOT)
 }
 
-/// A span below the current one.
+/// Starts a child of the current span.
 pub(crate) fn child() -> Span {
     span!(text::CHILD)
 }

@@ -1,4 +1,4 @@
-//! One span through emit and its OTLP emitter.
+//! Sends one span with emit and emit_otlp.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One span through fastrace and its reporter for OpenTelemetry's exporter.
+//! Sends one span with fastrace and fastrace-opentelemetry.
 
 use std::borrow::Cow;
 use std::io;

@@ -1,4 +1,4 @@
-//! One span through opentelemetry-otlp, over HTTP by reqwest or over gRPC by tonic.
+//! Sends one span with opentelemetry-otlp, over HTTP (reqwest) or gRPC (tonic).
 
 use std::io;
 

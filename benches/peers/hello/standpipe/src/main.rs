@@ -1,21 +1,21 @@
-//! One span through standpipe: its own, or that of the bridge that is built in.
+//! Sends one span with standpipe, through its own API or through the bridge that a feature selects.
 
 use std::io;
 use std::time::Duration;
 
 use standpipe::{Config, FlushOutcome, Telemetry};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let telemetry = Telemetry::start(config()?)?;
     say_hello(&telemetry)?;
-    if telemetry.flush(PATIENCE) != FlushOutcome::Complete {
+    if telemetry.flush(TIMEOUT) != FlushOutcome::Complete {
         return Err("the span was not sent in time".into());
     }
     println!("sent");
     io::copy(&mut io::stdin(), &mut io::sink())?;
-    telemetry.shutdown(PATIENCE);
+    telemetry.shutdown(TIMEOUT);
     Ok(())
 }
 

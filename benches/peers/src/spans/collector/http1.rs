@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1, of a known length or in chunks, one after the other.
+//! Serves HTTP/1.1 requests with a content length or chunked encoding, one after the other.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -6,7 +6,7 @@ const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
 const LONGEST_BODY: usize = 256 << 20;
 
-/// What a head says about the body.
+/// Properties of the body, from the head of a request.
 #[derive(Default)]
 struct Head {
     length: usize,
@@ -32,7 +32,7 @@ pub(super) fn serve(
     Ok(())
 }
 
-/// `None` at the end of the connection.
+/// Reads the head of a request. Returns `None` at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     let (mut head, mut line) = (Head::default(), String::new());
     loop {
@@ -44,7 +44,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
             if line.trim_end().is_empty() {
                 return Ok(Some(head));
             }
-            // the request line
+            // The request line.
             continue;
         };
         match name.to_ascii_lowercase().as_str() {
@@ -56,7 +56,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
     }
 }
 
-/// Whether there may be another one.
+/// Appends a chunk to the body. Returns false after the last chunk.
 fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
     let mut line = String::new();
     reader.read_line(&mut line)?;

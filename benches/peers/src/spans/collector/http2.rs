@@ -1,11 +1,11 @@
-//! Requests of gRPC: frames of HTTP/2, of which nothing but the data is of interest.
+//! Serves gRPC requests over HTTP/2. Of the frames, only data, settings and pings are processed.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
-/// In front of every message: whether it is packed, and its length.
+/// Length of the prefix of a gRPC message: the compression flag and the message length.
 const PREFIX_BYTES: usize = 5;
 
 const DATA: u8 = 0;
@@ -20,11 +20,11 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
-/// No client ever waits for leave to send.
+/// Largest possible window, so that a client never waits for the collector.
 const WIDEST: u32 = (1 << 31) - 1;
 const WINDOW_AT_START: u32 = 65_535;
 
-/// `:status: 200` of the static table, and a content type that no table keeps.
+/// HPACK block: `:status: 200` from the static table, and the content type as a literal.
 const ANSWER: &[u8] = b"\x88\x00\x0ccontent-type\x10application/grpc";
 const TRAILERS: &[u8] = b"\x00\x0bgrpc-status\x010";
 const EMPTY_MESSAGE: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
@@ -70,7 +70,7 @@ fn greeting() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window), frame(WINDOW_UPDATE, 0, 0, &widened)].concat()
 }
 
-/// Gives the window back, too.
+/// Returns the frames of a response, and a window update for the received bytes.
 fn answer(stream: u32, received: u32) -> Vec<u8> {
     [
         frame(WINDOW_UPDATE, 0, 0, &received.to_be_bytes()),

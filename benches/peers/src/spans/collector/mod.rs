@@ -1,6 +1,6 @@
-//! A collector that only counts, over HTTP/1 and over gRPC on the same port: spans, requests and all bytes that come.
+//! A counting collector for HTTP/1.1 and gRPC on the same port. It counts spans and received bytes.
 //!
-//! It runs where the table is printed, so that its work is not counted as any contender's.
+//! It runs in the process that prints the tables, so that its work is not attributed to a contender.
 
 mod http1;
 mod http2;
@@ -21,25 +21,25 @@ use prost::Message;
 
 use crate::support::sink::count_spans;
 
-/// Listens on a free port of 127.0.0.1 until the process ends.
+/// Collector on a free port of 127.0.0.1. It runs until the process ends.
 pub(super) struct Collector {
     address: SocketAddr,
     desk: Arc<Desk>,
 }
 
-/// What has come so far.
+/// Counts so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {
     pub(super) spans: u64,
     pub(super) bytes: u64,
-    /// Spans that are complete, those of them that have a kind, and those whose values have their types; only counted if
-    /// all are looked at.
+    /// Spans that are complete, that have a kind, and whose values have their types. Counted only while every span is
+    /// inspected.
     pub(super) complete: u64,
     pub(super) with_kind: u64,
     pub(super) with_types: u64,
 }
 
-/// Where all connections hand in what they got.
+/// Counters and settings that all connections share.
 #[derive(Default)]
 struct Desk {
     spans: AtomicU64,
@@ -60,7 +60,7 @@ impl Collector {
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
                 let desk = Arc::clone(&shared);
-                // a client that leaves or talks nonsense is only its own trouble: its spans are missed in the count
+                // Connection errors are ignored: the spans of the connection are missing in the count.
                 thread::spawn(move || serve(&socket, &desk));
             }
         })?;
@@ -71,12 +71,12 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// How long every answer takes from now on.
+    /// Sets the delay of all responses from now on.
     pub(super) fn take_time(&self, delay: Duration) {
         self.desk.delay_micros.store(delay.as_micros() as u64, Ordering::SeqCst);
     }
 
-    /// Whether every span is decoded and looked at from now on, which takes a while.
+    /// Sets whether every span is decoded and inspected from now on, which is slow.
     pub(super) fn look_closely(&self, closely: bool) {
         self.desk.looks_closely.store(closely, Ordering::SeqCst);
     }
@@ -110,7 +110,7 @@ fn serve(socket: &TcpStream, desk: &Desk) -> io::Result<()> {
     }
 }
 
-/// Counts what is read.
+/// Reader that counts the received bytes.
 struct Counted<'a> {
     socket: &'a TcpStream,
     bytes: &'a AtomicU64,
@@ -125,7 +125,7 @@ impl Read for Counted<'_> {
 }
 
 impl Desk {
-    /// Takes in a request; it may be answered when this returns.
+    /// Counts the spans of a request. The response may be sent when this returns.
     fn take(&self, body: &[u8], is_packed: bool) -> io::Result<()> {
         let mut unpacked = Vec::new();
         let body = match is_packed {
@@ -161,7 +161,7 @@ impl Desk {
     }
 }
 
-/// All that every contender can send.
+/// Returns whether the span has everything that each contender can send.
 fn is_complete(span: &Span) -> bool {
     let has_ids = span.trace_id.len() == 16 && span.span_id.len() == 8 && span.parent_span_id.len() == 8;
     let has_times = span.start_time_unix_nano > 0 && span.end_time_unix_nano >= span.start_time_unix_nano;

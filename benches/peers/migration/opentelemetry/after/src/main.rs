@@ -1,4 +1,4 @@
-//! The same program after it has moved: through standpipe's exporter.
+//! The same program after the migration, with standpipe's exporter for the OpenTelemetry SDK.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A program with the OpenTelemetry SDK, before it moves: through opentelemetry-otlp.
+//! A program that uses the OpenTelemetry SDK, before the migration, with opentelemetry-otlp.
 
 use std::io;
 

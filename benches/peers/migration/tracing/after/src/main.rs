@@ -1,4 +1,4 @@
-//! The same program after it has moved: through standpipe's layer.
+//! The same program after the migration, with standpipe's layer for `tracing`.
 
 use std::io;
 use std::time::Duration;

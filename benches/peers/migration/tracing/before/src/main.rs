@@ -1,4 +1,4 @@
-//! A program that traces, before it moves: through tracing-opentelemetry and the OpenTelemetry SDK.
+//! A program that uses the `tracing` crate, before the migration, with tracing-opentelemetry and opentelemetry-otlp.
 
 use std::io;
 
