@@ -23,8 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Number of frames since the owner last set this field to 0: frames without effect on a call, RST_STREAM and
-    /// GOAWAY.
+    /// Frames without effect on a call, RST_STREAM and GOAWAY, counted since the owner last reset this field.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
@@ -153,8 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Decodes a complete block, even for a closed stream: later blocks depend on the changes that this block makes to
-    /// the dynamic table.
+    /// Decodes a complete block, even for a closed stream: later blocks depend on its changes to the dynamic table.
     fn end_block<'a>(&mut self) -> Result<Option<Event<'a>>, Fault> {
         let Some(HeaderBlock { stream, ends_stream, bytes, .. }) = self.block.take() else { return Ok(None) };
         let list = self.decoder.decode(&bytes);

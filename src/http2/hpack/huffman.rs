@@ -1,9 +1,8 @@
 //! Decoder of Huffman-coded strings (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical, so the decoder needs only the number of codes of each length, and the bytes in the order of
-//! their codes. It compares the next 30 bits with the end of the codes of each length, shortest first. That is a linear
-//! search of at most 30 steps per byte, without the large tables of a state machine; responses carry a few short
-//! fields.
+//! The code is canonical, so the bytes in code order and the number of codes of each length suffice. The decoder
+//! compares the next 30 bits with the end of the codes of each length, shortest first. That is a linear search of at
+//! most 30 steps per byte, without the large tables of a state machine; responses carry a few short fields.
 
 use super::Malformed;
 

@@ -301,8 +301,7 @@ mod encoder {
 }
 
 mod examples {
-    //! The examples of RFC 7541, appendix C, with the table after each. The examples of integers are in the tests of
-    //! integers.
+    //! The examples of RFC 7541, appendix C, with the table after each. Its examples of integers are in another module.
 
     use super::*;
 
