@@ -44,7 +44,7 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
     let detail = match &reply.body {
         Err(Oddity::Foreign) => {
             let kind = &reply.content_type;
-            let what = format!("{status}: the server answers, but not as a collector would: with {kind}");
+            let what = format!("{status}: the answer is not from a collector: its type is {kind}");
             return failed(Problem::new(what, usual()));
         }
         Err(Oddity::TooLong) => return failed(Problem::new(format!("{status}: {TOO_LONG}"), usual())),
@@ -61,7 +61,7 @@ fn success(reply: &ProbeResponse, sent: &Sent<'_>) -> Outcome {
 
 fn redirected(reply: &ProbeResponse) -> Problem {
     let status = &reply.status_text;
-    let advice = "redirects are not followed: set the endpoint to where it should go";
+    let advice = "redirects are not followed: set the endpoint to the final server";
     let to = reply.location.as_ref().map(|location| format!(" to {location}")).unwrap_or_default();
     Problem::new(format!("{status}{to}"), advice)
 }

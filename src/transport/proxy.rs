@@ -23,7 +23,7 @@ impl Proxy {
     /// Returns the proxy for a URL.
     ///
     /// # Errors
-    /// When the environment names a proxy that cannot be used: bypassing it would not be what the user wants. The
+    /// Returns an error if the environment names a proxy that cannot be used: the user does not want to bypass it. The
     /// message does not show the address, which may contain a password.
     pub(super) fn choose(
         setting: Setting,

@@ -383,7 +383,7 @@ fn each_status_is_reported_in_words() {
         ),
         (
             Answer::ok().header("content-type", "text/html").body("<html>welcome</html>"),
-            "200 OK: the server answers, but not as a collector would: with text/html",
+            "200 OK: the answer is not from a collector: its type is text/html",
         ),
         (Answer::garbage("220 mail.example ESMTP\r\n"), "the response is not HTTP"),
     ] {

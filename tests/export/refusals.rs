@@ -429,10 +429,7 @@ fn a_web_page_in_place_of_an_answer_is_refused_and_not_delivered() {
         assert_eq!((total.delivered, total.dropped.refused), (0, 3), "{answer:?}: {ledger}");
         assert_eq!(receiver.request_count(), 1, "{answer:?}: it was sent again");
         let problem = problems.wait_for(ProblemKind::Refused);
-        assert!(
-            problem.message.contains("200 OK: the server answers, but not as a collector would"),
-            "{problem}"
-        );
+        assert!(problem.message.contains("200 OK: the answer is not from a collector"), "{problem}");
         assert!(!problem.message.contains("Log in"), "{problem}");
     }
 }

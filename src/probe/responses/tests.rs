@@ -33,7 +33,7 @@ const PROTOBUF: &str = "application/x-protobuf";
 #[test]
 fn a_success_is_one_only_if_a_collector_would_say_it_so() {
     let sent = sent("/v1/traces", TRACES, &[]);
-    let page = "- 200 OK: the server answers, but not as a collector would: with text/html \
+    let page = "- 200 OK: the answer is not from a collector: its type is text/html \
                 | are host, port and path right? usual is /v1/traces";
     for (content_type, body, expected) in [
         (PROTOBUF, Ok(String::new()), "+ 200 OK"),
@@ -200,7 +200,7 @@ fn a_path_that_is_lost_is_explained_by_itself() {
 
 #[test]
 fn a_redirect_says_where_to() {
-    let advice = "redirects are not followed: set the endpoint to where it should go";
+    let advice = "redirects are not followed: set the endpoint to the final server";
     let mut moved = reply(308, "Permanent Redirect", "", Ok(String::new()));
     let sent = sent("/v1/traces", TRACES, &[]);
     assert_eq!(judged(&moved, &sent), format!("- 308 Permanent Redirect | {advice}"));

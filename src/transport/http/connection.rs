@@ -174,7 +174,7 @@ pub(super) fn network_error(error: ureq::Error) -> Result<NetworkError, ureq::Er
 /// Inserts the origin behind the method in the first `length` bytes of output. Returns the new length.
 ///
 /// # Errors
-/// When these bytes do not begin a request, or the buffer has no room for the origin.
+/// Returns an error if these bytes do not begin a request, or the buffer has no room for the origin.
 fn insert_origin(output: &mut [u8], length: usize, origin: &str) -> io::Result<usize> {
     let (start, end) = (METHOD.len(), METHOD.len() + origin.len());
     if !output[..length].starts_with(METHOD) {

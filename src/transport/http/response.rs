@@ -67,7 +67,7 @@ fn redirected(answer: &Response<ureq::Body>, request: &str) -> String {
         Some(location) => {
             let location = shown_location(location);
             format!(
-                "{request}: {status} to {location}: redirects are not followed; set the endpoint to where it should go"
+                "{request}: {status} to {location}: redirects are not followed; set the endpoint to the final server"
             )
         }
         None => format!("{request}: {status}: redirects are not followed"),
@@ -94,8 +94,8 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// Returns the verdict on a success status. The collector has the batch, even if the rest of its response is lost,
-/// provided that it is a collector.
+/// Returns the verdict on a success status. If the server is a collector, it has the batch, even if the rest of its
+/// response is lost.
 fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
         Ok(verdict) => verdict,
@@ -105,7 +105,7 @@ fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
         Err(Oddity::Foreign) => {
             let (status, kind) = (status_text(answer.status()), printable(&content_type(answer)));
             let reason = format!(
-                "{request}: {status}: the server answers, but not as a collector would: with {kind}; are host, port and path right?"
+                "{request}: {status}: the answer is not from a collector: its type is {kind}; are host, port and path right?"
             );
             Verdict::Refused { reason }
         }

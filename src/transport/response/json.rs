@@ -13,7 +13,7 @@ pub(super) struct PartialSuccess {
 /// Why a body is not an export response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The body ends too early, and is valid up to there.
+    /// The body ends too early, but is valid up to its end.
     CutShort,
     /// Not a JSON object, or an object of another service.
     Foreign,

@@ -2,17 +2,17 @@
 /// The body of a successful answer. Empty when every record was taken.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExportAnswer {
-    /// Some collectors set this even when all is well, and leave it empty.
+    /// Some collectors send an empty message here if every record was accepted.
     #[prost(message, optional, tag = "1")]
     pub partial_success: ::core::option::Option<PartialSuccess>,
 }
-/// Some records were not taken, or all were and the collector has something to say.
+/// Partial success: some records were rejected, or all were accepted with a warning.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PartialSuccess {
-    /// How many records of the request were not taken; they must not be sent again.
+    /// Number of rejected records of the request, which must not be sent again.
     #[prost(int64, tag = "1")]
     pub rejected: i64,
-    /// Why; beside a count of 0 it is a warning.
+    /// Reason of the rejection, or a warning if no record was rejected.
     #[prost(string, tag = "2")]
     pub error_message: ::prost::alloc::string::String,
 }
@@ -22,7 +22,7 @@ pub struct RpcStatus {
     /// A gRPC status code; over HTTP the status line outranks it.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// For a person to read.
+    /// Message for people.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
     /// Messages of any type, each with its name.
