@@ -145,8 +145,8 @@ impl<'a> Drawing<'_, 'a> {
             counts(&dropped).map(|rest| (Ink::WARNING, format!("{rest} above the limits, dropped")));
         let missing = (node.is_orphan && !view.is_past).then(|| {
             let parent = describe::short_id(&span.parent_span_id);
-            let where_to = if self.options.is_cut { "not kept any more" } else { "not here" };
-            (Ink::FAINT, format!("its parent {parent} is {where_to}"))
+            let where_to = if self.options.is_cut { "not kept any more" } else { "missing" };
+            (Ink::FAINT, format!("parent {parent} is {where_to}"))
         });
         let hidden = (node.hidden > 0).then(|| {
             let spans = describe::count(node.hidden as u64, "span");
