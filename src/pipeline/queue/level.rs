@@ -95,8 +95,7 @@ impl Level {
         bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes the size of a frame. Returns true if it is the largest so far, which may lower
-    /// [`pressure`](Self::pressure).
+    /// Notes a frame's size. Returns true if it is the largest so far, which may lower [`pressure`](Self::pressure).
     pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
         // SeqCst with the worker's threshold: either the worker sees the size or the caller sees the threshold.
         let rises = |largest: &AtomicUsize, size: usize| {

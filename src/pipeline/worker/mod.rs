@@ -214,8 +214,7 @@ impl Worker {
         }
         let is_parent = !self.is_forked();
         if !is_parent {
-            // Dropping the worker would close the parent's files and wait for locks that other threads held at the
-            // fork.
+            // Dropping the worker would close the parent's files and wait for locks that were held at the fork.
             mem::forget(self);
         }
         is_parent

@@ -1,5 +1,4 @@
-//! Chooses the schedules of a model: all that differ in effect or, for larger models, the choices of shuttle's
-//! schedulers.
+//! Chooses the schedules of a model: all that differ or, for larger models, the choices of shuttle's schedulers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
