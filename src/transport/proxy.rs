@@ -115,7 +115,7 @@ impl Proxy {
     }
 }
 
-/// Reads a response head byte by byte, because the bytes behind it belong to the server.
+/// Reads a response head byte by byte, because the bytes after the head belong to the server.
 fn read_head(wire: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -268,7 +268,7 @@ impl<'a> TraceSpan<'a> {
     pub fn children(self) -> Vec<TraceSpan<'a>> {
         let depth = self.node().depth;
         let below = (self.index + 1..self.trace.nodes.len()).map(|index| TraceSpan { index, ..self });
-        // The nodes are depth first, so the subtree of a span is the run of deeper nodes behind it.
+        // The nodes are depth first, so the subtree of a span is the run of deeper nodes after its own.
         let below = below.take_while(|span| span.node().depth > depth);
         below.filter(|span| span.node().depth == depth + 1).collect()
     }

@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the digits behind `\u` and all directly following escapes, because a surrogate pair is two of them.
+    /// Reads the digits after `\u` and all directly following escapes, because a surrogate pair is two of them.
     fn utf16(&mut self) -> Result<String, Fault> {
         let mut units = Vec::new();
         loop {
