@@ -85,10 +85,10 @@ impl Builder {
     /// Sets the memory limit of all requests together, while they are read, decompressed, decoded and answered, and as
     /// long as a clone of their [`Batch`] exists. The default is 512 MiB.
     ///
-    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. A
-    /// request that needs memory which other requests use is answered with 503 or `UNAVAILABLE`, which are retryable.
-    /// The memory is estimated before a request is decoded: an empty span of two bytes takes about 600 bytes. Records
-    /// that are kept afterwards do not count: see [`Builder::keep_bytes`].
+    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. If
+    /// other requests leave too little memory, the answer is 503 or `UNAVAILABLE`, which are retryable. The memory is
+    /// estimated before a request is decoded: an empty span of two bytes takes about 600 bytes. Records that are kept
+    /// afterwards do not count: see [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_memory_bytes = bytes;
         self
@@ -133,7 +133,8 @@ impl Builder {
     /// Sets a callback for every request that the receiver refuses, with the reason. The callback runs before the
     /// request is answered.
     ///
-    /// Threads and panics are as for [`Builder::on_batch`]. Scripted answers ([`Receiver::script`]) are not refusals.
+    /// The thread and the effect of a panic are as for [`Builder::on_batch`]. Scripted answers ([`Receiver::script`])
+    /// are not refusals.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;

@@ -301,7 +301,7 @@ mod encoder {
 }
 
 mod examples {
-    //! The examples of RFC 7541, appendix C, with the table after each. Its examples of integers are in another module.
+    //! The examples of RFC 7541, appendix C, with the table after each. Examples of integers are in another module.
 
     use super::*;
 

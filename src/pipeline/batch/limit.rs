@@ -83,8 +83,8 @@ impl RequestLimit {
     /// Notes that a request of this size was accepted.
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
-        // A success resets the count only if the request is nearly as large as the largest accepted one. The halves of
-        // a refused request are accepted even if the collector has lowered its limit.
+        // A success resets `doubts` only if the request is nearly as large as the largest accepted one. The halves of a
+        // refused request are accepted even if the collector has lowered its limit.
         self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };
         self.taken = self.taken.max(size);
         // A single oversized record lowers the limit several times: its batch is refused, then the half and the quarter

@@ -155,8 +155,9 @@ impl Backpressure {
         self.latches.iter().any(|latch| latch.is_shut())
     }
 
-    /// Wakes the worker with `wake`. If the caller may wait, calls `try_reserve` for `records` until the call succeeds,
-    /// the queue is `closed`, or the timeout that starts at `since` ends; calls `report` once if the wait is long.
+    /// Wakes the worker with `wake` and calls `try_reserve` for `records`: at most once if the caller must not wait,
+    /// otherwise until the call succeeds, the queue is `closed`, or the timeout that starts at `since` ends. Calls
+    /// `report` once if the wait is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,

@@ -135,8 +135,8 @@ impl Head {
         split_target(&self.target).1
     }
 
-    /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). The check follows the reading of
-    /// the head, because a refusal is written in the client's format, which another header declares.
+    /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). The check runs after the head is
+    /// read, because a refusal is written in the client's format, which another header declares.
     fn check_host(&self) -> Result<(), Refusal> {
         match self.single("host")? {
             None if self.version == Version::Http11 => Err(Refusal::new(400, "missing Host header")),

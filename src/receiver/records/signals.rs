@@ -365,8 +365,8 @@ impl<'a> ReceivedPoint<'a> {
         if let Point::Histogram(point) = self.0 { &point.explicit_bounds } else { &[] }
     }
 
-    /// Returns the number of values in each bucket of an explicit histogram, of which there is one more than
-    /// boundaries; empty for other instruments.
+    /// Returns the number of values in each bucket of an explicit histogram, with one bucket more than boundaries;
+    /// empty for other instruments.
     pub fn bucket_counts(self) -> &'a [u64] {
         if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }
     }

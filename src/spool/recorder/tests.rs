@@ -286,7 +286,7 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     let thread = thread.parse().unwrap();
     let watched = single_step(thread, over.parse().unwrap(), child.id(), &folder.recorder(), expected);
     let _ = child.kill();
-    // SAFETY: waits for the end of a thread that this thread traces, without which the process does not end
+    // SAFETY: waits for a thread that this thread traces; the process cannot end before this wait
     unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
     let _ = child.wait();
     watched

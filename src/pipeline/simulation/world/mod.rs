@@ -438,7 +438,7 @@ impl World {
         Handle(self.exporter())
     }
 
-    /// Notes a failed check. A panic would not fail the test, because the worker contains panics of its transport.
+    /// Notes a failed check. A panic here would not fail the test, because the worker contains panics of its transport.
     fn fail(&self, what: String) {
         self.note(|| format!("FAILED: {what}"));
         self.failure
