@@ -17,8 +17,7 @@ use super::flow_control::INITIAL_WINDOW;
 use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
-/// Maximum size of a response's headers or trailers, counted as in section 6.5.2: each field has 32 bytes in addition
-/// to its text.
+/// Maximum size of a response's headers or trailers, with 32 bytes per field in addition to its text (section 6.5.2).
 const HEADER_LIST_BYTES: usize = 32 << 10;
 /// Maximum frames without effect during a call: pings, settings, empty data. An honest server sends a few.
 const MAX_NOISE: u32 = 10_000;
