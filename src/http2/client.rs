@@ -1,5 +1,5 @@
-//! The client's side of a connection, without I/O: it takes received bytes, and returns bytes to send and the end of a
-//! call.
+//! The client's side of a connection, without I/O. Its input is received bytes; its output is bytes to send, and the
+//! end of each call.
 //!
 //! There is one call at a time, because one worker sends. The owner of the socket calls
 //! [`send`](ClientConnection::send), writes [`output`](ClientConnection::output), reads from the socket and calls
@@ -17,15 +17,14 @@ use super::flow_control::INITIAL_WINDOW;
 use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
-/// Maximum size of a response's headers or trailers, by the count of section 6.5.2: 32 bytes for each field plus its
-/// text.
+/// Maximum size of a response's headers or trailers, with 32 bytes per field in addition to its text (section 6.5.2).
 const HEADER_LIST_BYTES: usize = 32 << 10;
 /// Maximum frames without effect during a call: pings, settings, empty data. An honest server sends a few.
 const MAX_NOISE: u32 = 10_000;
 /// Output size at which framing stops until the output is written.
 const OUTPUT_BYTES: usize = 64 << 10;
 /// Minimum send window for another call on a kept connection. Servers return credit once half or three quarters of the
-/// window are used, so a smaller window means that the server returns none.
+/// window are used, so a window that is nearly used up shows that the server returns no credit.
 const MIN_ROOM: usize = INITIAL_WINDOW as usize / 8;
 /// Bytes of a GOAWAY's debug data that are kept.
 const GO_AWAY_BYTES: usize = 200;
@@ -102,14 +101,14 @@ impl ClientConnection {
     /// Checks the size of a header list against the server's settings received so far.
     ///
     /// # Errors
-    /// The server's SETTINGS_MAX_HEADER_LIST_SIZE, if the list is larger.
+    /// Returns the server's SETTINGS_MAX_HEADER_LIST_SIZE if the list is larger.
     pub(crate) fn check_head(&self, list_bytes: usize) -> Result<(), usize> {
         let limit = self.connection.peer.max_header_list;
         if list_bytes > limit { Err(limit) } else { Ok(()) }
     }
 
-    /// Begins a call with an encoded header block that uses no dynamic table. `list_bytes` is the size of its fields as
-    /// the peer counts it (section 6.5.2).
+    /// Begins a call with an encoded header block that uses no dynamic table. `list_bytes` is the size of the header
+    /// list by the rule of section 6.5.2.
     pub(crate) fn start(&mut self, block: &[u8], list_bytes: usize) -> Result<(), usize> {
         self.check_head(list_bytes)?;
         let stream = self.next_stream;
@@ -175,7 +174,7 @@ impl ClientConnection {
         Some(end)
     }
 
-    /// Returns whether the server sent GOAWAY with an error code: a response may then never come.
+    /// Returns whether the server sent GOAWAY with an error code. The response may then never arrive.
     pub(crate) fn goes_away_in_error(&self) -> bool {
         self.go_away.as_ref().is_some_and(|go_away| go_away.code != Code::NO_ERROR)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Number of frames without effect on a call, of RST_STREAM and of GOAWAY, since the owner last reset it to 0.
+    /// Frames without effect on a call, RST_STREAM and GOAWAY, counted since the owner last reset this field.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
@@ -152,7 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Decodes a complete block, even for a closed stream: later blocks depend on its changes of the dynamic table.
+    /// Decodes a complete block, even for a closed stream: later blocks depend on its changes to the dynamic table.
     fn end_block<'a>(&mut self) -> Result<Option<Event<'a>>, Fault> {
         let Some(HeaderBlock { stream, ends_stream, bytes, .. }) = self.block.take() else { return Ok(None) };
         let list = self.decoder.decode(&bytes);
@@ -212,7 +212,7 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
-    /// Start of the bytes that were not taken yet.
+    /// Start of the bytes that have not been taken yet.
     start: usize,
 }
 
@@ -224,7 +224,7 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the bytes that were not taken yet.
+    /// Returns the bytes that have not been taken yet.
     pub(crate) fn waiting(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -251,7 +251,7 @@ const MAX_BLOCK_FRAMES: u32 = 8;
 /// Maximum bytes of an encoded header block.
 pub(crate) const MAX_BLOCK_BYTES: usize = 32 << 10;
 
-/// An unfinished header block. Until it ends, no other frame may come.
+/// An unfinished header block. No other frame may arrive before the block ends.
 #[derive(Debug)]
 struct HeaderBlock {
     stream: u32,
@@ -278,8 +278,8 @@ impl HeaderBlock {
     }
 }
 
-/// The peer's settings, at first the defaults of section 6.5.2. The exception is `wants_push`, which is true only if the
-/// peer has sent SETTINGS_ENABLE_PUSH = 1: a server must not.
+/// The peer's settings, at first the defaults of section 6.5.2. Only `wants_push` differs: it is false until the peer
+/// sends SETTINGS_ENABLE_PUSH = 1, which a server must not do.
 #[derive(Debug)]
 pub(crate) struct PeerSettings {
     /// True once the first SETTINGS have arrived. Calls do not wait for them.

@@ -5,7 +5,7 @@ use super::frame::{Fault, MAX_STREAM};
 /// Initial size of every window (section 6.9.2). We never change ours.
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
 
-/// A send window. A change of SETTINGS_INITIAL_WINDOW_SIZE can make it negative (section 6.9.2).
+/// A send window. A change of SETTINGS_INITIAL_WINDOW_SIZE can make the window negative (section 6.9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window(i64);
 

@@ -62,7 +62,7 @@ pub(crate) struct Batch {
     framing: Vec<u8>,
     chunks: VecDeque<Box<Chunk>>,
     /// For a half of a divided batch, the chunks from which its records were copied. All halves share them. The flight
-    /// recorder keeps them until the last half is settled, which then holds the only reference.
+    /// recorder keeps these chunks until the last half is settled: that half then holds the only reference.
     copied_from: Option<Arc<VecDeque<Box<Chunk>>>>,
 }
 
@@ -241,7 +241,7 @@ impl Batch {
         self.copied_from.is_some()
     }
 
-    /// Returns how many of its records are in the flight recorder.
+    /// Returns how many records of the batch are in the flight recorder.
     pub(crate) fn recorded(&self) -> u64 {
         let pieces = self.groups.iter().flat_map(|group| &group.pieces);
         let recorded = pieces.filter(|piece| self.chunks[piece.chunk].is_recorded());
@@ -250,9 +250,9 @@ impl Batch {
         frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
-    /// Notes in the flight recorder where the entry of the spool with these records is about to be written. If the
-    /// process dies during the write, both places may have the records, and the next process uses the note to send
-    /// them once.
+    /// Stores the place of a spool entry in the flight recorder, just before these records are written to that entry.
+    /// If the process dies during the write, both the recorder and the entry may have the records, and the next process
+    /// uses the stored place to send them once.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         self.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
     }
@@ -262,8 +262,8 @@ impl Batch {
         self.recorded_chunks().for_each(|chunk| chunk.settle());
     }
 
-    /// Returns the chunks that the flight recorder can drop once this batch is settled. For a half, they include the
-    /// chunks from which it was copied, if this is the last part that is not settled.
+    /// Returns the chunks that the flight recorder can drop once this batch is settled: the chunks of the batch and,
+    /// for the last unsettled half, the chunks from which the half was copied.
     fn recorded_chunks(&self) -> impl Iterator<Item = &Chunk> {
         let is_last = |chunks: &&Arc<VecDeque<_>>| Arc::strong_count(chunks) == 1;
         let copied_from = self.copied_from.iter().filter(is_last).flat_map(|chunks| chunks.iter());
@@ -274,7 +274,7 @@ impl Batch {
         matches!(self.origin, Origin::Spool { .. })
     }
 
-    /// Returns whether the worker collected its metrics itself.
+    /// Returns whether the worker collected the metrics of this batch itself.
     pub(crate) fn is_snapshot(&self) -> bool {
         self.origin == Origin::Collection
     }
@@ -419,7 +419,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Inserts an empty group behind the others of its resource. Returns its index.
+    /// Inserts an empty group after the other groups of the same resource. Returns its index.
     fn begin_group(&mut self, scope: &Arc<Scope>) -> usize {
         let last_of_resource = self.groups.iter().rposition(|group| group.has_resource_of(scope));
         let index = last_of_resource.map_or(self.groups.len(), |last| last + 1);

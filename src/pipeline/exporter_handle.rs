@@ -35,7 +35,7 @@ const MAX_METRIC_FRAME_BYTES: usize = 64 << 10;
 /// Slots of the flight recorder, per signal, for 32 chunks that are open or being sent in addition to a full queue.
 const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 
-/// Time after which a worker thread that has not begun to run is given up, see [`WorkerStart`].
+/// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].
 const MAX_START_TIME: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to start an exporter, in this process or in a forked child.
@@ -232,7 +232,7 @@ impl ExporterHandle {
         Ok(handle)
     }
 
-    /// Creates the exporter, its worker, which does not run yet, and a function to be called at the end of the worker.
+    /// Creates the exporter, a worker that does not run yet, and the function to call when the worker ends.
     pub(crate) fn assemble(
         Prepared { spec, transport, spool, owner }: Prepared<'_>,
     ) -> (Self, Worker, OnEnd) {
@@ -391,7 +391,7 @@ impl ExporterHandle {
 
     /// Requests a flush and wakes the worker.
     pub(crate) fn start_flush(&self) -> PendingFlush {
-        // Without a worker, the request is dropped at once, which ends it.
+        // Without a worker, the request is dropped at once, which ends the flush.
         let pending = self.flush.upgrade().unwrap_or_default().request();
         let _ = self.wake.try_send(());
         pending
@@ -402,12 +402,12 @@ impl ExporterHandle {
         self.manual.as_deref()
     }
 
-    /// Returns the goal for which callers drive the worker: until `reached` is disconnected.
+    /// Returns the goal of callers that drive the worker until `reached` is disconnected.
     pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
         Some(Goal { worker: self.manual()?, reached: reached.clone() })
     }
 
-    /// Returns the goal for which callers drive the worker during a stop: its end.
+    /// Returns the goal of callers that drive the worker during a stop: the end of the worker.
     pub(crate) fn end_goal(&self) -> Option<Goal<'_>> {
         self.goal(&self.ended)
     }

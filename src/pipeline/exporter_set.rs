@@ -204,8 +204,8 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed span if code of the program
-    /// begins it, for example the problem hook, but not if it is about the export itself.
+    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed sampled span if code of the
+    /// program, such as the problem hook, begins the span. Spans about the export itself are not counted.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
@@ -308,8 +308,8 @@ impl ExporterSet {
         reader.map(|(reader, _)| reader.temporality())
     }
 
-    /// Returns limits by which metrics are divided into frames that every exporter can take, except a single data point
-    /// that is too large for some of them. `None` if no exporter takes metrics.
+    /// Returns limits for dividing metrics into frames that every exporter can take. Only a single data point can still
+    /// be too large for some exporters. `None` if no exporter takes metrics.
     pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
         let takers = self.spec.exporters.iter().filter(|spec| spec.filter.takes(Signal::Metrics));
         takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
@@ -419,7 +419,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     let late = finish_by(deadline, &begun_here);
     finish_by(deadline, &begun_before);
     late.iter().for_each(|handle| handle.interrupt());
-    // One grace period for all: those of several blocked exporters would add up.
+    // One grace period for all exporters: separate periods of several blocked exporters would add up.
     let grace_ends = clock::now() + INTERRUPT_GRACE;
     late.iter().for_each(|handle| {
         handle.wait_for_end(grace_ends);
@@ -439,7 +439,7 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 
 /// Closes the counters of all exporters that end by the deadline, and returns the others.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
-    // A worker that an earlier stop gave up is not waited for again.
+    // A worker that an earlier stop gave up on is not waited for again.
     let open = || {
         exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped())
     };

@@ -144,7 +144,7 @@ impl fmt::Display for OpenSpans {
         }
         let others = self.count - self.names.iter().map(|(_, count)| count).sum::<u64>();
         if others > 0 {
-            write!(f, " and {others} of other names")?;
+            write!(f, " and {others} with other names")?;
         }
         Ok(())
     }

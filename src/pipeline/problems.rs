@@ -99,8 +99,8 @@ impl ProblemReporter {
         }
     }
 
-    /// Like [`report`](Self::report), for a thread of the program. This thread may hold a lock that the hook needs,
-    /// so the hook is called on a new thread, or when the program drives the exporter.
+    /// Like [`report`](Self::report), for a thread of the program. This thread may hold a lock that the hook needs, so
+    /// the hook is called on a new thread. If the program drives the exporter, the hook is called later.
     pub(crate) fn report_from_caller(
         self: &Arc<Self>,
         signal: Signal,
@@ -139,7 +139,7 @@ impl ProblemReporter {
         self.pass_on(Problem { is_unaccounted, ..problem });
     }
 
-    /// Reports that the collector does not accept a signal. Reported once, since it is a matter of configuration and
+    /// Reports that the collector does not accept a signal. Reported once, because the cause is the configuration and
     /// lasts.
     pub(crate) fn report_not_taken(&self, signal: Signal, reason: &str) {
         if !self.not_taken[signal as usize].swap(true, Ordering::Relaxed) {

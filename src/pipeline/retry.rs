@@ -149,7 +149,7 @@ fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration
 fn back_off(settings: &RetrySettings, attempt: &Attempt) -> Duration {
     let doublings = attempt.number.saturating_sub(1).min(31);
     let step = settings.first_delay.saturating_mul(1 << doublings).min(settings.max_delay);
-    // The upper 53 bits are as many as an `f64` represents exactly: a number in 0..1.
+    // An `f64` represents 53 bits exactly, so the upper 53 bits become a number in 0..1.
     let share = (attempt.random >> 11) as f64 / (1u64 << 53) as f64;
     step.mul_f64(share)
 }
@@ -320,7 +320,7 @@ mod tests {
         let paused =
             |minutes: u64| Attempt { proxy_pause: Duration::from_secs(60 * minutes), ..attempt(1, now) };
         assert_eq!(step(&paused(2), &refused, now), NextStep::TryAgain(asked(Duration::from_secs(120))));
-        // The batch has five minutes: it waits for them, and not for the end of the pause.
+        // The batch waits only for its own five minutes, not for the end of the pause.
         let cut = Pause { time: Duration::from_secs(300), by_server: true, is_last: true };
         assert_eq!(step(&paused(8), &refused, now), NextStep::TryAgain(cut));
         let last = Attempt { is_last: true, ..paused(3) };

@@ -56,7 +56,7 @@ struct Watch {
     signal: Signal,
     /// `otel.component.type` of the queue.
     processor: &'static str,
-    /// Suffix of the `otel.component.type` of an exporter, behind the protocol.
+    /// Suffix of an exporter's `otel.component.type`, after the protocol.
     exporter: &'static str,
 }
 

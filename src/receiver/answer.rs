@@ -29,7 +29,7 @@ use crate::record::wire::encode_field;
 /// | others | 2 `UNKNOWN` |
 ///
 /// The records of a request that is answered with a 2xx status count as accepted, even if the answer is not delivered
-/// completely. All other answers do not change the counts of records.
+/// completely. No other answer changes the counts of records.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ use crate::record::wire::encode_field;
 /// assert!(slow.accepts());
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "an answer is given by script(), always() and their like"]
+#[must_use = "an answer has no effect until a receiver gets it, for example by script()"]
 pub struct Answer {
     pub(super) delivery_mode: DeliveryMode,
     pub(super) status: u16,
@@ -213,7 +213,7 @@ impl Answer {
         Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
 
-    /// Adds a header field. It replaces one that the receiver would send otherwise (`content-type`, `content-length`).
+    /// Adds a header field. The field replaces a field of the receiver (`content-type`, `content-length`).
     ///
     /// Over gRPC, the field is metadata: in the headers of a success, in the trailers of an error. Fields that only
     /// concern HTTP/1 (`connection`, `content-encoding`, `content-length`, `retry-after`, `transfer-encoding`) are left
@@ -242,8 +242,8 @@ impl Answer {
         Self { body: Body::Bytes(bytes.into()), ..self }
     }
 
-    /// Sets the body to a `google.rpc.Status` with this message, as OTLP demands for errors. Over gRPC, it is the
-    /// `grpc-message`.
+    /// Sets the body to a `google.rpc.Status` with this message, as OTLP demands for errors. Over gRPC, the message is
+    /// sent as `grpc-message`.
     pub fn message(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), body: Body::Status, ..self }
     }
@@ -282,7 +282,7 @@ impl Answer {
         Self { closes: true, ..self }
     }
 
-    /// Creates an answer with any gRPC code. Over HTTP, it has the corresponding status, such as 503 for 14.
+    /// Creates an answer with any gRPC code. Over HTTP, the answer has the corresponding status, such as 503 for 14.
     ///
     /// ```
     /// use standpipe::receiver::Answer;

@@ -18,7 +18,7 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const END_OF_STREAM: [u8; 2] = [3, 0];
 const CHECKSUM_AND_LENGTH: usize = 8;
 pub(super) const PIECE: usize = 64 * 1024;
-/// Bytes that an answer that is cut short announces and does not send.
+/// Bytes that a cut-short answer announces, but does not send.
 pub(super) const CUT_SHORT_BYTES: u64 = 1024;
 
 /// A body whose length is known before its bytes are generated.

@@ -45,8 +45,8 @@ impl Share {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// A final refusal if the request alone exceeds the budget, or a retryable one if other requests use the amount that
-    /// it needs.
+    /// Returns a final refusal if the request alone exceeds the budget, and a retryable refusal if other requests leave
+    /// too little for it.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.budget.limit;
         if self.bytes.saturating_add(bytes) > limit {
@@ -64,7 +64,7 @@ impl Share {
     /// up to `most`: it exceeds `most` only if the content does.
     ///
     /// # Errors
-    /// Those of [`grow`](Self::grow). The buffer is then unchanged.
+    /// Returns the errors of [`grow`](Self::grow). The buffer is then unchanged.
     pub(super) fn make_room(
         &mut self,
         buffer: &mut Vec<u8>,

@@ -72,8 +72,8 @@ impl Builder {
 
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
     ///
-    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. Together, the unanswered calls of one connection may be twice as
-    /// long; a call beyond that is answered with `UNAVAILABLE`.
+    /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. All unanswered calls of one connection together may be twice as
+    /// long as this limit; a further call is answered with `UNAVAILABLE`.
     ///
     /// A shorter body of very many empty messages is also refused if it would take more than sixteen times the limit in
     /// memory.
@@ -85,10 +85,10 @@ impl Builder {
     /// Sets the memory limit of all requests together, while they are read, decompressed, decoded and answered, and as
     /// long as a clone of their [`Batch`] exists. The default is 512 MiB.
     ///
-    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. If other
-    /// requests use the memory that a request needs, it is answered with 503 or `UNAVAILABLE`, which are retryable. The
-    /// memory is estimated before a request is decoded: an empty span of two bytes takes about 600 bytes. Records that are
-    /// kept afterwards do not count: see [`Builder::keep_bytes`].
+    /// A request that needs more than the whole limit is answered with 413, over gRPC with `RESOURCE_EXHAUSTED`. If
+    /// other requests leave too little memory, the answer is 503 or `UNAVAILABLE`, which are retryable. The memory is
+    /// estimated before a request is decoded: an empty span of two bytes takes about 600 bytes. Records that are kept
+    /// afterwards do not count: see [`Builder::keep_bytes`].
     pub fn max_memory_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_memory_bytes = bytes;
         self
@@ -106,9 +106,9 @@ impl Builder {
     /// Sets the maximum number of open connections of both protocols together. The default is 256.
     ///
     /// A further connection replaces the one that has been idle for longest, which is closed. If all connections wait
-    /// for an answer, the new one is closed at once. Each connection has a thread, over gRPC one more that answers. If
-    /// several calls of one connection are answered at the same time, further threads answer them: up to 256 for all
-    /// connections together.
+    /// for an answer, the new one is closed at once. Each connection has one thread, and over gRPC a second thread for
+    /// answers. If several calls of one connection are answered at the same time, further threads answer them: up to
+    /// 256 for all connections together.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self
@@ -123,17 +123,18 @@ impl Builder {
 
     /// Sets a callback for every decoded request, which runs before the request is counted and answered.
     ///
-    /// It runs on the request's thread, so it can run for several requests at a time. The client waits until it
-    /// returns. If it panics, the connection is closed without an answer.
+    /// The callback runs on the request's thread, so it can run for several requests at a time. The client waits until
+    /// the callback returns. If the callback panics, the connection is closed without an answer.
     pub fn on_batch(mut self, show: impl Fn(&Batch) + Send + Sync + 'static) -> Self {
         self.settings.on_batch = Some(Callback(Box::new(show)));
         self
     }
 
-    /// Sets a callback for every request that the receiver refuses, with the reason. It runs before the request is
-    /// answered.
+    /// Sets a callback for every request that the receiver refuses, with the reason. The callback runs before the
+    /// request is answered.
     ///
-    /// It runs like [`Builder::on_batch`]. Scripted answers ([`Receiver::script`]) are not refusals.
+    /// The thread and the effect of a panic are as for [`Builder::on_batch`]. Scripted answers ([`Receiver::script`])
+    /// are not refusals.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;
@@ -176,7 +177,7 @@ impl Builder {
     /// Starts listening.
     ///
     /// # Errors
-    /// When an address cannot be resolved or is in use, or when no thread can be started.
+    /// Returns an error if an address cannot be resolved or is in use, or if no thread can be started.
     pub fn start(self) -> io::Result<Receiver> {
         let http = TcpListener::bind(self.address?.as_slice())?;
         let grpc = TcpListener::bind(self.grpc_address?.as_slice())?;
@@ -194,8 +195,7 @@ impl Builder {
         }
     }
 
-    /// Serves pages by the receiver's HTTP/1 server and its limits, for as long as the process lives. The command uses
-    /// it.
+    /// Serves pages of the command over HTTP/1 with the limits of a receiver, for as long as the process lives.
     ///
     /// `answer` gets a request without a body, or the refusal of a request. If it returns `None`, it has written its
     /// answer to the socket, and the connection ends.

@@ -34,7 +34,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// assert_eq!(trace.span("checkout").attribute("phases"), 2);
 /// ```
 ///
-/// It derefs to [`Telemetry`]. A bridge accepts it like telemetry: `TracingLayer::new(&test)`.
+/// A `TestTelemetry` derefs to [`Telemetry`], and bridges accept it like telemetry: `TracingLayer::new(&test)`.
 #[derive(Debug)]
 #[must_use = "dropping it stops the telemetry and its receiver"]
 pub struct TestTelemetry {
@@ -47,7 +47,7 @@ impl TestTelemetry {
     /// Starts telemetry of the service `test`, and its receiver.
     ///
     /// # Panics
-    /// When there is no free port or no thread can be started.
+    /// Panics if there is no free port or no thread can be started.
     #[track_caller]
     pub fn start() -> Self {
         Self::start_with(Config::new().service_name("test"))
@@ -66,7 +66,7 @@ impl TestTelemetry {
     /// ```
     ///
     /// # Panics
-    /// When there is no free port, no thread can be started, or the configuration cannot be used.
+    /// Panics if there is no free port, no thread can be started, or the configuration cannot be used.
     #[track_caller]
     pub fn start_with(config: Config) -> Self {
         let receiver =
@@ -85,7 +85,7 @@ impl TestTelemetry {
     /// were emitted before the call, and the current metrics.
     ///
     /// # Panics
-    /// When the flush takes longer than 10 s. The message contains the ledger.
+    /// Panics if the flush takes longer than 10 s. The message contains the ledger.
     #[track_caller]
     pub fn received(&self) -> &Receiver {
         if let FlushOutcome::TimedOut { left } = self.telemetry.flush(FLUSH_TIMEOUT) {
@@ -99,7 +99,7 @@ impl TestTelemetry {
         &self.receiver
     }
 
-    /// Shuts the telemetry down and returns the receiver with all that was sent.
+    /// Shuts the telemetry down and returns the receiver with everything that was sent.
     pub fn finish(self) -> Receiver {
         self.telemetry.shutdown(FLUSH_TIMEOUT);
         self.receiver

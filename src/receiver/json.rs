@@ -22,7 +22,7 @@ pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec
     // Messages have the nesting limit of protobuf, and unknown fields are skipped without recursion.
     text.disable_recursion_limit();
     text.deserialize_map(Request { schema: schema::request(signal), out: &mut out })?;
-    // Text behind the request is an error.
+    // Text after the request is an error.
     text.end()?;
     Ok(out)
 }

@@ -39,7 +39,7 @@ impl Records {
     /// Reads an export request in OTLP JSON, of any signal: a line of a file exporter, or of `standpipe drain --to-stdout`.
     ///
     /// # Errors
-    /// When the text is not such a request, or would take more than 256 MiB of memory.
+    /// Returns an error if the text is not such a request, or would take more than 256 MiB of memory.
     ///
     /// ```
     /// use standpipe::receiver::Records;
@@ -55,7 +55,7 @@ impl Records {
         for signal in signals_in(text)? {
             let request = json::to_protobuf(signal, text).map_err(JsonError::of)?;
             if message::decoded_bytes(signal, &request) > MAX_MEMORY_BYTES {
-                return Err(JsonError(format!("it takes more than {MAX_MEMORY_BYTES} bytes of memory")));
+                return Err(JsonError(format!("takes more than {MAX_MEMORY_BYTES} bytes of memory")));
             }
             let of_signal = Self::decode(signal, &request).map_err(JsonError::of)?;
             all.spans.extend(of_signal.spans);
@@ -69,7 +69,7 @@ impl Records {
     /// signal take several lines.
     ///
     /// # Errors
-    /// When `out` cannot be written to.
+    /// Returns an error if a write to `out` fails.
     pub fn write_json_lines(&self, out: &mut impl Write) -> io::Result<()> {
         write_lines(Signal::Traces, &self.spans, ReceivedSpan::encode, out)?;
         write_lines(Signal::Logs, &self.logs, ReceivedLog::encode, out)?;
@@ -85,7 +85,7 @@ impl Records {
     }
 }
 
-/// Returns the signals of the records in a text. An export request has one.
+/// Returns the signals of the records in a text. An export request has the records of one signal.
 fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
     let members: HashMap<String, IgnoredAny> = serde_json::from_slice(text).map_err(JsonError::of)?;
     let has = |signal: &Signal| {
@@ -94,7 +94,7 @@ fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
     };
     let signals: Vec<Signal> = Signal::ALL.into_iter().filter(has).collect();
     match signals.is_empty() && !members.is_empty() {
-        true => Err(JsonError("it has no resourceSpans, resourceLogs or resourceMetrics".to_owned())),
+        true => Err(JsonError("no resourceSpans, resourceLogs or resourceMetrics".to_owned())),
         false => Ok(signals),
     }
 }
@@ -175,7 +175,7 @@ mod tests {
             Records::from_json(text.as_bytes()).map(|records| records.count()).unwrap_err().to_string()
         };
         assert!(reason("hello").starts_with("expected value"), "{}", reason("hello"));
-        assert_eq!(reason(r#"{"a":1}"#), "it has no resourceSpans, resourceLogs or resourceMetrics");
+        assert_eq!(reason(r#"{"a":1}"#), "no resourceSpans, resourceLogs or resourceMetrics");
         assert!(reason(r#"{"resourceSpans":[{}]"#).starts_with("EOF"));
         assert!(
             reason(r#"{"resourceSpans":3}"#).starts_with("invalid value"),
@@ -187,6 +187,6 @@ mod tests {
             r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{{}}]}}]}}]}}"#,
             "{},".repeat(MAX_MEMORY_BYTES / size_of::<crate::record::schema::Span>())
         );
-        assert_eq!(reason(&bomb), "it takes more than 268435456 bytes of memory");
+        assert_eq!(reason(&bomb), "takes more than 268435456 bytes of memory");
     }
 }

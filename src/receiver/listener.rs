@@ -52,7 +52,7 @@ impl Listener {
         Ok(Self { address, threads: Mutex::new(Some(Threads { acceptor, clients })) })
     }
 
-    /// Wakes the acceptor, so that it sees the stop. Returns whether it will.
+    /// Wakes the acceptor, so that it sees the stop. Returns whether the acceptor will wake.
     fn wake_acceptor(&self) -> bool {
         // Only a connection wakes a thread from `accept`. Without a free file descriptor, no connection is possible;
         // the acceptor then ends when the next client connects.
@@ -127,7 +127,7 @@ fn accept_clients(
 /// Starts a thread for a client, or closes its connection at once.
 fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
-    // An answer is one write. Nagle's algorithm would only delay it.
+    // An answer is one write, which Nagle's algorithm would only delay.
     socket.set_nodelay(true).ok()?;
     socket.set_write_timeout(Some(timeout)).ok()?;
     let socket = Arc::new(socket);

@@ -118,7 +118,7 @@ impl Receiver {
     /// Starts a receiver on two free ports of 127.0.0.1, one for HTTP and one for gRPC.
     ///
     /// # Errors
-    /// When there is no free port or no thread can be started.
+    /// Returns an error if there is no free port or no thread can be started.
     pub fn start() -> io::Result<Self> {
         Self::builder().start()
     }
@@ -201,7 +201,7 @@ impl Receiver {
     /// Returns the only trace of the kept spans.
     ///
     /// # Panics
-    /// When there is no trace, or more than one. The message shows the traces.
+    /// Panics if there is no trace, or more than one. The message shows the traces.
     #[track_caller]
     pub fn only_trace(&self) -> Trace {
         let mut traces = self.traces();

@@ -144,7 +144,7 @@ pub(super) struct Hosts(Option<IpAddr>);
 
 impl Hosts {
     /// Creates the check for a listener on `address`. A listener that other machines can reach has names that are
-    /// unknown here, so it accepts all.
+    /// unknown here, so the check accepts all hosts.
     pub(super) fn of(address: IpAddr, local_only: bool) -> Self {
         Self(Some(address).filter(|address| local_only && address.is_loopback()))
     }

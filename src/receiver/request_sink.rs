@@ -89,7 +89,7 @@ fn note_answer(request: &mut ReceivedRequest, answer: &Answer) {
     };
 }
 
-/// The scripted answers. Those for a signal have precedence over those for all.
+/// The scripted answers. Answers for one signal have precedence over answers for all signals.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     for_all: ScriptedAnswers,

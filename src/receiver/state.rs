@@ -87,7 +87,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) store: Store,
     pub(super) script: Script,
-    /// Number of open listeners. They close a moment after the stop.
+    /// Number of open listeners, which close a moment after the stop.
     pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
@@ -204,7 +204,7 @@ impl Shared {
         result
     }
 
-    /// Waits until `reached` returns true, for at most `timeout`. Returns whether it did.
+    /// Waits until `reached` returns true, for at most `timeout`. Returns the last result of `reached`.
     pub(super) fn wait_until(&self, timeout: Duration, reached: impl Fn(&State) -> bool) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, |state| !reached(state), timeout);
@@ -246,7 +246,7 @@ impl Shared {
             let now = Instant::now();
             if replaceable_from <= now {
                 let pushed_out = state.open.remove(&idlest);
-                // Its thread sees the end of the connection and ends.
+                // The thread of the replaced connection sees the end of input and ends.
                 pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
             } else if now.duration_since(started) < ADMISSION_TIMEOUT {
                 // Woken early by every change, so the loop looks for the idlest connection again.

@@ -41,7 +41,7 @@ pub struct ReceivedRequest {
     pub connection: u64,
     /// Protocol of the request.
     pub protocol: Protocol,
-    /// HTTP method. It is `POST` unless the request was refused.
+    /// HTTP method: `POST`, unless the request was refused.
     pub method: String,
     /// Target as the client wrote it, including a query. An example over gRPC is
     /// `/opentelemetry.proto.collector.trace.v1.TraceService/Export`.

@@ -23,7 +23,7 @@ pub use contents::{Contents, Instance};
 /// Returns the contents of a spool directory: one [`Instance`] per exporter of a process.
 ///
 /// # Errors
-/// Always: only Linux has a spool.
+/// Always returns an error, because only Linux has a spool.
 #[cfg(feature = "spool")]
 pub fn inspect(_: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has a spool"))

@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// One bit at a time, as the definition has it.
+    /// Computes the checksum bit by bit, straight from the definition.
     fn bitwise(bytes: &[u8]) -> u32 {
         let shift = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
         !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shift))

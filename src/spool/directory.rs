@@ -45,7 +45,7 @@ impl NewFile {
     /// Creates and locks a file at `path` that [`publish`](Self::publish) renames to `name`.
     ///
     /// # Errors
-    /// When the file cannot be created, or another process removed it before it was locked.
+    /// Returns an error if the file cannot be created, or another process removed it before it was locked.
     pub(super) fn create(path: PathBuf, name: PathBuf) -> io::Result<Self> {
         with_fork_lock(|| {
             let file = create(&path)?;
@@ -73,7 +73,7 @@ impl Directory {
     /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When the directory cannot be created, or other users may use it.
+    /// Returns an error if the directory cannot be created, or is not for this user alone.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open_existing(path)
@@ -82,7 +82,7 @@ impl Directory {
     /// Opens a directory that exists.
     ///
     /// # Errors
-    /// When the directory does not exist, or other users may use it.
+    /// Returns an error if the directory does not exist, is a symbolic link, or is not for this user alone.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         // A trailing slash would make the system follow a symbolic link.
         let path: PathBuf = path.components().collect();
@@ -94,7 +94,7 @@ impl Directory {
             _ if found.uid() != user() => {
                 refuse(format!("it belongs to the user with the id {}", found.uid()))
             }
-            mode if mode & 0o077 != 0 => refuse(format!("others may use it (mode {mode:o}); chmod 700 it")),
+            mode if mode & 0o077 != 0 => refuse(format!("others can use it (mode {mode:o}); run chmod 700")),
             _ => Ok(Self(path)),
         }
     }
@@ -116,7 +116,7 @@ impl Directory {
                 new => return Ok((instance, new?)),
             }
         }
-        Err(io::Error::other("another process removes each file that is made there"))
+        Err(io::Error::other("another process removes every file that is created there"))
     }
 
     /// Replaces an empty recorder by a small file, which still names the owner of the segments.

@@ -54,8 +54,7 @@ pub(crate) struct Journal<S> {
     pub(super) storage: S,
     pub(super) limits: Limits,
     segments: BTreeMap<u64, Segment>,
-    /// Segment that the next append of each signal goes to. Never one of an earlier process, nor one whose last append
-    /// failed.
+    /// Segment for the next append of each signal. Never a segment of an earlier process or with a failed append.
     current: [Option<u64>; Signal::COUNT],
     next_segment: u64,
     /// Bytes of segments that could not be scanned. They are not used, but they occupy the disk and count against the
@@ -113,7 +112,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// When the storage cannot be listed. A segment that cannot be read is left alone instead.
+    /// Returns an error if the storage cannot be listed. A segment that cannot be read is left alone instead.
     pub(crate) fn open(mut storage: S, limits: Limits) -> io::Result<(Self, Found)> {
         let mut listed = storage.list()?;
         listed.sort_by_key(|(id, _)| *id);
@@ -166,12 +165,12 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
-    /// Appends a request whose body is in pieces. Calls `note` with its place just before the write.
+    /// Appends a request whose body is in pieces. Calls `note` with the place of the entry just before the write.
     ///
     /// # Errors
     ///
-    /// `StorageFull` if the limit of the signal or of one entry would be exceeded; otherwise the error of the storage.
-    /// After an error, no part of the request is ever returned as an entry, and later appends are not affected.
+    /// Returns `StorageFull` if the request exceeds a limit, and otherwise the error of the storage. After an error, no
+    /// part of the request is ever returned as an entry, and later appends are not affected.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -249,8 +248,8 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// When the entry cannot be read at the moment. The entry stays the oldest until it is read or expires, or until
-    /// [`MAX_FAILED_READS`] reads have failed: a bad sector must not block all later entries.
+    /// Returns an error if the entry cannot be read now. The entry stays the oldest until it is read or expires, or
+    /// until [`MAX_FAILED_READS`] reads have failed: a bad sector must not block all later entries.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if self.is_in_hand(signal) {
             return Ok(None);
@@ -304,7 +303,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// When the process lacks memory or file descriptors to read the entry.
+    /// Returns an error if the process lacks memory or file descriptors to read the entry.
     pub(crate) fn has_whole(&mut self, place: Place) -> io::Result<bool> {
         let mut slots = self.lanes.iter().flat_map(|lane| &lane.slots);
         let Some(slot) = slots.find(|slot| slot.place == place).copied() else { return Ok(false) };
@@ -318,7 +317,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// When the mark cannot be written. The entry is done for this process, but a later one may send it again.
+    /// Returns an error if the mark cannot be written. A later process may then send the entry again.
     pub(crate) fn done(&mut self, signal: Signal) -> io::Result<()> {
         if self.is_in_hand(signal) { self.settle_first(signal, Mark::Done) } else { Ok(()) }
     }
@@ -381,7 +380,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// When a sync fails. It stays due.
+    /// Returns an error if a sync fails. A later call tries again.
     pub(crate) fn sync_if_due(&mut self, now: Instant) -> io::Result<()> {
         let is_due = match self.limits.sync {
             SpoolSync::EveryBatch => true,
@@ -402,7 +401,7 @@ impl<S: Storage> Journal<S> {
     ///
     /// # Errors
     ///
-    /// The last error, after every segment was tried.
+    /// Returns the last error, after a sync of every segment has been tried.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for (id, segment) in self.segments.iter_mut().filter(|(_, segment)| segment.needs_sync()) {

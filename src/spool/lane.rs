@@ -49,7 +49,7 @@ impl Lane {
 
     fn forget(&mut self, slot: &Slot) {
         self.records -= u64::from(slot.header.records);
-        // The count is about the first entry, which may now be another one.
+        // The count belongs to the first entry, and another entry may now be the first.
         self.failed_reads = 0;
     }
 }

@@ -151,7 +151,7 @@ impl Spool {
     /// over files of dead processes.
     ///
     /// # Errors
-    /// When the directory cannot be used, or the disk has no room for the recorder.
+    /// Returns an error if the directory cannot be used, or the disk has no room for the recorder.
     pub(crate) fn open(
         settings: &SpoolSettings,
         exporter: &str,
@@ -193,7 +193,7 @@ impl Spool {
         let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
             notes.push(Note::new(format!(
-                "a process that dies loses its queue: files of dead processes already take {left} bytes, more than spool-bytes"
+                "queued records are lost if this process dies: files of dead processes already take {left} bytes, more than spool-bytes"
             )));
         }
         let (instance, new) = search.directory.create_recorder()?;
@@ -215,7 +215,8 @@ impl Spool {
         });
         // `posix_fallocate` may leave a partial file on a full disk.
         let recorder = created.inspect_err(|_| new.discard())?;
-        let unfit = recorder.unfit.as_ref().map(|why| format!("a process that dies loses its queue: {why}"));
+        let unfit =
+            recorder.unfit.as_ref().map(|why| format!("queued records are lost if this process dies: {why}"));
         notes.extend(unfit.map(Note::new));
         let mut files = Files::new(search.directory.path(), &instance);
         (files.recorder, files.owner) = (Some(Arc::clone(&recorder)), Some(owner));
@@ -242,7 +243,7 @@ impl Spool {
         if self.recorder.is_lost() {
             let path = self.search.directory.recorder_path(&self.instance);
             let what = "the flight recorder was truncated or cannot be read: its records are lost, and counted as damaged; until \
-                        the next start a process that dies loses its queue; keep jobs that clean up away from the spool";
+                        the next start, queued records are lost if this process dies; keep jobs that clean up away from the spool";
             self.note(Note::new(format!("{}: {what}", path.display())));
         }
         std::mem::take(&mut self.notes)
@@ -268,7 +269,7 @@ impl Spool {
             self.note_unsynced(synced);
         }
         if self.recorder.slots() > 0 && !self.recorder.has_all() && !self.recorder.is_lost() {
-            let what = "some records are in memory only, and a process that dies loses them: the flight recorder had no adjacent \
+            let what = "some records are in memory only, and are lost if this process dies: the flight recorder had no adjacent \
                         free slots for them; a larger queue-bytes makes it larger";
             self.note(Note::new(what.to_owned()));
         }
@@ -332,7 +333,7 @@ impl Spool {
     /// Appends a request to the journal. Calls `note_entry` with its segment and offset just before the write.
     ///
     /// # Errors
-    /// When the disk or the signal's share has no room. No part of the request is then kept.
+    /// Returns an error if the disk or the signal's share has no room. No part of the request is then kept.
     pub(crate) fn append(
         &mut self,
         signal: Signal,
@@ -386,7 +387,7 @@ impl Spool {
     /// Returns the oldest request of a signal. Requests of dead processes come first.
     ///
     /// # Errors
-    /// When the request cannot be read at the moment. A later call tries again.
+    /// Returns an error if the request cannot be read now. A later call tries again.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<SpooledRequest>> {
         let next = self.orphans.iter_mut().find_map(|orphan| orphan.next(signal).transpose());
         self.tidy();
@@ -406,7 +407,7 @@ impl Spool {
     /// Settles the request in hand of this signal: it will not be sent again.
     ///
     /// # Errors
-    /// When the mark cannot be written: the next process may send the request once more.
+    /// Returns an error if the mark cannot be written. The next process may then send the request once more.
     pub(crate) fn settle(&mut self, signal: Signal) -> io::Result<()> {
         let Some(at) = self.orphans.iter().position(|orphan| orphan.is_loaded(signal)) else {
             return self.journal.done(signal);

@@ -112,7 +112,7 @@ impl OrphanedSpool {
                 // These bytes are not a complete entry. If they stayed, every start would report them again.
                 let _ = shorten(&path, bytes);
             }
-            notes.push(Note::new(format!("{}: {bytes} bytes at the end are cut off", path.display())));
+            notes.push(Note::new(format!("{}: {bytes} bytes of an incomplete request", path.display())));
         }
         for (segment, error) in &left_alone {
             notes.push(Note {
@@ -319,7 +319,7 @@ pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>)
 /// running process moves from its queue to a segment during the call may be missing.
 ///
 /// # Errors
-/// When the directory cannot be read, or other users may use it.
+/// Returns an error if the directory cannot be read, or is not for this user alone.
 pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     let directory = Directory::open_existing(directory.as_ref())?;
     let mut instances = BTreeMap::<String, Instance>::new();
@@ -331,7 +331,7 @@ pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
         let instance = instances.entry(id.to_owned()).or_insert_with(new);
         instance.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
         if name.ends_with(DAMAGED) {
-            let why = "kept because it is damaged; what was intact was delivered";
+            let why = "kept because it is damaged; its intact records were delivered";
             instance.problems.push(format!("{name}: {why}"));
         }
     }

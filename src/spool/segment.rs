@@ -247,7 +247,7 @@ fn field<const LEN: usize>(bytes: &[u8; HEADER_LEN], start: usize) -> [u8; LEN] 
     array::from_fn(|index| bytes[start + index])
 }
 
-/// Bytes per read of the scan: many small entries, or little more than the header of a large one.
+/// Bytes that the scan reads at once: many small entries, or the header of a large entry and little of its body.
 const WINDOW: u64 = 16 << 10;
 
 /// Maximum length of a segment. It bounds the scan at the start of a program.
@@ -327,7 +327,7 @@ impl fmt::Display for Damage {
 ///
 /// # Errors
 ///
-/// When the segment cannot be read or is longer than [`MAX_SEGMENT_BYTES`].
+/// Returns an error if the segment cannot be read or is longer than [`MAX_SEGMENT_BYTES`].
 pub(crate) fn scan(storage: &mut impl Storage, segment: u64, range: Range<u64>) -> io::Result<Scan> {
     let len = range.end;
     if len > MAX_SEGMENT_BYTES {

@@ -116,7 +116,7 @@ impl Files {
     /// damaged.
     ///
     /// # Errors
-    /// When the segment cannot be read, or has a layout of another version.
+    /// Returns an error if the segment cannot be read, or has a layout of another version.
     pub(super) fn owner_of(&self, segment: u64, len: u64) -> io::Result<(Option<Owner>, u64)> {
         let mut bytes = vec![0; MAX_SEGMENT_HEADER_LEN.min(len) as usize];
         self.open(segment, OpenOptions::new().read(true))?.read_exact_at(&mut bytes, 0)?;

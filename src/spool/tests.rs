@@ -221,12 +221,12 @@ fn a_recorder_under_another_name_is_left_alone() {
     let original = folder.file(".recorder");
     fs::copy(&original, &copy).unwrap();
     let mut spool = folder.open();
-    assert_eq!(spool.take_notes(), [format!("{}: left alone: it is a copy or renamed", copy.display())]);
+    assert_eq!(spool.take_notes(), [format!("{}: left alone: it is a copy, or was renamed", copy.display())]);
     assert_eq!(drain(&mut spool), [b"body"], "the original");
     drop(spool);
     fs::rename(&copy, folder.0.join(renamed)).unwrap();
     let notes = folder.open().take_notes();
-    assert!(notes.len() == 1 && notes[0].ends_with("it is a copy or renamed"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].ends_with("it is a copy, or was renamed"), "{notes:?}");
     assert!(folder.names().contains(&renamed.to_owned()) && !original.exists(), "{:?}", folder.names());
 }
 
@@ -423,14 +423,14 @@ fn the_end_of_an_append_that_was_under_way_is_no_damage() {
     folder.leave("otlp", &[b"first"]);
     folder.edit(".segment", |bytes| bytes.extend_from_within(ENTRIES_AT..ENTRIES_AT + 4));
     let segment = folder.file(".segment");
-    let words = "4 bytes at the end are cut off";
+    let words = "4 bytes of an incomplete request";
     let found = inspect(&folder.0).unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap();
     assert_eq!(found[0].problems, [format!("{name}: {words}")]);
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
     drop(spool);
-    // A process that could not deliver the file has reported it.
+    // The previous process could not deliver the file, but has reported these bytes.
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), Vec::<String>::new());
     assert_eq!(inspect(&folder.0).unwrap()[0].problems, Vec::<String>::new());
@@ -457,7 +457,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     assert_eq!(spool.take_notes(), [format!("{}: {words}", recorder.display())]);
     assert_eq!(drain(&mut spool).len(), 1);
     spool.close();
-    // Except for the slot that was delivered.
+    // The file is unchanged, except for the slot that was delivered.
     whole[slot_headers..][..4].copy_from_slice(&crate::record::FREE.to_ne_bytes());
     assert!(fs::read(folder.file(".recorder.damaged")).unwrap() == whole);
     assert_eq!(folder.names().len(), 1);
@@ -583,7 +583,7 @@ struct Child(libc::pid_t);
 impl Child {
     #[allow(unsafe_code)]
     fn fork() -> Self {
-        // SAFETY: the child only waits for a signal, and its alarm bounds that
+        // SAFETY: the child only waits for a signal, and its alarm bounds this wait
         unsafe {
             let child = libc::fork();
             if child == 0 {

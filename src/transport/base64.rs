@@ -26,7 +26,7 @@ pub(crate) fn decode(value: &[u8]) -> Option<Vec<u8>> {
             let digit = DIGITS.iter().position(|known| known == byte)?;
             bits = bits << 6 | digit as u32;
         }
-        // Four digits are three bytes, three are two, two are one.
+        // Four digits encode three bytes, three digits two bytes, and two digits one byte.
         let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
         bits <<= 6 * (4 - group.len());
         bytes.extend_from_slice(&bits.to_be_bytes()[1..=count]);

@@ -30,7 +30,7 @@ pub fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
 pub(crate) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number above u64 is a long time, too.
+        // A number above `u64::MAX` counts as the longest delay.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_seconds(text)?))?;

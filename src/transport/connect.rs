@@ -37,7 +37,7 @@ impl Route {
     /// tunnel.
     ///
     /// # Errors
-    /// When the endpoint, headers, certificates or proxy cannot be used.
+    /// Returns an error if the endpoint, headers, certificates or proxy cannot be used.
     pub(super) fn new(settings: &ConnectionSettings, protocol: Option<&[u8]>) -> Result<Self, SetupError> {
         settings.check_head().map_err(|error| error.to_string())?;
         let url = settings.url(Signal::Traces);
@@ -61,7 +61,7 @@ impl Route {
     /// Makes connections keep the certificate of the server, for a probe.
     ///
     /// # Errors
-    /// When the certificates cannot be used.
+    /// Returns an error if the certificates cannot be used.
     #[cfg(feature = "probe")]
     pub(super) fn record_certificates(&mut self, settings: &TlsSettings) -> Result<(), SetupError> {
         self.tls = self.tls.take().map(|tls| tls.recording(settings)).transpose()?;
@@ -78,7 +78,7 @@ impl Route {
         self.tls.is_some()
     }
 
-    /// Returns the texts that no message may show, in case a server or a proxy repeats them; `others` are the transport's own.
+    /// Returns the texts that no message may show, in case a server or a proxy repeats them, including `others`.
     pub(super) fn secrets(
         &self,
         settings: &ConnectionSettings,
@@ -251,7 +251,7 @@ impl NetworkError {
     }
 }
 
-/// Servers refuse a client certificate after the handshake, too, so any error may be one of TLS.
+/// Any error may come from TLS, because some servers refuse a client certificate only after the handshake.
 impl From<io::Error> for NetworkError {
     fn from(error: io::Error) -> Self {
         match tls::fault(&error) {

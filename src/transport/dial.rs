@@ -45,7 +45,7 @@ impl Lookup {
     /// Looks up the host, which may have moved since the last time, or waits for an unfinished lookup.
     ///
     /// # Errors
-    /// `TimedOut` at the deadline, `NotFound` if there is no such host, or the failure of the system.
+    /// Returns `TimedOut` at the deadline, `NotFound` if there is no such host, and otherwise the error of the system.
     pub(super) fn addresses(&mut self, deadline: Instant) -> Found {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
@@ -104,8 +104,8 @@ impl Dialer {
     /// Connects to the first address that accepts. The interrupter can break the connection.
     ///
     /// # Errors
-    /// The failure of an address; `TimedOut` at the deadline; `ConnectionAborted` or `TimedOut` if the attempt was
-    /// interrupted.
+    /// Returns `TimedOut` at the deadline, `ConnectionAborted` or `TimedOut` if the attempt was interrupted, and
+    /// otherwise the error of an address.
     pub(super) fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<Arc<TcpStream>> {
         if self.interrupter.is_broken() {
             return Err(ErrorKind::ConnectionAborted.into());
@@ -126,7 +126,7 @@ impl Dialer {
         let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
         self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
         let stream = Arc::new(stream);
-        // An interruption during the connect had no socket to shut down, so `watch` fails if there was one.
+        // An interruption during the connect found no socket to shut down. In this case `watch` fails.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
@@ -236,10 +236,10 @@ impl<T> Mailbox<T> {
 /// Connects to one address.
 ///
 /// # Errors
-/// `TimedOut` after `timeout`, or the error of the connect.
+/// Returns `TimedOut` after `timeout`, and otherwise the error of the system.
 pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(address, timeout)?;
-    // Each write is a complete piece. Nagle's algorithm would only delay its end.
+    // Each write is a complete piece, whose end Nagle's algorithm would only delay.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -250,7 +250,7 @@ pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
     left.ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Returns whether the peer has stopped reading. It may have sent the reason before.
+/// Returns whether the peer has stopped reading. The peer may have sent the reason before.
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
     // Windows may report `ConnectionAborted`.
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
@@ -279,7 +279,7 @@ impl Interrupter {
     /// Registers the socket that an interruption shuts down.
     ///
     /// # Errors
-    /// `ConnectionAborted` if the attempt was already ended.
+    /// Returns `ConnectionAborted` if the attempt was already ended.
     pub(super) fn watch(&self, socket: &Arc<TcpStream>) -> io::Result<()> {
         let mut state = lock(&self.state);
         state.socket = Arc::downgrade(socket);

@@ -37,7 +37,7 @@ impl Compressor {
             self.deflate(body);
             return &self.compressed;
         }
-        // Not reached: `start()` refuses gzip without the feature, and every way to configure gzip raises the demand.
+        // Not reached: `start()` refuses gzip without the feature, and all ways to configure gzip raise `demand::GZIP`.
         body.iter().for_each(|piece| self.compressed.extend_from_slice(piece));
         &self.compressed
     }

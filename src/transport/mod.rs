@@ -88,7 +88,7 @@ pub(crate) trait Transport: Send {
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
 
-    /// Returns a function that ends a running `send` from another thread, and all later ones at once.
+    /// Returns a function that ends a running `send` from another thread, and makes all later calls end at once.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
 
     /// Returns a function that ends a running `send` from another thread, if possible, and later ones until
@@ -218,7 +218,7 @@ pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 /// Prepares a gRPC transport.
 ///
 /// # Errors
-/// When a setting cannot be used, or this build has no gRPC.
+/// Returns an error if a setting cannot be used, or this build has no gRPC.
 #[cfg(feature = "grpc")]
 pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, SetupError> {
     let spec = GrpcSpec::new(settings)?;
@@ -233,7 +233,7 @@ pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, SetupErr
 /// Prepares a transport that prints requests instead of sending them. With `is_patient`, a failed write is retried.
 ///
 /// # Errors
-/// When this build has no console exporter.
+/// Returns an error if this build has no console exporter.
 #[cfg(feature = "console")]
 pub(crate) fn console(is_patient: bool) -> Result<Opener, SetupError> {
     Ok(Box::new(move || Box::new(console::Console::new(is_patient))))

@@ -23,7 +23,7 @@ impl Proxy {
     /// Returns the proxy for a URL.
     ///
     /// # Errors
-    /// When the environment names a proxy that cannot be used: bypassing it would not be what the user wants. The
+    /// Returns an error if the environment names a proxy that cannot be used: the user does not want to bypass it. The
     /// message does not show the address, which may contain a password.
     pub(super) fn choose(
         setting: Setting,
@@ -115,7 +115,7 @@ impl Proxy {
     }
 }
 
-/// Reads a response head byte by byte, because the bytes behind it belong to the server.
+/// Reads a response head byte by byte, because the bytes after the head belong to the server.
 fn read_head(wire: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];

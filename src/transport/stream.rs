@@ -117,7 +117,7 @@ pub(crate) struct DeadlineStream {
     /// Current write timeout of the socket.
     write_limit: Option<Duration>,
     /// True if the peer has closed the connection, or a write was not finished by its deadline. The rest of a request
-    /// is then not written; the peer may have sent the reason before it closed, and reads return that.
+    /// is then not written; the peer may have sent the reason before it closed, and reads still return these bytes.
     is_write_closed: bool,
     /// First byte from the peer, which shows its protocol.
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_millis(100);
-    /// No operation of these tests may take longer.
+    /// Maximum time of an operation in these tests.
     const LATE: Duration = Duration::from_secs(5);
 
     /// Returns both ends of a connection.

@@ -51,7 +51,7 @@ fn a_status_that_is_no_number_is_refused() {
     for number in ["", "ok", "-1", "+0", "0x0", " 0", "4294967296", "1e1"] {
         let words = status(FIRST, &[("grpc-status", number)]);
         let (outcome, _) = export("no number", Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "a grpc-status that is no number");
+        outcome.is(Fate::Refused, "a grpc-status that is not a number");
     }
 }
 
@@ -87,7 +87,7 @@ fn an_answer_without_a_status_is_judged_by_its_http_status() {
         let page = [headers(FIRST, &fields), frame(DATA, END_STREAM, FIRST, b"<html>nothing here</html>")];
         for words in [trailers(FIRST, &fields), page.concat()] {
             let (outcome, _) = export("HTTP status", Setting::default(), saying(words));
-            outcome.is(fate, &format!("{name}: HTTP status {status} and text/html, no gRPC"));
+            outcome.is(fate, &format!("{name}: HTTP status {status} with text/html instead of gRPC"));
         }
     }
 }

@@ -9,35 +9,20 @@ const REFUSED_STREAM: u32 = 7;
 #[test]
 fn each_code_of_a_reset_has_its_verdict() {
     for (case, code, fate, words) in [
-        ("NO_ERROR", 0, Fate::Refused, "INTERNAL: the server broke the call off: NO_ERROR"),
-        ("PROTOCOL_ERROR", 1, Fate::Refused, "INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
-        ("INTERNAL_ERROR", 2, Fate::Refused, "INTERNAL: the server broke the call off: INTERNAL_ERROR"),
-        (
-            "FLOW_CONTROL_ERROR",
-            3,
-            Fate::Refused,
-            "INTERNAL: the server broke the call off: FLOW_CONTROL_ERROR",
-        ),
-        ("SETTINGS_TIMEOUT", 4, Fate::Refused, "INTERNAL: the server broke the call off: SETTINGS_TIMEOUT"),
-        ("STREAM_CLOSED", 5, Fate::Refused, "INTERNAL: the server broke the call off: STREAM_CLOSED"),
-        ("FRAME_SIZE_ERROR", 6, Fate::Refused, "INTERNAL: the server broke the call off: FRAME_SIZE_ERROR"),
-        ("CANCEL", 8, Fate::Later, "CANCELLED: the server broke the call off: CANCEL"),
-        ("COMPRESSION_ERROR", 9, Fate::Refused, "INTERNAL: the server broke the call off: COMPRESSION_ERROR"),
-        ("CONNECT_ERROR", 10, Fate::Refused, "INTERNAL: the server broke the call off: CONNECT_ERROR"),
-        ("ENHANCE_YOUR_CALM", 11, Fate::Refused, "RESOURCE_EXHAUSTED: the server broke the call off"),
-        ("INADEQUATE_SECURITY", 12, Fate::Refused, "PERMISSION_DENIED: the server broke the call off"),
-        (
-            "HTTP_1_1_REQUIRED",
-            13,
-            Fate::Refused,
-            "INTERNAL: the server broke the call off: HTTP_1_1_REQUIRED",
-        ),
-        (
-            "a code that nobody knows",
-            4711,
-            Fate::Refused,
-            "INTERNAL: the server broke the call off: code 4711",
-        ),
+        ("NO_ERROR", 0, Fate::Refused, "INTERNAL: the server reset the call: NO_ERROR"),
+        ("PROTOCOL_ERROR", 1, Fate::Refused, "INTERNAL: the server reset the call: PROTOCOL_ERROR"),
+        ("INTERNAL_ERROR", 2, Fate::Refused, "INTERNAL: the server reset the call: INTERNAL_ERROR"),
+        ("FLOW_CONTROL_ERROR", 3, Fate::Refused, "INTERNAL: the server reset the call: FLOW_CONTROL_ERROR"),
+        ("SETTINGS_TIMEOUT", 4, Fate::Refused, "INTERNAL: the server reset the call: SETTINGS_TIMEOUT"),
+        ("STREAM_CLOSED", 5, Fate::Refused, "INTERNAL: the server reset the call: STREAM_CLOSED"),
+        ("FRAME_SIZE_ERROR", 6, Fate::Refused, "INTERNAL: the server reset the call: FRAME_SIZE_ERROR"),
+        ("CANCEL", 8, Fate::Later, "CANCELLED: the server reset the call: CANCEL"),
+        ("COMPRESSION_ERROR", 9, Fate::Refused, "INTERNAL: the server reset the call: COMPRESSION_ERROR"),
+        ("CONNECT_ERROR", 10, Fate::Refused, "INTERNAL: the server reset the call: CONNECT_ERROR"),
+        ("ENHANCE_YOUR_CALM", 11, Fate::Refused, "RESOURCE_EXHAUSTED: the server reset the call"),
+        ("INADEQUATE_SECURITY", 12, Fate::Refused, "PERMISSION_DENIED: the server reset the call"),
+        ("HTTP_1_1_REQUIRED", 13, Fate::Refused, "INTERNAL: the server reset the call: HTTP_1_1_REQUIRED"),
+        ("a code that nobody knows", 4711, Fate::Refused, "INTERNAL: the server reset the call: code 4711"),
     ] {
         let mut stage = Stage::set(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
@@ -96,7 +81,7 @@ fn a_reset_within_an_answer_ends_it() {
     ] {
         let words = [words, reset(FIRST, 2)].concat();
         let (outcome, _) = export(case, Setting::default(), saying(words));
-        outcome.is(Fate::Refused, "INTERNAL: the server broke the call off: INTERNAL_ERROR");
+        outcome.is(Fate::Refused, "INTERNAL: the server reset the call: INTERNAL_ERROR");
     }
 }
 

@@ -229,7 +229,7 @@ fn a_head_longer_than_the_server_takes_is_not_sent() {
         peer.until_gone()
     });
     stage.export(1).is(Fate::Delivered, "");
-    stage.export(1).is(Fate::Refused, "the headers are too long: the server takes 100 bytes of them");
+    stage.export(1).is(Fate::Refused, "the request headers are too long: the server accepts 100 bytes");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.requests()), (1, 1));
 }
@@ -246,7 +246,7 @@ fn a_head_that_turns_out_to_be_too_long_is_not_sent_again() {
             peer.say(&refusal)?;
             peer.until_gone()
         });
-        outcome.is(Fate::Refused, "the headers are too long: the server takes 100 bytes of them");
+        outcome.is(Fate::Refused, "the request headers are too long: the server accepts 100 bytes");
         assert_eq!((heard.0.len(), heard.requests()), (1, 1), "{case}");
     }
 }

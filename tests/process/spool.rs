@@ -554,7 +554,7 @@ fn a_directory_that_others_can_use_is_refused_with_words() {
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(
-        refusal(&open).ends_with("open\": others may use it (mode 755); chmod 700 it"),
+        refusal(&open).ends_with("open\": others can use it (mode 755); run chmod 700"),
         "{}",
         refusal(&open)
     );
@@ -692,7 +692,7 @@ fn a_start_without_room_delivers_what_others_have_left() {
             let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
             assert_eq!(problem.signal, None, "a file may hold several signals: {problem}");
             assert!(
-                problem.to_string().contains("a process that dies loses its queue: a file of"),
+                problem.to_string().contains("queued records are lost if this process dies: a file of"),
                 "{problem}"
             );
             emit(&telemetry.tracer("shop"), 1, 0..10);

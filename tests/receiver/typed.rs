@@ -327,7 +327,7 @@ fn lost_parents_circles_and_repeated_ids_show_every_span_once() {
     assert_eq!(names(&[(A, "", 0, "a"), (A, "", 0, "again"), (B, A, 1, "b")]), ["a", "b", "again"]);
     let orphan = with_spans(&[(B, A, 0, "b")]).only_trace();
     assert_eq!(orphan.root().parent_id(), Some(A.parse::<SpanId>().unwrap()));
-    assert!(orphan.to_string().ends_with("   its parent aaaaaaaaaaaaaaaa is not here"), "{orphan}");
+    assert!(orphan.to_string().ends_with("   parent aaaaaaaaaaaaaaaa is missing"), "{orphan}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn names_beyond_the_most_frequent_are_only_counted() {
     let _frequent = [tracer.span("twice"), tracer.span("twice")];
     let open = telemetry.ledger().open_spans;
     assert_eq!((open.count, open.names.len(), open.names[0].clone()), (22, 16, ("twice".to_owned(), 2)));
-    assert!(open.to_string().ends_with(", span 14 and 5 of other names"), "{open}");
+    assert!(open.to_string().ends_with(", span 14 and 5 with other names"), "{open}");
 }
 
 /// In a child, only its own spans are open, even in storage that it inherited.

@@ -143,7 +143,7 @@ impl Call {
             self.break_off(Code::PROTOCOL, "DATA before HEADERS");
             return Ok(None);
         };
-        // Bytes beyond `MAX_KEPT_BYTES` are counted and discarded, so that a long but valid response ends regularly.
+        // Bytes beyond `MAX_KEPT_BYTES` are counted and discarded, so that a long but valid response ends normally.
         let room = MAX_KEPT_BYTES - answer.body.len();
         answer.body.extend_from_slice(&content[..content.len().min(room)]);
         self.body_bytes += content.len();

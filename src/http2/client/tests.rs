@@ -4,7 +4,7 @@ use super::super::frame::{HEAD_BYTES, Head, flag};
 use super::super::hpack::{Field, encode};
 use super::*;
 
-/// Frames of the server. Encoded by the RFC, not by the code under test.
+/// Frames of the server, encoded here as the RFC says, not by the code under test.
 #[derive(Debug, Default)]
 struct Script(Vec<u8>);
 
@@ -194,7 +194,7 @@ fn calls_follow_each_other_on_odd_streams_until_there_are_none() {
     begin(&mut conn);
     conn.receive(&Script::default().answer(3).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
-    // After two thousand million calls.
+    // Skip to the last stream number: a client can make 2^30 calls on a connection.
     conn.next_stream = MAX_STREAM;
     assert!(conn.is_open() && conn.may_start());
     begin(&mut conn);
@@ -215,7 +215,7 @@ fn something_else_that_listens_there_is_named() {
     ] {
         let fault = calling().receive(words).unwrap_err();
         assert_eq!(fault.what, named);
-        // The result is the same byte by byte.
+        // The fault is the same if the bytes arrive one by one.
         let mut conn = calling();
         let reported = words.iter().find_map(|byte| conn.receive(&[*byte]).err());
         assert_eq!(reported, Some(fault));
@@ -567,7 +567,7 @@ mod random {
 
     use super::*;
 
-    /// Frames that make sense more often than random bytes do.
+    /// Generates frames, most of which are valid or nearly valid.
     fn frame() -> impl Strategy<Value = Vec<u8>> {
         let number = prop_oneof![0u32..4, Just(65_535), Just(MAX_STREAM), any::<u32>()];
         let stream = prop_oneof![4 => Just(1u32), 1 => 0u32..4];
@@ -968,7 +968,7 @@ mod settings {
             (kind::DATA, 1, &[]),
             (0x42, 0, &[]),
         ] {
-            // The server's first SETTINGS are one of them.
+            // The server's first SETTINGS count as a frame without effect.
             let mut conn = calling();
             conn.receive(&Script::greeting().0).unwrap();
             let one = Script::default().frame(kind, 0, stream, payload).0;

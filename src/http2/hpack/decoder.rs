@@ -22,7 +22,7 @@ pub(crate) enum List {
 
 impl Decoder {
     /// Creates a decoder. `table_limit` is our SETTINGS_HEADER_TABLE_SIZE; `list_limit` is the maximum size of a list,
-    /// by the count of SETTINGS_MAX_HEADER_LIST_SIZE (name, value and 32 bytes per field).
+    /// counted as for SETTINGS_MAX_HEADER_LIST_SIZE (name, value and 32 bytes per field).
     pub(crate) fn new(table_limit: usize, list_limit: usize) -> Self {
         Self { table: Table::new(table_limit), table_limit, list_limit }
     }
@@ -30,8 +30,8 @@ impl Decoder {
     /// Decodes one complete block.
     ///
     /// # Errors
-    /// When the block breaks a rule. The state of the table is then unknown, so the connection must end (section 4.3 of
-    /// RFC 9113).
+    /// Returns an error if the block breaks a rule. The state of the table is then unknown, so the connection must end
+    /// (section 4.3 of RFC 9113).
     pub(crate) fn decode(&mut self, block: &[u8]) -> Result<List, Malformed> {
         let mut rest = block;
         self.size_updates(&mut rest)?;
@@ -85,7 +85,7 @@ impl Decoder {
 /// The list of one block, up to the limit.
 struct Listed {
     fields: Vec<Field>,
-    /// Room that is left; `None` once the limit was exceeded.
+    /// Remaining room; `None` once the limit has been exceeded.
     room: Option<usize>,
 }
 

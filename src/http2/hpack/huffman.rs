@@ -1,8 +1,8 @@
 //! Decoder of Huffman-coded strings (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical, so the decoder needs only the number of codes of each length. It compares the next 30 bits with
-//! the end of the codes of each length, shortest first. That is a linear search of at most 30 steps per byte, without the
-//! large tables of a state machine; responses carry a few short fields.
+//! The code is canonical, so the bytes in code order and the number of codes of each length suffice. The decoder
+//! compares the next 30 bits with the end of the codes of each length, shortest first. That is a linear search of at
+//! most 30 steps per byte, without the large tables of a state machine; responses carry a few short fields.
 
 use super::Malformed;
 
@@ -17,7 +17,7 @@ const ENDS: [End; MAX_CODE_BITS + 1] = ends();
 /// End of the codes of one length. The codes of one length are a range, which begins where the shorter codes end.
 #[derive(Clone, Copy)]
 struct End {
-    /// First longer code, extended to [`MAX_CODE_BITS`] bits with zeros.
+    /// First code that is longer than this length, extended to [`MAX_CODE_BITS`] bits with zeros.
     code: u32,
     /// Number of symbols with codes up to this length.
     symbols: u16,
@@ -30,7 +30,7 @@ pub(super) fn decode(encoded: &[u8]) -> Result<Vec<u8>, Malformed> {
     while let Some(byte) = bytes.next()? {
         decoded.push(byte);
     }
-    // The connection's dynamic table may keep the string for long.
+    // The connection's dynamic table may keep the string for a long time.
     decoded.shrink_to_fit();
     Ok(decoded)
 }
@@ -38,7 +38,7 @@ pub(super) fn decode(encoded: &[u8]) -> Result<Vec<u8>, Malformed> {
 /// Decodes a string byte by byte.
 struct Bytes<'a> {
     encoded: &'a [u8],
-    /// The lowest `count` bits were taken from `encoded` and are not used yet.
+    /// The lowest `count` bits have been taken from `encoded` and have not been decoded yet.
     bits: u64,
     count: usize,
 }

@@ -1,9 +1,9 @@
 //! HPACK (RFC 7541), the compression of header lists: the encoder, and the primitive types of both sides. Pure.
 //!
-//! The decoder implements all of HPACK within limits: it keeps no more than the dynamic table and one list may hold,
-//! and its work is linear in the block and these limits. The encoder uses the static table and literals only. A dynamic
-//! table would save little for a few fields and one peer, and would need state; without it, the fixed fields are
-//! encoded once and sent with every request.
+//! The decoder implements all of HPACK within limits: it stores at most one dynamic table and one header list, and its
+//! work is linear in the size of the block and in these limits. The encoder uses the static table and literals only. A
+//! dynamic table would save little for a few fields and one peer. Without a dynamic table the encoder has no state, so
+//! the fixed fields are encoded once and sent with every request.
 
 mod decoder;
 mod huffman;
@@ -26,7 +26,7 @@ pub(crate) struct Field {
     pub(crate) value: Vec<u8>,
 }
 
-/// Why a block cannot be decoded, for messages.
+/// Error for a block that cannot be decoded, with the reason for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 

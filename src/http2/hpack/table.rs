@@ -11,7 +11,7 @@ pub(super) struct Table {
     pub(super) entries: VecDeque<Entry>,
     /// Size of all entries.
     pub(super) size: usize,
-    /// Maximum size. The peer may lower it, and raise it again.
+    /// Maximum size. The peer may lower this limit and raise it again.
     pub(super) max_size: usize,
 }
 
@@ -53,7 +53,7 @@ impl Table {
         self.evict(max_size);
     }
 
-    /// Adds an entry, and evicts old ones for it. An entry larger than the table only empties the table (section 4.4).
+    /// Adds an entry, and evicts old ones to make room. An entry larger than the table only empties it (section 4.4).
     pub(super) fn add(&mut self, entry: Entry) {
         let room = self.max_size.checked_sub(entry.size());
         // Evicted before the insertion, so that the table never exceeds its size.

@@ -139,9 +139,9 @@ mod bounds {
 }
 
 mod codes {
-    //! The Huffman code of RFC 7541, appendix B, spelled out, to write strings with.
+    //! The complete table of the Huffman code (RFC 7541, appendix B), from which the tests encode strings.
 
-    /// The code of each byte and how many bits it has; last, that of the end of a string.
+    /// Code and number of bits of each byte, then of the end of a string.
 #[rustfmt::skip]
 pub(super) const CODES: [(u32, usize); 257] = [
     (0x1ff8, 13), (0x7fffd8, 23), (0xfffffe2, 28), (0xfffffe3, 28), (0xfffffe4, 28), (0xfffffe5, 28), (0xfffffe6, 28), (0xfffffe7, 28),
@@ -251,12 +251,12 @@ mod encoder {
         assert_eq!(encoded("x", &long), [&hex("00 01 78 7f 49"), long.as_slice()].concat());
     }
 
-    /// C.2.3, and names of the static table.
+    /// Example C.2.3, then names in the static table.
     #[test]
     fn a_sensitive_field_is_never_indexed() {
         assert_eq!(encoded_sensitive("password", b"secret"), hex("10 08 70617373776f7264 06 736563726574"));
         assert_eq!(encoded_sensitive("authorization", b"a"), hex("1f 08 01 61"));
-        // Not even if the static table has the field.
+        // The field is not indexed even if the static table contains it.
         assert_eq!(encoded_sensitive("authorization", b""), hex("1f 08 00"));
         assert_eq!(encoded_sensitive(":method", b"POST"), hex("12 04 504f5354"));
     }
@@ -301,7 +301,7 @@ mod encoder {
 }
 
 mod examples {
-    //! The examples of RFC 7541, appendix C, with the table after each. Those of integers are with the integers.
+    //! The examples of RFC 7541, appendix C, with the table after each. Examples of integers are in another module.
 
     use super::*;
 
@@ -1070,7 +1070,7 @@ mod random {
             }
         }
 
-        /// One of the indices that fit.
+        /// Picks an index whose field satisfies `fits`.
         fn index(&self, spec: &FieldSpec, fits: impl Fn(&Field) -> bool) -> Option<usize> {
             let known = fields(&STATIC_FIELDS);
             let all = known.iter().chain(&self.entries).zip(1..);
@@ -1224,7 +1224,7 @@ mod strings {
         block
     }
 
-    /// The string and how many bytes are behind it.
+    /// Returns the string and the number of bytes after it.
     fn taken(block: &[u8]) -> Result<(Vec<u8>, usize), Malformed> {
         let mut rest = block;
         let text = take_string(&mut rest)?;
@@ -1252,7 +1252,7 @@ mod strings {
     #[test]
     fn each_byte_has_its_code() {
         for (byte, (code, length)) in (0..=u8::MAX).zip(CODES) {
-            // alone, between others, and wherever in a byte it begins
+            // each symbol alone, between others, and at every bit offset in a byte
             for before in 0..8 {
                 for behind in 0..2 {
                     let mut bits = Bits::default();
@@ -1273,7 +1273,7 @@ mod strings {
 
     #[test]
     fn padding_is_up_to_seven_ones() {
-        // codes of 8, 7, 6 and 5 bits, in numbers that leave any number of bits
+        // combinations of codes of 8, 7, 6 and 5 bits, which leave every possible length of padding
         for (text, padding) in
             [("&", 0), (":", 1), ("b", 2), ("0", 3), ("bb", 4), ("000", 1), ("00", 6), ("00b", 0), ("0bb", 7)]
         {
@@ -1388,7 +1388,7 @@ mod table {
         let mut decoder = full();
         assert!(decoder.decode(&indexing(b"d", b"4")).is_ok());
         assert_entries(&decoder, &[("d", "4"), ("c", "3"), ("b", "2")]);
-        // one byte more than one entry leaves
+        // one byte more than the eviction of one entry frees
         assert!(decoder.decode(&indexing(b"e", b"55")).is_ok());
         assert_entries(&decoder, &[("e", "55"), ("d", "4")]);
     }

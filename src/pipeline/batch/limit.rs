@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 /// Time for which a limit holds before a larger request is tried.
 const RAISED_AFTER: Duration = Duration::from_secs(30);
-/// Number of consecutive single frames that were refused until all frames of their size are assumed to be too large.
+/// Number of consecutive refusals of single frames after which all frames of their size are assumed to be too large.
 const HOPELESS_AFTER: u32 = 16;
 /// Time for which frames of such a size are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
-/// Number of refusals of a size that was accepted before until the limit is lowered below it. Before that, a single
+/// Number of refusals of a previously accepted size after which the limit falls below that size. Before that, a single
 /// oversized record in the request may be the reason.
 const MAX_DOUBTS: u32 = 3;
 
@@ -83,8 +83,8 @@ impl RequestLimit {
     /// Notes that a request of this size was accepted.
     pub(crate) fn accept(&mut self, size: usize, now: Instant) {
         (self.refused_alone, self.hopeless) = (0, None);
-        // Only a request of about the doubted size removes the doubt. The halves of a refused request are accepted
-        // even if the collector has lowered its limit.
+        // A success resets `doubts` only if the request is nearly as large as the largest accepted one. The halves of a
+        // refused request are accepted even if the collector has lowered its limit.
         self.doubts = if size > self.taken / 4 * 3 { 0 } else { self.doubts };
         self.taken = self.taken.max(size);
         // A single oversized record lowers the limit several times: its batch is refused, then the half and the quarter

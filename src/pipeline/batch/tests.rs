@@ -104,7 +104,7 @@ fn foreign_scope(name: &str) -> Scope {
     scope.into_scope(Signal::Traces, Some(&resource))
 }
 
-/// Returns the service of a scope by the end of its name; the exporter's service by default.
+/// Returns the service at the end of a scope's name (`… of SERVICE`), or else the exporter's service.
 fn service_of(scope: &str) -> &str {
     scope.split_once(" of ").map_or("shop", |(_, service)| service)
 }

@@ -60,8 +60,8 @@ pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
     /// One latch of this signal and one of the exporter, which all its signals share. The shared latch makes an
-    /// unreachable collector cost one wait instead of one per signal. The other latch makes a signal that alone is not
-    /// delivered cost one wait although the other signals are delivered.
+    /// unreachable collector cost one wait instead of one per signal. The other latch does the same for a single signal
+    /// that is not delivered while the other signals are.
     latches: [Arc<Latch>; 2],
     waiters: Mutex<Waiters>,
     /// Number of records for which callers wait.
@@ -155,8 +155,9 @@ impl Backpressure {
         self.latches.iter().any(|latch| latch.is_shut())
     }
 
-    /// Wakes the worker with `wake` and calls `try_reserve` for `records` until it succeeds, the queue is `closed`, or
-    /// the timeout ends, which starts at `since`. Calls `report` once if the wait is long.
+    /// Wakes the worker with `wake` and calls `try_reserve` for `records`: at most once if the caller must not wait,
+    /// otherwise until the call succeeds, the queue is `closed`, or the timeout that starts at `since` ends. Calls
+    /// `report` once if the wait is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,

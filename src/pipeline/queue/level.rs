@@ -95,7 +95,7 @@ impl Level {
         bytes <= self.largest.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes the size of a frame that is to be enqueued. Returns true if that lowers the level that is pressing.
+    /// Notes a frame's size. Returns true if it is the largest so far, which may lower [`pressure`](Self::pressure).
     pub(super) fn note_size(&self, records: usize, bytes: usize) -> bool {
         // SeqCst with the worker's threshold: either the worker sees the size or the caller sees the threshold.
         let rises = |largest: &AtomicUsize, size: usize| {
@@ -106,7 +106,7 @@ impl Level {
     }
 
     /// Returns the level at which the worker must not rest: three quarters of the capacity, or less if two of the
-    /// largest frames would not fit above it. So the next frame still fits while the worker wakes up.
+    /// largest frames would not fit above three quarters. So the next frame still fits while the worker wakes up.
     pub(super) fn pressure(&self) -> WakeAt {
         let threshold = |capacity: usize, largest: usize| {
             (capacity / 4 * 3).min((capacity + 1).saturating_sub(2 * largest)).max(1)

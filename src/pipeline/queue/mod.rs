@@ -404,7 +404,7 @@ impl Queue {
     /// Returns the maximum size of a request with several records: an eighth of the queue.
     ///
     /// A request that is compressed or divided is a second copy of its records, so the limit bounds memory beyond the
-    /// queue. Callers that wait for room also get it earlier, in eighths.
+    /// queue. Waiting callers also get room earlier, because each request that is settled releases its part.
     pub(crate) fn max_request_bytes(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }
@@ -414,7 +414,7 @@ impl Queue {
         // Take the open chunks before counting the full ones: a chunk that moves in between is then still found.
         let mut open = Vec::with_capacity(self.shards.count());
         self.shards.take_open(|chunk| open.push(chunk));
-        // Callers continue to fill chunks. Those are left for the next round, so that the loop ends.
+        // Chunks that callers fill from now on are left for the next round, so that the loop ends.
         let full = self.full.1.len();
         for mut chunk in self.full.1.try_iter().take(full).chain(open) {
             chunk.seal(|bytes| checksum([bytes]));

@@ -87,7 +87,7 @@ impl Fixture {
     }
 }
 
-/// A framed record of `len` bytes that carries a number. Its length is written in three bytes, needed or not.
+/// A framed record of `len` bytes that carries a number. Its length always takes three bytes.
 fn record(number: u64, len: usize) -> Vec<u8> {
     let body = len - 4;
     let mut record = vec![0x12, body as u8 | 0x80, (body >> 7) as u8 | 0x80, (body >> 14) as u8];
@@ -453,7 +453,7 @@ impl Model {
 }
 
 proptest! {
-    // Each case is long, so half as many as usual.
+    // Each case is long, so run half the usual number.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]

@@ -18,7 +18,7 @@ use crate::transport::Verdict;
 const STARTED_WITHIN: Duration = Duration::from_secs(1);
 /// Interval in which each program emits a record, with a random phase.
 const RECORD_EVERY: Duration = Duration::from_secs(10);
-/// Seconds after the return of the collector that are counted.
+/// Number of seconds after the collector's return for which requests are counted.
 const COUNTED: usize = 60;
 
 /// One exporter.

@@ -8,8 +8,8 @@
 //!
 //! [`script`] derives settings, faults and actions from a seed. [`world`] plays the callers and the worker, and lets
 //! time pass. [`server`] receives the requests and checks them. A program with a spool is stopped or killed, and a
-//! second one must deliver the records that the first has left. A seed that fails, fails again: `tests/simulation/run
-//! --seed` prints every step of it.
+//! second one must deliver the records that the first has left. A seed that fails once fails every time:
+//! `tests/simulation/run --seed` prints every step of its run.
 //!
 //! The test runs the first seeds. `tests/simulation/run` runs further seeds for a given time.
 

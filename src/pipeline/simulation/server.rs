@@ -19,11 +19,11 @@ const USUAL: Duration = Duration::from_millis(5);
 pub(super) struct Book {
     /// All records, indexed by their numbers.
     records: Vec<Record>,
-    /// Records below this number have arrived, and the last of them first arrived at this time.
+    /// Records below this number have arrived; the last of these first arrived at `seen_at`.
     seen: usize,
     seen_at: Option<Instant>,
-    /// Per scope, records below this number must not arrive again: the pipeline has an answer about them or about
-    /// later ones.
+    /// For each scope: records below this number must not arrive again, because the pipeline has an answer for them or
+    /// for later records.
     answered: [usize; SCOPES.len()],
     /// Number of records by the outcome that the server reported.
     pub(super) delivered: u64,

@@ -47,7 +47,7 @@ pub(crate) struct Delivery {
     /// Time at which the worker first saw records in the queue since the last round. The linger time counts from it.
     waiting_since: Option<Instant>,
     pub(super) limit: RequestLimit,
-    /// Records that ever left the queue, and those of them that were settled. Flushes compare the two.
+    /// Numbers of records that have left the queue and of records that have been settled. Flushes compare the two.
     pub(super) taken: u64,
     pub(super) settled: u64,
     /// True if the spool has records of this signal. They are sent first, and later records go to the spool behind

@@ -7,8 +7,8 @@
 //! [`Worker::step`] makes at most one attempt and returns, so that a stop or a flush is noticed between two attempts:
 //!
 //! 1. *Round.* Every queue whose round is due is drained into the backlog of its delivery. [`Throttle`] decides when a
-//!    round is due: after the throttle and the linger time, or at once if the queue is three quarters full, or less if
-//!    large records would otherwise not fit.
+//!    round is due: after the throttle and the linger time, or at once if the queue is three quarters full. This level
+//!    is lower if large records would otherwise not fit.
 //! 2. *Attempt.* [`FairShare`] picks one of the deliveries that have something to send and are not paused: the
 //!    delivery that has used the least of the worker's time. One of its requests is sent (`attempt.rs`), or the
 //!    metrics are collected (`periodic_reader.rs`). An attempt always has a deadline.
@@ -182,13 +182,13 @@ pub(crate) struct State {
     proxy_pause: ProxyPause,
     /// True once any attempt reached a server. Decides how often a stop tries again.
     was_reached: bool,
-    /// Counts that were last reported as not enqueued, for `QueueFull` and `TooLarge`.
+    /// Counts of records that were not enqueued, as of the last report, for `QueueFull` and `TooLarge`.
     reported_not_enqueued: [[u64; 2]; Signal::COUNT],
     /// Limits of the current turn on a caller's thread; `None` on the worker's own thread.
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Time since which callers' threads have found nothing to do and no next event; `None` after work.
+    /// Time since which turns on callers' threads have found no work and no time for the next work; `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -214,7 +214,7 @@ impl Worker {
         }
         let is_parent = !self.is_forked();
         if !is_parent {
-            // Dropping it would close the parent's files and wait for locks that other threads held at the fork.
+            // Dropping the worker would close the parent's files and wait for locks that were held at the fork.
             mem::forget(self);
         }
         is_parent

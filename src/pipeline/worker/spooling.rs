@@ -175,7 +175,7 @@ impl Worker {
                 let origin = Origin::Spool { is_own: request.is_own };
                 match contain_panic(|| Batch::of_spool(signal, origin, &request.body)) {
                     Ok(Some(batch)) => delivery.parts.extend(divide(batch, &self.batch)),
-                    // The checksum is valid, so the entry was not written by this library.
+                    // The body cannot be decoded in spite of its valid checksum: this library did not write the entry.
                     _ => {
                         self.counters.settle(signal, Outcome::Damaged, request.records);
                         self.settle_loaded(at);
@@ -272,7 +272,7 @@ impl Worker {
         let Some(spool) = &mut self.spool else { return };
         spool.close();
         // If the flight recorder has only some of the records, `Counters::close` counts all unsettled ones as dropped.
-        // So those that the recorder has are counted as spooled here.
+        // So count the records that the recorder has as spooled here.
         if !spool.recorder().has_all() {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
@@ -367,8 +367,8 @@ fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// Divides a loaded batch into parts within the limits of this process, the first part last. The process that wrote
-/// it may have had larger limits, or may have left a whole queue in the flight recorder.
+/// Divides a loaded batch into parts within the limits of this process. The last element is the first part to send. The
+/// process that wrote it may have had larger limits, or may have left a whole queue in the flight recorder.
 fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
     let is_too_large = batch.records > limits.records as u64 || batch.len() > limits.bytes;
     if !is_too_large || !batch.is_divisible() {

@@ -158,7 +158,7 @@ fn a_request_is_freed_before_a_waiting_caller_gets_its_room() {
     let mut spec = spec(&gate);
     spec.queue = QueueSettings { records: 1, when_full: WhenFull::Block, ..spec.queue };
     let handle = Arc::new(ExporterHandle::start(spec.prepare()).unwrap());
-    // In the wrong order, this would be a race. The loop is long enough to lose it.
+    // If the worker released the room before it freed the request, the assertion would fail in some of these rounds.
     for _ in 0..200 {
         let sent = scope();
         let held = Arc::downgrade(&sent);
@@ -283,7 +283,7 @@ fn a_batch_that_is_too_large_is_halved_in_order_and_never_sent_whole_again() {
     let handle = ExporterHandle::start(spec(&gate).prepare()).unwrap();
     enqueue(&handle, [0]);
     gate.next();
-    // These four wait for each other behind the gate.
+    // These four records become one batch, because the gate is still closed.
     enqueue(&handle, [1, 2, 3, 4]);
     gate.answer(Verdict::Accepted);
     let mut taken = Vec::new();
@@ -543,7 +543,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
         worker.rest();
         rests += 1;
     }
-    // One, and a second if the sleep ends slightly before the time that the clock shows.
+    // One rest is enough, but a sleep may end slightly too early, which causes another one.
     assert!(rests <= 3, "it woke {rests} times");
 }
 
@@ -658,7 +658,7 @@ fn gives_records_up_at_the_end_of_their_time_without_another_attempt_while_the_p
     flush(&handle);
     assert!(begun.elapsed() >= Duration::from_millis(300), "after {:?}", begun.elapsed());
     assert_eq!(counts(&handle).dropped.gave_up, 1);
-    // What comes later waits for the end of the pause.
+    // Later records wait for the end of the pause.
     enqueue(&handle, [2]);
     assert!(gate.next_within(Duration::from_millis(200)).is_none(), "the proxy got another request");
     assert_eq!(stop(&handle).dropped.shutdown, 1);

@@ -47,11 +47,11 @@ impl Head {
                 }
             };
             if !headers.is_empty() || place.replace(text(&value)).is_some() {
-                return Err("a pseudo-header at a wrong place");
+                return Err("a misplaced or repeated pseudo-header");
             }
         }
         let (Some(method), Some(path), Some(_)) = (method, path, scheme) else {
-            return Err("a pseudo-header that is missing");
+            return Err("a missing pseudo-header");
         };
         let host = authority.map(|authority| ("host".to_owned(), authority));
         headers.splice(..0, host);

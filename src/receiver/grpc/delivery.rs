@@ -70,7 +70,7 @@ impl Delivery<'_> {
         if self.answer.closes { self.hang_up() } else { Ok(()) }
     }
 
-    /// Sends an answer. A usual one takes one write, so a client sees all of it or nothing.
+    /// Sends an answer. A usual answer takes one write, so a client sees all of it or nothing.
     fn send(&self, reply: &Reply<'_>) -> Result<(), Gone> {
         self.send_head(reply)?;
         if let Some(body) = &reply.body {

@@ -68,8 +68,8 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     });
 }
 
-/// Tells the answering threads that the reading thread has ended, even if it panicked. Otherwise they would wait for
-/// flow-control credit that cannot arrive any more, and the scope for them.
+/// Tells the answering threads that the reading thread has ended, even if it panicked. Otherwise these threads would
+/// wait for flow-control credit that cannot arrive any more, and the scope would wait for the threads.
 struct Reading<'a>(&'a SharedConnection<'a>);
 
 impl Drop for Reading<'_> {

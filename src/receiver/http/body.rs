@@ -47,8 +47,8 @@ fn parse_length(text: &str) -> Result<Framing, Refusal> {
     text.parse().map(Framing::Length).or(Ok(Framing::Length(u64::MAX)))
 }
 
-/// Reads a body of at most `limit` bytes. The memory grows with the received bytes, not with the announced length, and
-/// `share` with it.
+/// Reads a body of at most `limit` bytes. The buffer and `share` grow with the received bytes, not with the announced
+/// length.
 pub(super) fn read_body(
     reader: &mut impl BufRead,
     framing: Framing,

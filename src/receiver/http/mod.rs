@@ -135,8 +135,8 @@ impl Head {
         split_target(&self.target).1
     }
 
-    /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). This is done after the head is read,
-    /// because a refusal is written in the client's format, which another header declares.
+    /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). The check runs after the head is
+    /// read, because a refusal is written in the client's format, which another header declares.
     fn check_host(&self) -> Result<(), Refusal> {
         match self.single("host")? {
             None if self.version == Version::Http11 => Err(Refusal::new(400, "missing Host header")),
@@ -162,8 +162,8 @@ impl Head {
     }
 }
 
-/// Splits a target into host and port, if the target is absolute, path and query. The path of an absolute target may be
-/// missing; it is `/` then.
+/// Splits a target into authority (host and port of an absolute target), path and query. If an absolute target has no
+/// path, the path is `/`.
 pub fn split_target(target: &str) -> (Option<&str>, &str, &str) {
     let (authority, rest) = match target.split_at_checked("http://".len()) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => {

@@ -106,7 +106,7 @@ impl<'a> ReceivedEvent<'a> {
         &self.0.name
     }
 
-    /// Returns when it happened.
+    /// Returns the time of the event.
     pub fn time(self) -> SystemTime {
         time(self.unix_nanos())
     }
@@ -192,12 +192,12 @@ impl ReceivedLog {
         }
     }
 
-    /// Returns the trace that it belongs to, if any.
+    /// Returns the trace of the log record, if any.
     pub fn trace_id(&self) -> Option<TraceId> {
         Some(trace_id(&self.log.trace_id)).filter(|id| id.is_valid())
     }
 
-    /// Returns the span that it belongs to, if any.
+    /// Returns the span of the log record, if any.
     pub fn span_id(&self) -> Option<SpanId> {
         Some(span_id(&self.log.span_id)).filter(|id| id.is_valid())
     }
@@ -365,8 +365,8 @@ impl<'a> ReceivedPoint<'a> {
         if let Point::Histogram(point) = self.0 { &point.explicit_bounds } else { &[] }
     }
 
-    /// Returns the number of values in each bucket of an explicit histogram, one more than boundaries; empty for other
-    /// instruments.
+    /// Returns the number of values in each bucket of an explicit histogram, with one bucket more than boundaries;
+    /// empty for other instruments.
     pub fn bucket_counts(self) -> &'a [u64] {
         if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }
     }

@@ -106,7 +106,7 @@ impl Trace {
     /// Returns the only span without a parent in this trace.
     ///
     /// # Panics
-    /// When there is no root, or more than one. The message shows the trace.
+    /// Panics if there is no root, or more than one. The message shows the trace.
     #[track_caller]
     pub fn root(&self) -> TraceSpan<'_> {
         self.only("root", |node| node.depth == 0)
@@ -115,7 +115,7 @@ impl Trace {
     /// Returns the only span with this name.
     ///
     /// # Panics
-    /// When no span, or more than one, has this name. The message shows the trace.
+    /// Panics if no span, or more than one, has this name. The message shows the trace.
     #[track_caller]
     pub fn span(&self, name: &str) -> TraceSpan<'_> {
         self.only(&format!("span {name:?}"), |node| node.span.name() == name)
@@ -145,7 +145,7 @@ impl Trace {
     /// the order of their start. Blank lines and common indentation do not count.
     ///
     /// # Panics
-    /// When the tree differs. The message shows the expected tree and the trace.
+    /// Panics if the tree differs. The message shows the expected tree and the trace.
     #[track_caller]
     pub fn assert_tree(&self, expected: &str) {
         let expected = outline(expected);
@@ -155,7 +155,7 @@ impl Trace {
             let lines: Vec<_> =
                 expected.iter().map(|(depth, name)| format!("{}{name}", "   ".repeat(*depth))).collect();
             panic!(
-                "the trace is another tree from its span {} on\nexpected:\n{}\nreceived:\n{self}",
+                "the trace differs from span {} on\nexpected:\n{}\nreceived:\n{self}",
                 same + 1,
                 lines.join("\n")
             );
@@ -268,7 +268,7 @@ impl<'a> TraceSpan<'a> {
     pub fn children(self) -> Vec<TraceSpan<'a>> {
         let depth = self.node().depth;
         let below = (self.index + 1..self.trace.nodes.len()).map(|index| TraceSpan { index, ..self });
-        // The nodes are depth first, so the subtree of a span is the run of deeper nodes behind it.
+        // The nodes are depth first, so the subtree of a span is the run of deeper nodes after its own.
         let below = below.take_while(|span| span.node().depth > depth);
         below.filter(|span| span.node().depth == depth + 1).collect()
     }
@@ -369,7 +369,7 @@ fn remarks(span: TraceSpan<'_>) -> Vec<String> {
     remarks.extend(links.map(|link| format!("↗ span {} in trace {}", link.span_id(), link.trace_id())));
     if let Some(parent) = span.parent_id().filter(|_| span.parent().is_none()) {
         let is_here = span.trace.nodes.iter().any(|node| node.span.span_id() == parent);
-        remarks.push(format!("its parent {parent} is {}", if is_here { "below it" } else { "not here" }));
+        remarks.push(format!("parent {parent} is {}", if is_here { "below this span" } else { "missing" }));
     }
     remarks
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use crate::record::schema::{self, AnyValue, KeyValue, Number};
 use crate::record::{IntoValue, Value};
 
-/// The value of an attribute, the body of a log record, or the number of a data point. It may be absent.
+/// The value of an attribute, the body of a log record, or the number of a data point. The value may be absent.
 ///
-/// It can be compared with every type that [`Span::set`](crate::Span::set) accepts, and with arrays and lists of them.
-/// Types matter: 2 equals neither `2.0` nor `"2"`. An absent value equals only `None` and another absent value. `Debug`
-/// and `Display` show the value or `absent`, so that a failed `assert_eq!` is readable.
+/// A `ReceivedValue` can be compared with every type that [`Span::set`](crate::Span::set) accepts, and with arrays and
+/// lists of them. Types matter: 2 equals neither `2.0` nor `"2"`. An absent value equals only `None` and another absent
+/// value. `Debug` and `Display` show the value or `absent`, so that a failed `assert_eq!` is readable.
 ///
 /// ```
 /// use standpipe::receiver::TestTelemetry;

@@ -165,7 +165,7 @@ fn an_entry_that_can_never_be_read_is_damage_and_holds_up_no_other_for_good() {
         journal.next(Signal::Logs).expect_err("it may be read when the process has descriptors again");
     }
     disk.spoil(0, body, libc::EIO);
-    // The next process finds both.
+    // The next process finds both entries.
     let (mut journal, found) = open(&disk);
     assert!(found.left_alone.is_empty(), "{found:?}");
     for _ in 1..MAX_FAILED_READS {

@@ -228,9 +228,9 @@ impl fmt::Display for Unreadable {
                 )
             }
             Self::OtherByteOrder => {
-                f.write_str("left alone: it was written on a machine of another byte order")
+                f.write_str("left alone: it was written on a machine with another byte order")
             }
-            Self::Renamed => f.write_str("left alone: it is a copy or renamed"),
+            Self::Renamed => f.write_str("left alone: it is a copy, or was renamed"),
             Self::Io(error) => write!(f, "left alone: it cannot be read: {error}"),
         }
     }

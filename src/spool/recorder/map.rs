@@ -185,7 +185,7 @@ impl Entry {
     }
 }
 
-/// Registration of a mapping with the SIGBUS handler, until this is dropped.
+/// Registration of a mapping with the SIGBUS handler. Dropping the registration ends it.
 #[derive(Debug)]
 pub(super) struct Protected(Option<&'static AtomicUsize>);
 
@@ -270,8 +270,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
             _ => mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
         }
     }
-    // The previous handler may have installed another action: that of Rust's standard library restores the default
-    // action for a fault that it does not know. `install` replaces that action, and stores it as the previous one.
+    // The previous handler may have installed another action: the handler of Rust's standard library restores the
+    // default action for an unknown fault. `install` replaces that action, and stores it as the previous one.
     if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
         install();
     }

@@ -75,7 +75,7 @@ pub(crate) struct Recorder {
     next_order: AtomicU32,
     /// True once the exporter has ended: slots that are dropped keep their records for the next process.
     keeps_records: AtomicBool,
-    /// Why the recorder has no slots, if the file system or a full disk is the reason.
+    /// Reason that the recorder has no slots: an unsuitable file system or a full disk.
     pub(super) unfit: Option<io::Error>,
     /// True once a chunk found no slot: some records are in memory only.
     has_missed: AtomicBool,
@@ -91,7 +91,7 @@ struct Pool {
 
 impl Recorder {
     /// Fills an empty file with the layout that `header` asks for, then gives the file its name. A file with its final
-    /// name is therefore complete, and a blank one is damage.
+    /// name is therefore complete, and a blank file with this name is damaged.
     pub(super) fn create(new: &NewFile, mut header: Header, resource: &[u8]) -> io::Result<Arc<Self>> {
         let file = &new.file;
         let unfit = check_file_system(file).err();
@@ -166,9 +166,9 @@ impl Recorder {
         let data_at = self.header.data_at() + number * SLOT_BYTES;
         assert!(data_at + slots * SLOT_BYTES <= self.map.bytes, "the pool has as many slots as the file");
         // SAFETY: header and data are within the mapping, which lives as long as this recorder. A forked child does not
-        // have the mapping, and the flag tells it so. Headers are atomic, and have the right alignment and size. The
-        // pool gives each slot to one chunk at a time, so nothing else in this process refers to the data; other
-        // processes do not write the file before this one has ended.
+        // have the mapping, and does not use the slot, because the flag is 0 there. Headers are atomic, and have the
+        // right alignment and size. The pool gives each slot to one chunk at a time, so nothing else in this process
+        // refers to the data; other processes do not write the file before this one has ended.
         unsafe {
             let header = self.map.start.add(header_at).cast::<SlotHeader>().as_ref();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());

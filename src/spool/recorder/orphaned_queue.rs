@@ -188,7 +188,7 @@ impl OrphanedQueue {
     /// settled.
     ///
     /// # Errors
-    /// Those of `has_entry`.
+    /// Returns the errors of `has_entry`.
     pub(crate) fn leave_to_entries(
         &mut self,
         mut has_entry: impl FnMut(EntryPlace) -> io::Result<bool>,
@@ -213,7 +213,7 @@ impl OrphanedQueue {
     /// Stores in the file how many bytes of these slots are settled.
     ///
     /// # Errors
-    /// When the file cannot be written: the next process may send the records once more.
+    /// Returns an error if the file cannot be written. The next process may then send the records once more.
     pub(crate) fn note_settled(&self, slots: &[(u32, u32)]) -> io::Result<()> {
         if slots.is_empty() {
             return Ok(());

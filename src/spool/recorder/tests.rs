@@ -135,8 +135,8 @@ enum Step {
 }
 
 /// The script: the first record of a chunk, one more, another scope, a full chunk, slots that are returned and reused,
-/// a record of several chunks' slots, a chunk that returns unneeded slots, and entries noted in slots that noted others
-/// before. Steps that are not traced come first.
+/// a record that takes the slots of several chunks, a chunk that returns unneeded slots, and an entry noted in place of
+/// an older one. Steps that are not traced come first.
 fn script() -> Vec<Step> {
     let small = |scope| Step::Enqueue { scope, words: 6 };
     let [medium, large] = [|words| Step::Enqueue { scope: 0, words }; 2];
@@ -179,7 +179,7 @@ impl Step {
 
 /// Number of finished steps, for the tracing process.
 static OVER: AtomicU32 = AtomicU32::new(0);
-/// Environment variable for the traced process: its directory, and which order of stores is to be wrong.
+/// Environment variable for the traced process: its directory, and the order of stores to get wrong.
 const WATCHED: &str = "STANDPIPE_WATCHED";
 /// If set, large records are traced, too.
 const EVERY_BYTE: &str = "STANDPIPE_EVERY_BYTE";
@@ -286,7 +286,7 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
     let thread = thread.parse().unwrap();
     let watched = single_step(thread, over.parse().unwrap(), child.id(), &folder.recorder(), expected);
     let _ = child.kill();
-    // SAFETY: waits for the end of a thread that this one traces: before that the process does not end
+    // SAFETY: waits for a thread that this thread traces; the process cannot end before this wait
     unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
     let _ = child.wait();
     watched
@@ -405,7 +405,7 @@ fn slots_that_a_chunk_does_not_need_are_free_for_others() {
         chunk.shrink();
         Some(chunk)
     };
-    // In a row of 9: 5 slots, then 3, then the last one, although a full chunk needs 8.
+    // Of 9 adjacent slots, the chunks get 5, then 3, then the last one, although a full chunk needs 8.
     let chunks = [chunk_of(0, 4_500), chunk_of(1, 2_500), chunk_of(2, 900)];
     assert!(chunks.iter().all(Option::is_some), "{chunks:?}");
     assert!(chunk_of(3, 1).is_none() && !recorder.has_all());

@@ -12,7 +12,7 @@ use crate::transport::base64;
 /// Appends the request as JSON, without the end of the line.
 ///
 /// # Errors
-/// When the bytes are not a request of this signal. The appended text is then incomplete.
+/// Returns an error if the bytes are not a request of this signal. The appended text is then incomplete.
 pub(crate) fn write(out: &mut Vec<u8>, signal: Signal, request: &[u8]) -> Result<(), Malformed> {
     message(out, schema::request(signal), request, MAX_DEPTH)
 }

@@ -55,10 +55,10 @@ impl Transport for Console {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         self.line.clear();
         if json::write(&mut self.line, payload.signal, &payload.body.concat()) == Err(Malformed) {
-            return Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() };
+            return Verdict::Refused { reason: "write to stdout: the request is not OTLP".to_owned() };
         }
         self.line.push(b'\n');
-        // Locked before the time is checked, because another thread may hold the lock for long.
+        // Locked before the time is checked, because another thread may hold the lock for a long time.
         let mut stdout = io::stdout().lock();
         if self.is_over.load(Ordering::SeqCst) || Instant::now() >= deadline {
             return Verdict::TryLater { after: None, reason: "write to stdout: no time left".to_owned() };

@@ -415,7 +415,7 @@ fn nothing_is_printed_when_the_time_is_up() {
 fn what_is_no_request_is_refused() {
     let payload = Payload { signal: Signal::Traces, body: &[&[0x0a, 9]] };
     let verdict = Console::default().send(&payload, Instant::now() + Duration::from_secs(60));
-    assert_eq!(verdict, Verdict::Refused { reason: "write to stdout: the request is no OTLP".to_owned() });
+    assert_eq!(verdict, Verdict::Refused { reason: "write to stdout: the request is not OTLP".to_owned() });
 }
 
 mod any {

@@ -43,8 +43,8 @@ impl Client {
         Self { connector, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
-    /// Makes one call. Repeats it over a new connection if the server has certainly not processed it, or if it went
-    /// into a kept connection that was already dead.
+    /// Makes one call. Repeats the call over a new connection if the server has certainly not processed it, or if the
+    /// kept connection was dead.
     pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
         let mut refusals = 0;
         loop {
@@ -98,7 +98,7 @@ impl Client {
     fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
-            // If the server is plaintext, TLS is that of the proxy, which negotiates no protocol.
+            // If the server is plaintext, the TLS stream leads to the proxy, which negotiates no protocol.
             Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
                 Err(CallFailure::no_http2())
             }
@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// Writes all output. If the peer has stopped reading, it may have sent the reason, which is still read.
+    /// Writes all output. A peer that has stopped reading is not an error, because it may have sent the reason.
     fn flush(&mut self) -> Result<(), CallFailure> {
         self.stream.write_all(self.conn.output())?;
         self.conn.clear_output();
@@ -218,7 +218,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles bytes of the peer. No bytes mean that the peer has closed the connection.
+    /// Handles bytes of the peer. An empty slice means that the peer has closed the connection.
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
         if bytes.is_empty() {
             return Err(CallFailure::left(self.conn.go_away()));

@@ -83,9 +83,9 @@ impl CallFailure {
             Self::Left(what) | Self::Unprocessed(what) => what.clone(),
             Self::Fault(fault) => format!("the server broke the HTTP/2 protocol: {}", fault.what),
             Self::HeadTooLong(limit) => {
-                format!("the headers are too long: the server takes {limit} bytes of them")
+                format!("the request headers are too long: the server accepts {limit} bytes")
             }
-            Self::Reset(code) => format!("the server broke the call off: {code}"),
+            Self::Reset(code) => format!("the server reset the call: {code}"),
             Self::Malformed(what) => (*what).to_owned(),
         }
     }
@@ -157,7 +157,7 @@ mod tests {
             ),
             (CallFailure::left(None), later("the server closed the connection")),
             (CallFailure::unprocessed(None), later("the server accepts no calls")),
-            (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server broke the call off: CANCEL")),
+            (CallFailure::Reset(Code::CANCEL), later("CANCELLED: the server reset the call: CANCEL")),
             (CallFailure::from(refusal()).broken_off(), later("no answer in time")),
             (CallFailure::left(None).broken_off(), later("no answer in time")),
             (at_proxy(wanted()).broken_off(), later("no answer in time")),
@@ -186,11 +186,11 @@ mod tests {
             ),
             (
                 CallFailure::HeadTooLong(99),
-                refused("the headers are too long: the server takes 99 bytes of them"),
+                refused("the request headers are too long: the server accepts 99 bytes"),
             ),
             (
                 CallFailure::Reset(Code::PROTOCOL),
-                refused("INTERNAL: the server broke the call off: PROTOCOL_ERROR"),
+                refused("INTERNAL: the server reset the call: PROTOCOL_ERROR"),
             ),
             (
                 CallFailure::Malformed("the response is longer than 4 MiB"),

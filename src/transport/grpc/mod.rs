@@ -65,11 +65,11 @@ impl GrpcSpec {
     /// Checks the settings that only this transport can check: certificates, metadata and the proxy.
     ///
     /// # Errors
-    /// When a setting cannot be used.
+    /// Returns an error if a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let route = Route::new(settings, Some(PROTOCOL))?;
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
-            return Err(format!("header {name}: gRPC has its own; remove it").into());
+            return Err(format!("header {name}: gRPC sets this header itself; remove it").into());
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
         Ok(Self {

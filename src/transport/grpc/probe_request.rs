@@ -18,7 +18,7 @@ impl GrpcSpec {
     /// Prepares a probe, which keeps the certificates of servers.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let mut spec = Self::new(settings)?;
         spec.route.record_certificates(&settings.tls)?;
@@ -61,7 +61,7 @@ impl Grpc {
         Ok(CallResponse { message: self.spec.secrets.redact(reply.message), ..reply })
     }
 
-    /// Describes a failure, with secrets redacted, which servers may repeat.
+    /// Describes a failure. Secrets are redacted, because servers may repeat them.
     fn shown(&self, failure: CallFailure) -> ProbeFailure {
         match failure {
             CallFailure::Network(error) => error.into_probe(),

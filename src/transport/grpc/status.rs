@@ -141,7 +141,7 @@ impl ReceivedStatus {
 }
 
 /// Message for an unreadable status.
-pub(super) const NO_NUMBER: &str = "a grpc-status that is no number";
+pub(super) const NO_NUMBER: &str = "a grpc-status that is not a number";
 
 /// Returns the verdict on a response.
 pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
@@ -207,8 +207,8 @@ fn read_without_status(answer: &Response) -> ReceivedStatus {
     let content_type = find(&answer.head, "content-type").map(lossy).unwrap_or_default();
     let what = match answer.status {
         200 if content_type.starts_with(PROTOCOL) => "the answer has no grpc-status".to_owned(),
-        status if content_type.is_empty() => format!("HTTP status {status} and no gRPC"),
-        status => format!("HTTP status {status} and {}, no gRPC", printable(&content_type)),
+        status if content_type.is_empty() => format!("HTTP status {status} without a gRPC status"),
+        status => format!("HTTP status {status} with {} instead of gRPC", printable(&content_type)),
     };
     let after = find(&answer.head, "retry-after").map(lossy);
     let after = after.and_then(|after| retry_after(&after, SystemTime::now()));

@@ -85,7 +85,7 @@ impl UreqConnector for HttpConnector {
 /// A connection under ureq.
 ///
 /// A proxy that forwards plain HTTP needs the request line in absolute form (`POST http://collector:4318/v1/traces`),
-/// which ureq cannot write. ureq therefore gets the proxy's URL, and this type inserts the server's origin behind the
+/// which ureq cannot write. ureq therefore gets the proxy's URL, and this type inserts the server's origin after the
 /// method.
 #[derive(Debug)]
 pub(super) struct HttpStream {
@@ -171,10 +171,10 @@ pub(super) fn network_error(error: ureq::Error) -> Result<NetworkError, ureq::Er
     }
 }
 
-/// Inserts the origin behind the method in the first `length` bytes of output. Returns the new length.
+/// Inserts the origin after the method in the first `length` bytes of output. Returns the new length.
 ///
 /// # Errors
-/// When these bytes do not begin a request, or the buffer has no room for the origin.
+/// Returns an error if these bytes do not begin a request, or the buffer has no room for the origin.
 fn insert_origin(output: &mut [u8], length: usize, origin: &str) -> io::Result<usize> {
     let (start, end) = (METHOD.len(), METHOD.len() + origin.len());
     if !output[..length].starts_with(METHOD) {

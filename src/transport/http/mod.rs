@@ -70,7 +70,7 @@ impl HttpSpec {
     /// Checks the settings that only this transport can check: certificates, header text and the proxy.
     ///
     /// # Errors
-    /// When a setting cannot be used.
+    /// Returns an error if a setting cannot be used.
     pub(crate) fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let route = Route::new(settings, None)?;
         let real = settings.url(Signal::Traces);
@@ -226,7 +226,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
-        // Not worth a connection, and a clearer reason than a timeout.
+        // Saves a connection that could not be used, and gives a clearer reason than a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }

@@ -73,7 +73,7 @@ impl HttpSpec {
     /// Prepares a probe, which keeps the certificates of servers.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub(crate) fn for_probe(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         let mut spec = Self::new(settings)?;
         spec.route.record_certificates(&settings.tls)?;

@@ -94,8 +94,8 @@ pub(super) fn printable(text: &str) -> String {
     line.take(200).collect()
 }
 
-/// Returns the verdict on a success status. The collector has the batch, even if the rest of its response is lost,
-/// provided that it is a collector.
+/// Returns the verdict on a success status. If the server is a collector, it has the batch, even if the rest of its
+/// response is lost.
 fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     match read_success(answer) {
         Ok(verdict) => verdict,

@@ -13,7 +13,7 @@ pub(super) struct PartialSuccess {
 /// Why a body is not an export response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The body ends too early, and is valid up to there.
+    /// The body ends too early, but is valid up to its end.
     CutShort,
     /// Not a JSON object, or an object of another service.
     Foreign,
@@ -132,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the digits behind `\u` and all directly following escapes, because a surrogate pair is two of them.
+    /// Reads the digits after `\u` and all directly following escapes, because a surrogate pair is two of them.
     fn utf16(&mut self) -> Result<String, Fault> {
         let mut units = Vec::new();
         loop {

@@ -25,11 +25,11 @@ pub(crate) struct StatusMessage {
     pub(crate) retry_delay: Option<Duration>,
 }
 
-/// Reads the body of a successful response in protobuf, of any signal. From a prefix, it reads the count, which comes
-/// first, and the start of the message.
+/// Reads the body of a successful response in protobuf, of any signal. A prefix of a body still has the count, which
+/// comes first, and the start of the message.
 ///
 /// # Errors
-/// `Odd` if the body is not an `Export…ServiceResponse`.
+/// Returns `Odd` if the body is not an `Export…ServiceResponse`.
 pub(crate) fn read_partial_success(body: &[u8], is_prefix: bool) -> Result<Verdict, Oddity> {
     partial_success(body, is_prefix).map(Verdict::from).ok_or(Oddity::Odd(UNREADABLE))
 }
@@ -76,7 +76,7 @@ pub(crate) fn read_status(body: &[u8]) -> Option<StatusMessage> {
             _ => {}
         }
     }
-    // Some texts parse as a message of unknown fields, that is as an empty status.
+    // Some texts parse as a message of unknown fields, that is, as an empty status.
     let is_status = !message.is_empty() || delay.is_some();
     is_status.then_some(StatusMessage { message, retry_delay: delay })
 }
@@ -205,7 +205,7 @@ pub(crate) fn is_media_type(content_type: &str, name: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(name)
 }
 
-/// Statuses after which the same batch is sent again. OTLP lists these four, and forbids to retry others.
+/// Statuses after which the same batch is sent again. OTLP lists these four and forbids retries after other errors.
 pub(crate) const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
 /// Returns the verdict on an error status. `after` is the delay that the server asks for, which only a retry uses.

@@ -291,7 +291,7 @@ fn a_delay_is_kept_only_for_what_is_tried_again() {
 }
 
 proptest! {
-    /// The input is an encoded message with one byte changed, which may shift all bytes behind it.
+    /// The input is an encoded message with one byte changed, which may shift all later bytes.
     #[test]
     fn what_is_understood_is_what_protobuf_says(
         rejected: i64, text in ".{0,20}", seconds in -2..9_i64, at: proptest::sample::Index, byte: u8,

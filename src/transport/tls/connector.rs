@@ -36,7 +36,7 @@ impl TlsConnector {
     /// Creates a connector. `protocol` is the one that both sides must agree on (ALPN).
     ///
     /// # Errors
-    /// When the certificates or the name of the host cannot be used.
+    /// Returns an error if the certificates or the name of the host cannot be used.
     pub(crate) fn new(
         settings: &TlsSettings,
         host: &str,
@@ -47,7 +47,7 @@ impl TlsConnector {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
             // The host may be part of a secret, so the message does not show it.
-            .map_err(|_| "no certificate can be for this host")?;
+            .map_err(|_| "the host is not a valid name for TLS")?;
         let no_certificate = NoCertificate::put_into(&mut config);
         Ok(Self {
             config: Arc::new(config),
@@ -61,7 +61,7 @@ impl TlsConnector {
     /// Makes the connector keep the server's certificates, including invalid ones.
     ///
     /// # Errors
-    /// When the trusted authorities cannot be used.
+    /// Returns an error if the trusted authorities cannot be used.
     #[cfg(feature = "probe")]
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
@@ -102,7 +102,7 @@ impl TlsConnector {
     }
 
     fn begin<W: Read + Write>(&self, wire: &mut W) -> io::Result<Session> {
-        // The flag is about one handshake.
+        // The flag is for this handshake only.
         self.no_certificate.was_asked.store(false, Ordering::Relaxed);
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
@@ -119,7 +119,7 @@ impl TlsConnector {
 /// Checks configured certificates that no connection needs.
 ///
 /// # Errors
-/// When a certificate or a key cannot be used.
+/// Returns an error if a certificate or a key cannot be used.
 pub(crate) fn check(settings: &TlsSettings) -> Result<(), SetupError> {
     client_config(settings).map(drop)
 }
@@ -315,7 +315,7 @@ mod tests {
             let mut session = connector.begin(&mut wire).unwrap();
             session.write(&mut wire, b"hello").unwrap();
             wire.0.writer().write_all(b"!").unwrap();
-            // The session tickets arrive before it.
+            // The session tickets arrive before this byte.
             assert_eq!(session.read(&mut wire, &mut [0; 1]).unwrap(), 1);
             session.connection.handshake_kind()
         };

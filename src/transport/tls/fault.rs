@@ -159,8 +159,8 @@ mod tests {
         let passing: Vec<u8> =
             (0..=u8::MAX).filter(|alert| is_passing(&Error::AlertReceived((*alert).into()))).collect();
         let for_good = [
-            41, 42, 43, 44, 45, 46, 48, 49, 51, // certificates, and access
-            60, 70, 71, // what the two sides can do
+            41, 42, 43, 44, 45, 46, 48, 49, 51, // certificates, and denied access
+            60, 70, 71, // protocol versions and ciphers
             111, 113, 114, 116, 120, 121,
         ];
         let expected: Vec<u8> = (0..=u8::MAX).filter(|alert| !for_good.contains(alert)).collect();

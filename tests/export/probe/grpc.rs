@@ -76,7 +76,7 @@ fn each_status_is_reported_in_words() {
         ),
         (Answer::status(401).without_grpc_status(), "UNAUTHENTICATED: HTTP status 401"),
         (Answer::status(502).without_grpc_status(), "UNAVAILABLE: HTTP status 502"),
-        (Answer::reset_stream(8), "CANCELLED: the server broke the call off"),
+        (Answer::reset_stream(8), "CANCELLED: the server reset the call"),
         (Answer::close(), "the call failed: the server closed the connection; is it the gRPC port"),
     ] {
         let receiver = receiver_that(answer);
@@ -186,7 +186,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
 fn a_header_that_grpc_cannot_carry_is_reported_before_anything_is_tried() {
     let (stages, what, _) = failure(&traces("http://localhost:1").header("grpc-timeout", "1S"));
     assert_eq!(stages, ["settings"]);
-    assert_eq!(what, "header grpc-timeout: gRPC has its own; remove it");
+    assert_eq!(what, "header grpc-timeout: gRPC sets this header itself; remove it");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn timeout_of_one_waiter_ends_all_waits() {
     let backpressure = impatient(&Arc::default());
     let wait = |since| backpressure.wait(since, 1, || {}, || None::<()>, || false, |_| ());
     let begun = Instant::now();
-    // Their timeouts end long after that of the waiter behind them.
+    // The timeouts of the first two waiters end long after the timeout of the third.
     let patient = begun + 2 * LONG;
     thread::scope(|scope| {
         (0..2).for_each(|_| _ = scope.spawn(|| wait(patient)));
@@ -182,8 +182,8 @@ fn reports_a_long_wait_once() {
         });
         let waited = reported.recv_timeout(LONG).expect("it is reported");
         assert!(waited >= LONG_WAIT, "{waited:?}");
-        // Woken without room, the waiter tries again and continues to wait. The second try ends all effects of the
-        // first.
+        // Woken without room, the waiter tries again and continues to wait. After the second try, the first one can
+        // have no further effect.
         tries.try_iter().for_each(drop);
         for _ in 0..2 {
             backpressure.notify();

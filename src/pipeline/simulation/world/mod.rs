@@ -44,7 +44,7 @@ impl Deref for Handle {
 
 /// Longest time by which a stop may exceed its budget.
 const LATEST_STOP: Duration = Duration::from_millis(50);
-/// The part of that time in which an interrupted worker must end.
+/// The part of `LATEST_STOP` in which an interrupted worker must end.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// Shortest time without requests after a refusal by the proxy.
 const PROXY_PAUSE: Duration = Duration::from_secs(60);
@@ -438,7 +438,7 @@ impl World {
         Handle(self.exporter())
     }
 
-    /// Notes a failed check. It does not panic, because the worker would contain the panic as one of the transport.
+    /// Notes a failed check. A panic here would not fail the test, because the worker contains panics of its transport.
     fn fail(&self, what: String) {
         self.note(|| format!("FAILED: {what}"));
         self.failure

@@ -110,7 +110,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
     spec.queue.block_timeout = None;
     let handle = Arc::new(start(&spec));
     (0..2).for_each(|_| enqueue(&handle));
-    // Long enough that the wait was reported. From then on only a wake-up ends the wait.
+    // An early start, so that the wait is reported at once. After the report, only a wake-up ends the wait.
     let since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (done, ended) = mpsc::channel();
     pump(&handle, || {
@@ -126,7 +126,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
             assert!(Instant::now() < deadline, "the caller does not want the worker");
             thread::yield_now();
         }
-        // Not due again before the thread that drives the worker has stopped.
+        // With this delay, the next attempt is due after the thread that drives the worker has stopped.
         let after = Some(Duration::from_millis(500));
         gate.answer(Verdict::TryLater { after, reason: "busy".to_owned() });
     });

@@ -151,7 +151,7 @@ fn a_newer_snapshot_replaces_one_that_could_not_be_delivered() {
     counter.add(1, ());
     assert_eq!(sums(&world.gate.next()), orders(1));
     counter.add(1, ());
-    // After the next interval, at any attempt.
+    // After the next interval, any of these attempts may be the first with the newer snapshot.
     let newer = (0..100).map(|_| sums(&world.gate.answer(later()))).find(|sums| *sums != orders(1));
     assert_eq!(newer, Some(orders(2)));
     let counts = world.counts();

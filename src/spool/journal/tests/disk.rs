@@ -30,8 +30,8 @@ struct State {
 pub(super) struct Fault {
     /// Number of calls that succeed before it.
     pub(super) after: u8,
-    /// Part of its effect that the failed call still has: for an append, the part of the bytes in 256ths; for other
-    /// calls, all from 128 on.
+    /// Effect of the failed call: an append writes this many 256ths of its bytes. Any other call has its full effect
+    /// from 128 on, and none below.
     pub(super) effect: u8,
 }
 

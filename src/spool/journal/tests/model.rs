@@ -33,7 +33,7 @@ enum Step {
     Fault(Fault),
     /// The process dies. All written data is there for the next one.
     Crash,
-    /// Power loss: unsynced data may be there, in part, or not. The number seeds the choices.
+    /// Power loss: any part of the unsynced data may be missing. The number seeds the choices.
     PowerLoss(u64),
 }
 
@@ -71,11 +71,11 @@ trait Medium {
         0
     }
     fn arm(&self, _fault: Option<Fault>) {}
-    /// Returns whether the storage supports this.
+    /// Makes a byte unreadable. Returns whether the storage supports this fault.
     fn spoil(&self, _segment: u64, _offset: u64) -> bool {
         false
     }
-    /// Returns whether the storage supports this.
+    /// Drops unsynced data. Returns whether the storage supports this fault.
     fn lose_power(&self, _seed: u64) -> bool {
         false
     }
@@ -395,7 +395,7 @@ impl<M: Medium> Model<M> {
     fn reopen(&mut self, power_loss: Option<u64>) {
         let is_power_loss = power_loss.is_some_and(|seed| self.medium.lose_power(seed));
         self.journal = Journal::open(self.medium.nothing(), LIMITS).expect("nothing fails").0;
-        // A pending fault hits the opening. That process ends at once.
+        // If a fault is still armed, this call takes it, as in a process that ends at once.
         let _ = Journal::open(self.medium.storage(), LIMITS);
         self.medium.arm(None);
         self.opened = (self.medium.faults(), self.medium.contents().1);

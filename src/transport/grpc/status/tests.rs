@@ -97,7 +97,7 @@ fn a_server_that_cannot_unpack_is_no_server_without_the_signal() {
 #[test]
 fn a_status_that_is_no_number_is_refused() {
     for status in ["", "-1", "+1", "x", "1x", " 1", "4294967296"] {
-        let expected = refused("a grpc-status that is no number");
+        let expected = refused("a grpc-status that is not a number");
         assert_eq!(trailers(&[("grpc-status", status)]), expected, "{status:?}");
     }
 }
@@ -105,21 +105,21 @@ fn a_status_that_is_no_number_is_refused() {
 #[test]
 fn without_a_grpc_status_the_http_status_counts() {
     for (status, expected) in [
-        (400, refused("INTERNAL: HTTP status 400 and no gRPC")),
-        (431, refused("INTERNAL: HTTP status 431 and no gRPC")),
-        (401, refused("UNAUTHENTICATED: HTTP status 401 and no gRPC")),
-        (403, refused("PERMISSION_DENIED: HTTP status 403 and no gRPC")),
-        (404, not_taken("UNIMPLEMENTED: HTTP status 404 and no gRPC")),
-        (405, not_taken("UNKNOWN: HTTP status 405 and no gRPC")),
-        (501, not_taken("UNKNOWN: HTTP status 501 and no gRPC")),
-        (413, too_large("UNKNOWN: HTTP status 413 and no gRPC")),
-        (429, later("UNAVAILABLE: HTTP status 429 and no gRPC")),
-        (502, later("UNAVAILABLE: HTTP status 502 and no gRPC")),
-        (503, later("UNAVAILABLE: HTTP status 503 and no gRPC")),
-        (504, later("UNAVAILABLE: HTTP status 504 and no gRPC")),
-        (200, refused("UNKNOWN: HTTP status 200 and no gRPC")),
-        (302, refused("UNKNOWN: HTTP status 302 and no gRPC")),
-        (500, refused("UNKNOWN: HTTP status 500 and no gRPC")),
+        (400, refused("INTERNAL: HTTP status 400 without a gRPC status")),
+        (431, refused("INTERNAL: HTTP status 431 without a gRPC status")),
+        (401, refused("UNAUTHENTICATED: HTTP status 401 without a gRPC status")),
+        (403, refused("PERMISSION_DENIED: HTTP status 403 without a gRPC status")),
+        (404, not_taken("UNIMPLEMENTED: HTTP status 404 without a gRPC status")),
+        (405, not_taken("UNKNOWN: HTTP status 405 without a gRPC status")),
+        (501, not_taken("UNKNOWN: HTTP status 501 without a gRPC status")),
+        (413, too_large("UNKNOWN: HTTP status 413 without a gRPC status")),
+        (429, later("UNAVAILABLE: HTTP status 429 without a gRPC status")),
+        (502, later("UNAVAILABLE: HTTP status 502 without a gRPC status")),
+        (503, later("UNAVAILABLE: HTTP status 503 without a gRPC status")),
+        (504, later("UNAVAILABLE: HTTP status 504 without a gRPC status")),
+        (200, refused("UNKNOWN: HTTP status 200 without a gRPC status")),
+        (302, refused("UNKNOWN: HTTP status 302 without a gRPC status")),
+        (500, refused("UNKNOWN: HTTP status 500 without a gRPC status")),
     ] {
         assert_eq!(judge(&Response { status, ..Response::default() }, TARGET), expected);
     }
@@ -131,7 +131,7 @@ fn what_speaks_instead_of_grpc_is_named_and_its_delay_kept() {
         judge(&Response { status, head: fields(pairs), ..Response::default() }, TARGET)
     };
     let html = answer(503, &[("content-type", "text/html\u{7}"), ("retry-after", "7")]);
-    let expected = "UNAVAILABLE: HTTP status 503 and text/html , no gRPC";
+    let expected = "UNAVAILABLE: HTTP status 503 with text/html  instead of gRPC";
     assert_eq!(html, later_by(Some(Duration::from_secs(7)), expected));
     let silent = answer(200, &[("content-type", "application/grpc+proto")]);
     assert_eq!(silent, refused("UNKNOWN: the answer has no grpc-status"));

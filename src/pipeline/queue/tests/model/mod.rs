@@ -147,7 +147,7 @@ fn wake_ups(callers: usize, each: usize) {
     assert_eq!((shop.counts().accepted as usize, shop.queue.level()), (callers * each, (0, 0)));
 }
 
-/// Like `wake_ups`, for a threshold that all records together reach, on the fast path: there is an open chunk.
+/// Like `wake_ups`, on the fast path (a chunk is open) and for a threshold that only all records together reach.
 fn threshold(callers: usize, each: usize) {
     let shop = Shop::new(100, WhenFull::DropNewest);
     shop.enqueue();

@@ -1,4 +1,4 @@
-//! Chooses the schedules of a model: all that differ or, for larger models, those that shuttle's schedulers choose.
+//! Chooses the schedules of a model: all that differ or, for larger models, the choices of shuttle's schedulers.
 
 use std::cell::RefCell;
 use std::rc::Rc;

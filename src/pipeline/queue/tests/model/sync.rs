@@ -148,7 +148,7 @@ atomic! {
     fn compare_exchange_weak(now: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
 }
 
-/// A lock. Its release is part of the step before, because no other thread can observe the protected data until then.
+/// A lock. Releasing is part of the preceding step, because no other thread can observe the protected data until then.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(Object, sync::Mutex<T>);
 

@@ -63,7 +63,7 @@ fn metrics_from_outside_stay_when_a_snapshot_makes_way_for_a_newer_one() {
     });
     let first = world.handle.start_flush();
     was_asked.recv_timeout(PATIENCE).unwrap();
-    // These fill the queue. They leave it while a part of the snapshot waits to be sent.
+    // These metrics fill the queue, and leave it while a part of the snapshot waits to be sent.
     let scope = Arc::new(Scope::new(Signal::Metrics, "outside", ""));
     world.handle.enqueue(&scope, &outside(6), 6, &Wait::FromNow);
     drop(go_on);
