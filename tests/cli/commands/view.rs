@@ -114,7 +114,7 @@ fn receive_draws_open_traces_at_the_end_and_says_what_is_missing() {
     }
     let heading = listening.line_with("trace ");
     assert!(heading.starts_with("trace 36c3ef3e partial · root span missing ──"), "{heading}");
-    listening.line_with("parent 00000000 is missing");
+    listening.line_with("its parent 00000000 is not here");
     listening.line_with("received 1 span, ");
 }
 
