@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use standpipe::config::DiagnosticSeverity;
+use standpipe::config::{Diagnostic, DiagnosticSeverity};
 use standpipe::{
     Config, ConfigError, Exporter, IntoValue, Problem, ProblemKind, SpanBuilder, SpanContext, SpanKind,
     Telemetry, Value, WhenFull,
@@ -167,8 +167,8 @@ impl Sender {
         let (config, mut broken) = match Config::from_variables(variables) {
             Ok(config) => (config, None),
             Err(error) => {
-                let words = error.to_string();
-                (error.into_usable(), Some(words))
+                let errors = errors(&error);
+                (error.into_usable(), Some(errors))
             }
         };
         let last_problem = Arc::new(Mutex::new(None));
@@ -180,7 +180,12 @@ impl Sender {
             *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
         };
         let hook = report.clone();
-        let hook = move |problem: &Problem| hook(in_words(problem));
+        let hook = move |problem: &Problem| match problem.kind {
+            // A warning is not the reason why records are not delivered.
+            ProblemKind::Configuration if !is_verbose => {}
+            ProblemKind::Configuration => report_error(&problem.message),
+            _ => hook(in_words(problem)),
+        };
         let config = config.map_exporters(|exporter| {
             let exporter = with_headers(exporter, &destination.headers);
             match patience {
@@ -251,13 +256,16 @@ fn is_usable(name: &str, value: &OsStr) -> bool {
 /// Parses the value of `--endpoint`. An invalid URL is an error of the command line, not a failed delivery.
 pub(crate) fn endpoint(word: &str) -> Result<String, String> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    let read = Config::from_variables([(NAME, word)]);
-    let diagnostics = read.as_ref().map_or_else(ConfigError::diagnostics, Config::diagnostics);
     // The message begins with the name of the variable, but the user has written an option.
-    match diagnostics.iter().find(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error) {
-        Some(diagnostic) => Err(diagnostic.to_string().replace(&format!("{NAME}: "), "")),
-        None => Ok(word.to_owned()),
-    }
+    let message = |error| errors(&error).replace(&format!("{NAME}: "), "");
+    Config::from_variables([(NAME, word)]).map(|_| word.to_owned()).map_err(message)
+}
+
+/// Returns the errors of a configuration, without its warnings.
+fn errors(error: &ConfigError) -> String {
+    let is_error = |found: &&Diagnostic| found.severity == DiagnosticSeverity::Error;
+    let errors = error.diagnostics().iter().filter(is_error).map(Diagnostic::to_string);
+    errors.collect::<Vec<_>>().join("\n")
 }
 
 /// Adds the headers of `--header`.

@@ -65,7 +65,7 @@ impl Exporter {
     ///
     /// | given | posted to |
     /// |---|---|
-    /// | `host`, `host:port` | `http://`, port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
+    /// | `host`, `host:port` | `http://`, at port 443 `https://`; port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
     /// | `https://host` | port 443, or 80 with `http://`; path as above |
     /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
     /// | `https://host/otlp/v1/traces` | as in the line above: the path of a signal at the end is replaced |

@@ -435,6 +435,19 @@ fn a_configuration_that_cannot_be_used_is_silent_unless_asked_about() {
 }
 
 #[test]
+fn a_warning_is_not_given_as_the_reason_of_a_failed_delivery() {
+    let variables = [("OTEL_CONFIG_FILE", "otel.yaml"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")];
+    let run = |option: &str| stderr(&finish(standpipe(&["exec", option, "--", "true"]).envs(variables)));
+    let error =
+        "OTEL_EXPORTER_OTLP_ENDPOINT: \"ftp://***\" has an unknown scheme; write http:// or https://\n";
+    assert_eq!(run("--fail"), format!("standpipe: nothing was sent: {error}"));
+    // All are reported on request, each once.
+    let reported = run("--verbose");
+    assert_eq!(reported.matches("warning: OTEL_CONFIG_FILE: ").count(), 1, "{reported}");
+    assert_eq!(reported.matches(error).count(), 1, "{reported}");
+}
+
+#[test]
 fn records_the_command_line_only_with_args_and_then_unchanged() {
     let script = "true --api-key s3cr3t \"Cookie: a=s3cr3t\"";
     let options = ["--verbose", "--log-output", "--header", "api-key=s3cr3t"];
@@ -743,11 +756,17 @@ fn the_make_recipe_of_the_guide_names_each_span_after_its_line() {
 }
 
 #[test]
-fn a_command_line_in_one_word_is_not_recorded() {
-    for line in ["sh -c hunter2", "curl http://user@host/hunter2"] {
+fn a_command_line_in_one_word_is_not_recorded_and_nor_is_an_assignment() {
+    for (line, name) in [
+        ("sh -c hunter2", "sh"),
+        ("curl http://user@host/hunter2", "curl"),
+        ("API_KEY=hunter2", "API_KEY"),
+        (" API_KEY=hunter2 make", "API_KEY"),
+        ("DATA=/tmp/hunter2", "DATA"),
+    ] {
         let (output, span) = recorded(&["--", line]);
         assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
-        assert_eq!(span.span.name, line.split(' ').next().unwrap());
+        assert_eq!(span.name(), name);
         assert!(!format!("{span:?}").contains("hunter2"), "{span:?}");
     }
 }

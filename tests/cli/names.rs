@@ -20,6 +20,8 @@ fn names_that_are_repeated_are_escaped() {
         &["span", "end", "--file", NAME],
         &["receive", "--address", "127.0.0.1:0", "--save", &nowhere],
         &["receive", "--address", NAME],
+        &["metric", "counter", NAME, "-1"],
+        &["metric", "counter", NAME, "0"],
         &["show", NAME],
         &["check", NAME],
         &["init", "stalwart", &toml],

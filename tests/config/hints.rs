@@ -125,6 +125,11 @@ fn a_file_that_is_named_after_another_format_is_told_so_once() {
         ("misnamed.yaml", toml, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
         ("dotted.yml", dotted, "the file contains TOML, but its name means YAML; rename it to end in .toml"),
         ("misnamed.toml", yaml, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
+        (
+            "collector.toml",
+            "service: {pipelines: {}}\n",
+            "the file contains YAML, but its name means TOML; rename it to end in .yaml",
+        ),
         ("misnamed.json", json, "the file contains YAML, but its name means TOML; rename it to end in .yaml"),
     ] {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -291,11 +291,13 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     written.map_err(|error| Failure::Message(format!("write {}: {error}", text::name(file))))
 }
 
-/// Returns the file name of the program up to the first white space.
+/// Returns the file name of the program up to the first white space or equals sign.
 ///
-/// A command line that is given as one word, such as `exec -- "sh -c TEXT"`, may contain secrets after its first word.
+/// A command line in one word, such as `exec -- "sh -c TEXT"`, and an assignment in the place of the program, such as
+/// `exec -- TOKEN=TEXT make`, may contain secrets there.
 fn file_name(program: &OsStr) -> String {
-    let first_word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    let is_end = |c: char| c.is_whitespace() || c == '=';
+    let first_word = |text: &str| text.trim_start().split(is_end).next().unwrap_or_default().to_owned();
     let whole = program.to_string_lossy();
     let path = if Path::new(program).exists() { whole.into_owned() } else { first_word(&whole) };
     first_word(&Path::new(&path).file_name().unwrap_or(path.as_ref()).to_string_lossy())

@@ -8,8 +8,8 @@ use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
 use super::{deliver, each_line, from_line, with_own};
-use crate::cli::Failure;
 use crate::cli::sender::{self, Attributes, Destination, NAME};
+use crate::cli::{Failure, text};
 
 /// Delta temporality: this process does not know the earlier values that a cumulative total would need.
 const PRESETS: [(&str, &str); 1] = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
@@ -103,9 +103,10 @@ pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
         };
         // Deltas of 0 are not sent, so the command would succeed without sending anything.
         if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
-            return Err(Failure::Message(format!("counter {}: 0 adds nothing and is not sent", line.name)));
+            let name = text::name(&line.name);
+            return Err(Failure::Message(format!("counter {name}: 0 adds nothing and is not sent")));
         }
-        measure(&meter, line, options).map_err(Failure::Usage)?;
+        measure(&meter, line, options).map_err(|error| Failure::Usage(text::name(error)))?;
         Ok(true)
     })
 }

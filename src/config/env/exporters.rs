@@ -193,13 +193,9 @@ impl Reader<'_> {
             Kind::Word { names, variables, .. } => {
                 let same: Vec<_> = names().into_iter().map(|name| (name, name)).collect();
                 let words = if variables.is_empty() { &same } else { *variables };
-                let (word, meaning) = self.word(&variable, words)?;
-                if let Some(fault) = (row.remark)(word) {
-                    self.warn(&variable, fault);
-                }
-                SettingValue::Word(meaning.to_owned())
+                SettingValue::Word(self.word(&variable, words, row.remark)?.to_owned())
             }
-            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables)?.1),
+            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables, |_| None)?),
             Kind::Text { .. } => {
                 SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
             }

@@ -55,19 +55,27 @@ impl<'v> Reader<'v> {
             .map(Duration::from_millis)
     }
 
-    /// Returns the word that equals the value, in any case, and its meaning.
-    pub(super) fn word<'w, T: Copy>(&mut self, name: &str, words: &[(&'w str, T)]) -> Option<(&'w str, T)> {
+    /// Returns the meaning of the word that equals the value, in any case. Warns if there is a remark on the word. Advice
+    /// leaves out such words.
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        name: &str,
+        words: &[(&str, T)],
+        remark: fn(&str) -> Option<Fault>,
+    ) -> Option<T> {
         let text = self.text(name)?;
-        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
-        if found.is_none() {
-            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.ignore(name, Fault::new("is not known", what_to_write(text, &known)).of(quoted(text)));
-        }
-        found.copied()
+        let Some((word, meaning)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) else {
+            let known = words.iter().map(|(word, _)| *word).filter(|word| remark(word).is_none());
+            let fix = what_to_write(text, &known.collect::<Vec<_>>());
+            self.ignore(name, Fault::new("is not known", fix).of(quoted(text)));
+            return None;
+        };
+        remark(word).into_iter().for_each(|fault| self.warn(name, fault));
+        Some(*meaning)
     }
 
     pub(super) fn bool(&mut self, name: &str) -> Option<bool> {
-        self.word(name, &[("true", true), ("false", false)]).map(|(_, value)| value)
+        self.word(name, &[("true", true), ("false", false)], |_| None)
     }
 
     /// Reports why a value is ignored.
@@ -164,8 +172,9 @@ const PREFIX: &str = "OTEL_";
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// Variables of the specification that this crate does not support. Each entry matches all names that begin with it; an
 /// entry that ends in `_` stands for a group of variables.
-const UNSUPPORTED: [&str; 6] = [
+const UNSUPPORTED: [&str; 7] = [
     "OTEL_CONFIG_FILE",
+    "OTEL_ENTITIES",
     "OTEL_EXPERIMENTAL_CONFIG_FILE",
     "OTEL_METRICS_EXEMPLAR_FILTER",
     "OTEL_EXPORTER_JAEGER_",

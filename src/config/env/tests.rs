@@ -147,7 +147,7 @@ fn a_base_endpoint_gets_the_path_of_the_signal_and_a_signals_own_is_used_as_it_i
         ("ENDPOINT", "http://c:4318/", "http://c:4318/v1/traces"),
         ("ENDPOINT", "http://c:4318/otlp", "http://c:4318/otlp/v1/traces"),
         ("ENDPOINT", "http://c:4318/otlp/", "http://c:4318/otlp/v1/traces"),
-        ("ENDPOINT", "http://c?key=hunter2", "http://c/v1/traces?***"),
+        ("ENDPOINT", "https://c?key=hunter2", "https://c/v1/traces?***"),
         ("ENDPOINT", "c", "http://c:4318/v1/traces"),
         ("ENDPOINT", "c:99", "http://c:99/v1/traces"),
         ("TRACES_ENDPOINT", "http://c:4318/v1/traces", "http://c:4318/v1/traces"),
@@ -855,6 +855,7 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
         ("OTEL_METRICS_EXPORT_INTERVAL", "unknown variable; did you mean OTEL_METRIC_EXPORT_INTERVAL?"),
         ("OTEL_TRACE_EXPORTER", "unknown variable; did you mean OTEL_TRACES_EXPORTER?"),
         ("OTEL_CONFIG_FILE", UNSUPPORTED),
+        ("OTEL_ENTITIES", UNSUPPORTED),
         ("OTEL_METRICS_EXEMPLAR_FILTER", UNSUPPORTED),
         ("OTEL_EXPORTER_ZIPKIN_ENDPOINT", UNSUPPORTED),
     ] {

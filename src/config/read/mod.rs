@@ -176,7 +176,10 @@ impl Format {
 
     /// Guesses the format of a stream by its first line: TOML begins with `[table]` or `key = value`.
     fn guess(text: &str) -> Self {
-        let is_toml = |(_, line): (usize, &str)| line.starts_with('[') || line.contains('=');
+        // The value of a YAML key may contain an equals sign, too.
+        let is_toml = |(_, line): (usize, &str)| {
+            line.starts_with('[') || line.find([':', '=']).is_some_and(|at| line[at..].starts_with('='))
+        };
         if first_line(text).is_none_or(is_toml) { Self::Toml } else { Self::Yaml }
     }
 
@@ -193,7 +196,8 @@ impl Format {
         if document.mistakes.is_empty() && document.root.as_table().is_some() {
             return false;
         }
-        let has_sections = |root: &Node| FIRST_NAMES.iter().any(|name| root.get(name).is_some());
+        let has_sections =
+            |root: &Node| is_of_collector(root) || FIRST_NAMES.iter().any(|name| root.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
     }
 
@@ -236,6 +240,7 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
     // Bounds the search in a file that contains only comments.
     const MAX_BLANK_LINES: usize = 1_000;
     let is_blank = |line: &str| line.is_empty() || line.starts_with('#');
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = (1..).zip(text.lines().map(str::trim)).take(MAX_BLANK_LINES);
     lines.find(|(_, line)| !is_blank(line))
 }
@@ -315,8 +320,13 @@ fn describes_something(root: &Node) -> bool {
     has_tracers || [METRICS, EXPORTERS, SERVER].into_iter().any(has)
 }
 
+/// Returns whether a document is a configuration of the OpenTelemetry Collector.
+fn is_of_collector(root: &Node) -> bool {
+    root.get("service").is_some_and(|service| service.node.get("pipelines").is_some())
+}
+
 fn nothing_described(root: &Node, places: &Places<'_>) -> Diagnostic {
-    if root.get("service").is_some_and(|service| service.node.get("pipelines").is_some()) {
+    if is_of_collector(root) {
         let what =
             "this is a configuration of the OpenTelemetry Collector, which receives what programs send";
         let fix = "configure the program: standpipe init writes a file, whose endpoint is the Collector's otlp receiver";

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use crate::config::endpoint::{Endpoint, PathRule};
+use crate::config::endpoint::{Endpoint, PathRule, exposes_password, is_https_proxy};
 use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
-    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, RETRY_MAX_DELAY,
-    SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
+    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, PROXY,
+    RETRY_MAX_DELAY, SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
 use crate::config::text::{listed, shortened, unshown};
 use crate::config::{
@@ -238,8 +238,6 @@ pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     http.check_head()
 }
 
-const HTTPS: &str = "https://";
-
 /// Collects warnings and notes about values that work but are probably mistakes.
 struct Remarks<'e> {
     exporter: &'e Exporter,
@@ -252,10 +250,9 @@ impl<'e> Remarks<'e> {
         if exporter.connection.transport.connects() {
             remarks.queue();
             if let Ok(endpoint) = &exporter.connection.parsed() {
-                if let Some(row) = idle_certificates(exporter, endpoint, variable) {
-                    let what = "has no effect: the endpoint is not https";
-                    remarks.warn(row, what, "write https:// or remove it");
-                }
+                let proxy = proxy_for(endpoint.tls, endpoint.host_and_port(), variable);
+                remarks
+                    .proxy(endpoint, proxy.filter(|_| exporter.connection.proxy == Proxy::FromEnvironment));
                 remarks.clear_credentials(endpoint);
                 match exporter.connection.transport {
                     Transport::Http => remarks.http_path(endpoint),
@@ -292,14 +289,44 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns about credentials that are sent to another machine without encryption.
+    /// Warns about certificate settings if neither the endpoint nor its proxy uses TLS, and about a proxy's password that
+    /// is sent to another machine without encryption. `proxy` is a variable and its value.
+    fn proxy(&mut self, endpoint: &Endpoint, proxy: Option<(&str, String)>) {
+        let tls = &self.exporter.connection.tls;
+        let row = match (&tls.ca, tls.client()) {
+            (Some(_), _) => Some(&CA_FILE),
+            (None, client) => client.map(|_| &CLIENT_CERTIFICATE_FILE),
+        };
+        let has_tls = endpoint.tls || proxy.as_ref().is_some_and(|(_, proxy)| is_https_proxy(proxy));
+        if let Some(row) = row.filter(|_| !has_tls) {
+            let what = "has no effect: the endpoint is not https";
+            self.warn(row, what, "write https:// or remove it");
+        }
+        if let Some((variable, _)) = proxy.filter(|(_, proxy)| exposes_password(proxy)) {
+            let what = format!("the password in {variable} is sent in clear text: the proxy is not https");
+            self.warn(&PROXY, what, "begin its address with https:// if it supports TLS");
+        }
+    }
+
+    /// Warns about credentials in headers or in the query that are sent to another machine without encryption.
     fn clear_credentials(&mut self, endpoint: &Endpoint) {
         let connection = &self.exporter.connection;
+        if endpoint.tls || endpoint.is_loopback() {
+            return;
+        }
         let is_credential = |(name, value): &(String, Secret)| header::is_credential(name, value.expose());
         let has_credentials = connection.has_secret_header || connection.headers.iter().any(is_credential);
-        if has_credentials && !endpoint.tls && !endpoint.is_loopback() {
-            let what = "credentials are sent in clear text: the endpoint is not https";
-            self.warn(&HEADERS, what, "begin the endpoint with https://");
+        // gRPC does not send the query.
+        let query = endpoint.query.get(1..).filter(|_| connection.transport == Transport::Http);
+        let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let has_key = pairs.any(|(name, value)| header::is_credential(name, value));
+        let what = "credentials are sent in clear text: the endpoint is not https";
+        let fix = "begin the endpoint with https://";
+        if has_credentials {
+            self.warn(&HEADERS, what, fix);
+        }
+        if has_key {
+            self.warn(&ENDPOINT, what, fix);
         }
     }
 
@@ -384,26 +411,6 @@ fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
         let fault = Fault::new(what, "add an exporter of metrics, like [metrics.open-telemetry]");
         fault.warning(source.location().cloned(), SELF_OBSERVATION.key)
     })
-}
-
-/// Returns the first certificate setting without effect, because neither the endpoint nor its proxy uses TLS.
-fn idle_certificates(
-    exporter: &Exporter,
-    endpoint: &Endpoint,
-    variable: fn(&str) -> Option<String>,
-) -> Option<&'static SettingRow> {
-    let tls = &exporter.connection.tls;
-    let row = match (&tls.ca, tls.client()) {
-        (Some(_), _) => &CA_FILE,
-        (None, Some(_)) => &CLIENT_CERTIFICATE_FILE,
-        (None, None) => return None,
-    };
-    let is_https = |(_, proxy): (_, String)| {
-        proxy.get(..HTTPS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(HTTPS))
-    };
-    let proxy = proxy_for(false, endpoint.host_and_port(), variable);
-    let proxy_is_https = exporter.connection.proxy == Proxy::FromEnvironment && proxy.is_some_and(is_https);
-    (!endpoint.tls && !proxy_is_https).then_some(row)
 }
 
 #[cfg(all(test, feature = "grpc", feature = "tls"))]

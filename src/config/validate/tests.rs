@@ -192,7 +192,31 @@ fn warns_of_credentials_in_clear_text_to_another_machine() {
         // A resolver may map this name to another machine.
         assert_eq!(told(Exporter::http("http://otel.localhost"), name, value), [warning], "{name}: {value}");
     }
-    assert_eq!(told(Exporter::http("a.test"), "x-scope-orgid", "team-7"), [""; 0]);
+    let harmless = |exporter: Exporter| told(exporter, "x-scope-orgid", "team-7");
+    assert_eq!(harmless(Exporter::http("a.test")), [""; 0]);
+    let warning = warning.replace("headers", "endpoint");
+    assert_eq!(harmless(Exporter::http("http://a.test/in?x=1&api-key=hunter2")), [warning]);
+    for safe in
+        ["http://a.test/in?x=1", "https://a.test/in?api-key=hunter2", "http://localhost?api-key=hunter2"]
+    {
+        assert_eq!(harmless(Exporter::http(safe)), [""; 0], "{safe}");
+    }
+}
+
+#[test]
+fn warns_of_a_password_in_clear_text_to_a_proxy_on_another_machine() {
+    let told = |exporter: Exporter| {
+        let variable =
+            |name: &str| (name == "http_proxy").then(|| "http://ali:hunter2@proxy:3128".to_owned());
+        let found = Remarks::of(&exporter, variable).found.into_iter();
+        found.map(|(_, row, fault)| format!("{}: {}", row.key, fault.what)).collect::<Vec<_>>()
+    };
+    let warning = "proxy: the password in http_proxy is sent in clear text: the proxy is not https";
+    assert_eq!(told(Exporter::http("a.test")), [warning]);
+    assert_eq!(told(Exporter::grpc("http://a.test:99")), [warning]);
+    for safe in [Exporter::http("localhost"), Exporter::http("a.test").proxy(Proxy::Off)] {
+        assert_eq!(told(safe), [""; 0]);
+    }
 }
 
 #[test]
@@ -270,8 +294,7 @@ fn what_a_build_cannot_do_is_refused() {
 fn certificates_are_of_use_to_an_https_proxy() {
     let idle = |endpoint: &str, proxy: Proxy, variable: fn(&str) -> Option<String>| {
         let exporter = Exporter::http(endpoint).proxy(proxy).ca_pem("-----BEGIN CERTIFICATE-----");
-        let endpoint = exporter.connection.parsed().expect("a good endpoint");
-        idle_certificates(&exporter, &endpoint, variable).is_some()
+        Remarks::of(&exporter, variable).found.iter().any(|(_, row, _)| row.key == CA_FILE.key)
     };
     let https = |name: &str| (name == "http_proxy").then(|| "HTTPS://proxy:3129".to_owned());
     let http = |name: &str| (name == "http_proxy").then(|| "http://proxy:3128".to_owned());

@@ -27,6 +27,7 @@ pub(crate) struct Endpoint {
 /// Longest endpoint. Many servers refuse a longer one. A longer text is not parsed, because each of hundreds of
 /// exporters may have an endpoint that was read from a large file.
 const MAX_BYTES: usize = 8 << 10;
+const HTTPS_PORT: u16 = 443;
 
 /// How the path of a signal's URL is derived from the path of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,7 +109,7 @@ impl Endpoint {
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
         match self.authority.rsplit_once(':').filter(|_| self.has_port) {
             Some((host, port)) => (host, port.parse().unwrap_or_default()),
-            None => (&self.authority, if self.tls { 443 } else { 80 }),
+            None => (&self.authority, if self.tls { HTTPS_PORT } else { 80 }),
         }
     }
 
@@ -137,8 +138,8 @@ impl Endpoint {
         Ok(Self { tls, authority, has_port, path, query })
     }
 
-    /// Parses `host` or `host:port`; the default is the port of OTLP. HTTP is plaintext. gRPC uses TLS except on
-    /// loopback, or as `insecure` decides.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. gRPC uses TLS, and so does HTTP at port 443, except
+    /// on loopback, or as `insecure` decides. At another port, HTTP is plaintext.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
@@ -159,7 +160,8 @@ impl Endpoint {
         let mut endpoint =
             Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() };
         let is_plaintext = insecure.unwrap_or_else(|| endpoint.is_loopback());
-        endpoint.tls = transport == Transport::Grpc && !is_plaintext;
+        let is_https = endpoint.host_and_port().1 == HTTPS_PORT;
+        endpoint.tls = (transport == Transport::Grpc || is_https) && !is_plaintext;
         Ok(endpoint)
     }
 }
@@ -191,6 +193,17 @@ fn split_scheme(text: &str) -> (&str, &str) {
     let is_scheme =
         |at: &usize| text[..*at].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
     text.split_at(text.find("://").filter(is_scheme).map_or(0, |at| at + 3))
+}
+
+pub(crate) fn is_https_proxy(proxy: &str) -> bool {
+    split_scheme(proxy).0.eq_ignore_ascii_case("https://")
+}
+
+/// Returns whether a proxy's address contains a password, which is sent to another machine without encryption.
+pub(crate) fn exposes_password(proxy: &str) -> bool {
+    let (user, host) = split_scheme(proxy).1.rsplit_once('@').unwrap_or_default();
+    let endpoint = Endpoint::parse(host.trim_end_matches('/'), Transport::Http, None);
+    user.contains(':') && !is_https_proxy(proxy) && !endpoint.is_ok_and(|endpoint| endpoint.is_loopback())
 }
 
 /// Replaces the port of HTTP in an advice by the port of the transport.
@@ -335,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypts_grpc_without_scheme_unless_insecure_or_loopback() {
+    fn encrypts_grpc_and_port_443_without_scheme_unless_insecure_or_loopback() {
         for (given, [unset, insecure, secure]) in [
             ("collector.example:443", [true, false, true]),
             ("localhost.example", [true, false, true]),
@@ -350,7 +363,29 @@ mod tests {
                 .map(|insecure| Endpoint::parse(given, Transport::Grpc, insecure).expect(given).tls);
             assert_eq!(is_tls, [unset, insecure, secure], "{given}");
         }
-        assert!(!Endpoint::parse("a.test", Transport::Http, None).expect("an address").tls);
+        for (given, is_tls) in
+            [("a.test", false), ("a.test:80", false), ("a.test:443", true), ("localhost:443", false)]
+        {
+            assert_eq!(Endpoint::parse(given, Transport::Http, None).expect(given).tls, is_tls, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_exposed_on_the_way_to_a_plaintext_proxy_of_another_machine() {
+        for (proxy, is_exposed) in [
+            ("http://ali:sesame@proxy.example:3128", true),
+            ("HTTP://ali:sesame@proxy.example/", true),
+            ("ali:sesame@10.0.0.1:3128", true),
+            ("http://ali:ses@me/@[2001:db8::1]", true),
+            ("https://ali:sesame@proxy.example:3128", false),
+            ("http://ali:sesame@127.0.0.1:3128", false),
+            ("http://ali:sesame@localhost", false),
+            ("http://ali:sesame@[::1]/", false),
+            ("http://ali@proxy.example:3128", false),
+            ("http://proxy.example:3128", false),
+        ] {
+            assert_eq!(exposes_password(proxy), is_exposed, "{proxy}");
+        }
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl<'a> Handler<'a> {
                     Err(refusal) => (Some(head), body_bytes, refusal),
                 }
             }
-            Outcome::Refused { head, refusal } => (head, 0, refusal),
+            Outcome::Refused { head, refusal } => (head.map(|(head, _)| head), 0, refusal),
         };
         let answer = self.refuse(&refusal);
         let request = head.map(|head| self.describe(head, body_bytes));

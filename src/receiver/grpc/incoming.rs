@@ -6,6 +6,7 @@ use super::call::{Head, Incoming, Plan, Stream, announced_length, fits};
 use super::session::{Call, End, Event, MAX_STREAMS, Outcome, Session};
 use crate::http2::frame::{self, Code, Fault};
 use crate::http2::hpack::List;
+use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
 /// Maximum memory of all calls of a connection, as a multiple of the largest call.
@@ -62,9 +63,12 @@ impl Session {
         };
         self.events.push(Event::Begun(id));
         let mut share = self.budget.share();
-        let plan =
-            Plan::of(&head, self.limits.hosts).and_then(|plan| share.grow(head.weight()).map(|()| plan));
-        match plan {
+        if let Err(refusal) = share.grow(head.weight()) {
+            // Without its head: no memory is reserved for it while the call waits for its answer.
+            self.refuse(id, None, refusal);
+            return Ok(());
+        }
+        match Plan::of(&head, self.limits.hosts) {
             Ok(plan) => {
                 let incoming = Incoming { head, plan, body: Vec::new(), share, begun: self.now };
                 self.streams.entry(id).and_modify(|stream| stream.incoming = Some(incoming));
@@ -72,7 +76,7 @@ impl Session {
                     return self.hand_over(id);
                 }
             }
-            Err(refusal) => self.refuse(id, Some(head), refusal),
+            Err(refusal) => self.refuse(id, Some((head, share)), refusal),
         }
         Ok(())
     }
@@ -150,8 +154,12 @@ impl Session {
     }
 
     /// Refuses a call. `head` is used if the session does not hold the head of the call.
-    fn refuse(&mut self, id: u32, head: Option<Head>, refusal: Refusal) {
-        let head = self.take_incoming(id).map(|incoming| incoming.head).or(head);
+    fn refuse(&mut self, id: u32, head: Option<(Head, Share)>, refusal: Refusal) {
+        let taken = self.take_incoming(id).map(|Incoming { head, mut share, .. }| {
+            share.shrink_to(head.weight());
+            (head, share)
+        });
+        let head = taken.or(head);
         self.events.push(Event::Call(Call { stream: id, outcome: Outcome::Refused { head, refusal } }));
     }
 

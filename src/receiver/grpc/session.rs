@@ -82,8 +82,8 @@ pub(super) enum Outcome {
         /// Reserved memory of the call.
         share: Share,
     },
-    /// The head is missing if it was too long.
-    Refused { head: Option<Head>, refusal: Refusal },
+    /// The head, with its reserved memory, is missing if it was too long or if there was no memory for it.
+    Refused { head: Option<(Head, Share)>, refusal: Refusal },
 }
 
 /// Error: no client waits for this answer.

@@ -256,6 +256,26 @@ fn calls_that_wait_for_their_answers_take_room_from_further_ones() {
 }
 
 #[test]
+fn heads_of_refused_calls_take_memory_until_they_are_answered() {
+    let mut bench = Bench::new();
+    bench.session.budget = Budget::new(10_000);
+    let value = "x".repeat(200);
+    let fields = [(":method", "POST"), (":scheme", "http"), (":path", "/nowhere"), ("x", value.as_str())];
+    let mut refused = |stream| match only_call(bench.receive(&block(stream, &fields, true)).unwrap()).outcome
+    {
+        Outcome::Refused { head, refusal } => (head, refusal.status),
+        whole @ Outcome::Whole { .. } => panic!("{whole:?}"),
+    };
+    let waiting: Vec<_> = (0..90).map(|number| refused(2 * number + 1)).collect();
+    let kept = waiting.iter().filter(|(head, _)| head.is_some());
+    assert!(kept.map(|(head, _)| head.as_ref().unwrap().0.weight()).sum::<usize>() <= 10_000);
+    let statuses: Vec<u16> = waiting.iter().map(|(_, status)| *status).collect();
+    assert!(statuses.is_sorted() && statuses[0] == 415 && statuses[89] == 503, "{statuses:?}");
+    drop(waiting);
+    assert!(matches!(refused(181), (Some(_), 415)));
+}
+
+#[test]
 fn ends_the_connection_when_a_stream_is_opened_below_an_earlier_one() {
     for id in [3, 4] {
         let mut bench = Bench::new();

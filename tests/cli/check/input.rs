@@ -105,13 +105,31 @@ fn checked_stdin(arguments: &[&str], text: &str, directory: &str) -> Output {
 fn judges_broken_yaml_on_standard_input_as_yaml() {
     let scratch = Scratch::new();
     let directory = scratch.path().to_str().expect("its path is UTF-8");
-    let text = "# ours\ntelemetry:\n  exporters:\n    c:\n      sampling: \"x\n    d:\n      sampling: 1\n";
-    let output = checked_stdin(&["--json", "-"], text, directory);
-    let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
-    assert_eq!(output.status.code(), Some(1), "{found}");
-    let errors = found["errors"].as_array().expect("a list");
-    assert!(errors.iter().any(|error| error.to_string().contains("quote")), "{found}");
-    assert!(!found.to_string().contains("write key = value"), "{found}");
+    for text in [
+        "# ours\ntelemetry:\n  exporters:\n    c:\n      sampling: \"x\n    d:\n      sampling: 1\n",
+        "telemetry: # name=value\n  exporters:\n    c:\n      sampling: \"x\n    d:\n      sampling: 1\n",
+    ] {
+        let output = checked_stdin(&["--json", "-"], text, directory);
+        let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+        assert_eq!(output.status.code(), Some(1), "{found}");
+        let errors = found["errors"].as_array().expect("a list");
+        assert!(errors.iter().any(|error| error.to_string().contains("quote")), "{found}");
+        assert!(!found.to_string().contains("write key = value"), "{found}");
+    }
+}
+
+#[test]
+fn judges_broken_toml_on_standard_input_as_toml() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().to_str().expect("its path is UTF-8");
+    for text in
+        ["\u{feff}[tracer.a]\ntype: 'otel'\n", "tracer.a.type = 'otel' # a: b\ntracer.a.transport: 'http'\n"]
+    {
+        let output = checked_stdin(&["--json", "-"], text, directory);
+        let found: Value = serde_json::from_str(&stdout(&output)).expect("it is JSON");
+        assert_eq!(output.status.code(), Some(1), "{found}");
+        assert!(found["errors"][0].to_string().contains("write key = value"), "{found}");
+    }
 }
 
 #[test]

@@ -82,6 +82,11 @@ const HTTP: &[Row] = &[
         "endpoint = 'https://a.test'",
         &["traces → https://a.test/v1/traces", "check tls = true"],
     ),
+    row(
+        "port 443 without a scheme",
+        "endpoint = 'a.test:443'\nheaders = 'Authorization: hunter2'",
+        &["traces → https://a.test:443/v1/traces", "check tls = true"],
+    ),
     row("the scheme in capitals", "endpoint = 'HTTPS://a.test'", &["traces → https://a.test/v1/traces"]),
     row(
         "certificates are always verified: nothing switches it off",

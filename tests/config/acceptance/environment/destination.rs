@@ -83,7 +83,7 @@ pub(super) const DESTINATION: &[Row] = &[
         "OTEL_EXPORTER_OTLP_PROTOCOL=udp",
         &[
             "transport = http",
-            "warning: OTEL_EXPORTER_OTLP_PROTOCOL: ignored: \"udp\" is not known; write http/protobuf, grpc or http/json",
+            "warning: OTEL_EXPORTER_OTLP_PROTOCOL: ignored: \"udp\" is not known; write http/protobuf or grpc",
         ],
     ),
     row(
@@ -91,6 +91,11 @@ pub(super) const DESTINATION: &[Row] = &[
         "OTEL_EXPORTER_OTLP_PROTOCOL=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=collector.example:443\n\
             OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20hunter2",
         &["traces → https://collector.example:443", "check tls = true"],
+    ),
+    row(
+        "HTTP to the port of https is TLS, too",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=collector.example:443\nOTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20hunter2",
+        &["traces → https://collector.example:443/v1/traces", "check tls = true"],
     ),
     row(
         "but not on loopback",
