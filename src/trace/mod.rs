@@ -201,6 +201,3 @@ impl SamplingPolicy {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
