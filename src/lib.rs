@@ -96,8 +96,7 @@
 pub mod bridge;
 pub mod config;
 mod context;
-#[doc(hidden)]
-pub mod escape;
+mod escape;
 #[cfg(feature = "ffi")]
 mod ffi;
 pub mod guide;
@@ -164,9 +163,14 @@ pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, t
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
-/// Shared with the command. Not part of the public API.
+/// Items that the command shares with the library. Not part of the public API.
 #[doc(hidden)]
-pub use {context::decode_percent, process::spawn, transport::calendar};
+pub mod shared {
+    pub use crate::context::decode_percent;
+    pub use crate::escape::{beginning, count, escape_all_but, shows_itself};
+    pub use crate::process::spawn;
+    pub use crate::transport::calendar;
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

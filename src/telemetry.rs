@@ -455,4 +455,14 @@ fn check_waits(exporter: &Exporter) -> Result<(), &'static str> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_without_threads_is_named_as_the_reason() {
+        let config = Config::new().exporter(Exporter::http("http://127.0.0.1:4318"));
+        let words = "its thread cannot be started: this target has no threads; use Telemetry::start_manual";
+        let faults = no_thread(&config, &io::ErrorKind::Unsupported.into());
+        assert_eq!(faults, [("otlp".to_owned(), words.to_owned())]);
+    }
+}

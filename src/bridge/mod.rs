@@ -21,7 +21,7 @@ pub mod tracing;
 const MAX_CALL_SITES: usize = 1 << 16;
 
 /// Returns whether a record may contain credentials: at TRACE, ureq logs the bytes of requests and responses.
-#[cfg(any(feature = "log", feature = "tracing"))]
+#[cfg(any(feature = "log", feature = "opentelemetry", feature = "tracing"))]
 fn shows_credentials(is_trace: bool, target: &str) -> bool {
     is_trace && target.starts_with("ureq")
 }

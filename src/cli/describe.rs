@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use standpipe::Severity;
-use standpipe::escape::beginning;
-pub(crate) use standpipe::escape::count;
 use standpipe::receiver::proto::{AnyValue, KeyValue, LogRecord, Span, Value};
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
+use standpipe::shared::beginning;
+pub(crate) use standpipe::shared::count;
 
 use super::style::{Ink, Style};
 

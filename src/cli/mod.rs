@@ -60,7 +60,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use caller::Caller;
-use standpipe::escape::{escape_all_but, shows_itself};
+use standpipe::shared::{escape_all_but, shows_itself};
 use style::{ColorChoice, Style};
 use terminal::TerminalInfo;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use standpipe::receiver::Records;
-use standpipe::spawn;
+use standpipe::shared::spawn;
 
 use super::style::Style;
 use super::terminal::{Progress, TerminalInfo};

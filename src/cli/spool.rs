@@ -10,8 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use standpipe::ledger::Counts;
 use standpipe::probe::probe;
+use standpipe::shared::spawn;
 use standpipe::spool::{Contents, Instance, inspect};
-use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Telemetry, spawn};
+use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Telemetry};
 
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-use standpipe::escape::{escape_all_but, shows_itself};
+use standpipe::shared::{escape_all_but, shows_itself};
 
 /// Maximum characters of one text. `receive --help` states this number.
 const MAX_TEXT_CHARS: usize = 65_536;

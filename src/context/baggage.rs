@@ -312,6 +312,3 @@ impl Entered {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

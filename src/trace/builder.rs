@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::open::OpenSpan;
 use super::{DetachedSpan, LinkBuilder, Span, Tracer};
-use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
+use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
 use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 
 /// A span before its start. From [`Tracer::span_builder`].
@@ -223,15 +223,6 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts a span below a recorded one, at the current time; `None` for any other span.
-    #[inline(always)]
-    pub(super) fn start_below_recorded(&self, stack: &mut Stack) -> Option<(Box<OpenSpan>, Entered)> {
-        let Frame { context, clock, .. } = stack.top()?;
-        let (mut open, span, clock) = self.open_below_recorded(context, clock.as_ref())?;
-        open.context = SpanContext::of(span, None);
-        Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
-    }
-
     /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
     #[inline(never)]
     pub(super) fn start_any(&self) -> Span {
@@ -278,7 +269,7 @@ impl<'a> SpanSpec<'a> {
 
     /// Opens a span below a recorded one, starting now (the fast path). `None` for any other span.
     #[inline(always)]
-    fn open_below_recorded(
+    pub(super) fn open_below_recorded(
         &self,
         parent: &SpanContext,
         clock: Option<&Clock>,

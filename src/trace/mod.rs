@@ -48,9 +48,9 @@ pub use crate::context::ParseContextError;
 pub use crate::record::InvalidId;
 
 use crate::config::sampler::Sampler;
-use crate::context::{self, Entered, Frame, SpanContext, Stack};
+use crate::context::{self, Frame, SpanContext};
 use crate::pipeline::exporter_set::ExporterSet;
-use crate::record::{Scope, Signal, SpanKind, SpanLimits, SpanRef, TraceId};
+use crate::record::{Scope, Signal, SpanKind, SpanLimits, TraceId};
 
 /// Starts spans of one scope. From [`Telemetry::tracer`](crate::Telemetry::tracer). Cheap to clone and to share.
 ///
@@ -144,7 +144,14 @@ impl Tracer {
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);
         // The fast path returns two words. Returning a whole span would copy it.
-        match context::with_stack(|stack| spec.start_below_recorded(stack?)) {
+        let started = context::with_stack(|stack| {
+            let stack = stack?;
+            let Frame { context, clock, .. } = stack.top()?;
+            let (mut open, span, clock) = spec.open_below_recorded(context, clock.as_ref())?;
+            open.context = SpanContext::of(span, None);
+            Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
+        });
+        match started {
             Some((open, entered)) => {
                 Span { open: Some(open), entered: Some(entered), unrecorded: None, not_send: PhantomData }
             }
@@ -152,30 +159,29 @@ impl Tracer {
         }
     }
 
-    /// Starts a child of the current span if that span is not recorded; in most cases it is unsampled.
+    /// Starts a child of the current span if that span is not recorded. In most cases it is unsampled, and the sampler
+    /// follows the parent.
     ///
     /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in registers.
     #[inline(never)]
     fn start_other(&self, name: &str, kind: SpanKind) -> Span {
-        match context::with_stack(|stack| self.start_below_unsampled(stack?)) {
+        let started = context::with_stack(|stack| {
+            let stack = stack?;
+            let Frame { context: parent, clock, .. } = stack.top()?;
+            let is_usual = !parent.is_sampled() && parent.state.is_none();
+            if !is_usual || !self.shared.policy.drops_below_unsampled {
+                return None;
+            }
+            let (span, clock) = (parent.child_ref(false), *clock);
+            Some((span, stack.push(SpanContext::of(span, None), clock)))
+        });
+        match started {
             Some((span, entered)) => {
                 let unrecorded = Some(SpanContext::of(span, None));
                 Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
             }
             None => SpanSpec::new(self, name, kind).start_any(),
         }
-    }
-
-    /// Starts a span below an unsampled one, where the sampler follows the parent; `None` for any other span.
-    #[inline(always)]
-    fn start_below_unsampled(&self, stack: &mut Stack) -> Option<(SpanRef, Entered)> {
-        let Frame { context: parent, clock, .. } = stack.top()?;
-        let is_usual = !parent.is_sampled() && parent.state.is_none();
-        if !is_usual || !self.shared.policy.drops_below_unsampled {
-            return None;
-        }
-        let (span, clock) = (parent.child_ref(false), *clock);
-        Some((span, stack.push(SpanContext::of(span, None), clock)))
     }
 }
 
@@ -201,6 +207,3 @@ impl SamplingPolicy {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

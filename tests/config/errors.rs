@@ -338,7 +338,7 @@ fn a_document_of_unknown_keys_is_cut_short() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2 * ProptestConfig::default().cases, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Pieces that are likely to confuse a parser, in any order.
     #[test]

@@ -12,3 +12,4 @@ mod readme;
 #[path = "../support/mod.rs"]
 mod support;
 mod support_tls;
+mod thread_safety;

@@ -1,5 +1,7 @@
 //! Baggage is propagated with its context, and only the selected entries become attributes of records.
 
+mod header;
+
 use std::thread;
 
 use standpipe::receiver::Receiver;

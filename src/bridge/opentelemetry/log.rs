@@ -5,13 +5,14 @@ use std::future::{Future, ready};
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry::logs::Severity as SdkSeverity;
+use opentelemetry::logs::{AnyValue, Severity as SdkSeverity};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
 use super::input::{Disposition, SdkInput};
 use super::value::with_any_value;
+use crate::bridge::shows_credentials;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::Pool;
@@ -25,6 +26,7 @@ thread_local! {
 /// Passes log records of the OpenTelemetry SDK to a provider. See the [module](super) for how to install it.
 ///
 /// Each exporter of the provider gets the records that its level includes, and every record without a severity number.
+/// Records that ureq, an HTTP client, logs at `trace` are ignored: they contain whole requests with credentials.
 #[derive(Debug)]
 pub struct LogExporter {
     input: SdkInput,
@@ -61,6 +63,9 @@ impl LogExporter {
                 exporters.count_log_filtered(filter_severity);
                 continue;
             }
+            if filter_severity <= Severity::Trace4 && is_of_ureq(log) {
+                continue;
+            }
             write(log, &mut record, largest);
             match record.finish_foreign(severity, &end(log)) {
                 Some(framed) => {
@@ -74,8 +79,10 @@ impl LogExporter {
         Pool::keep(&POOL, record, bytes);
     }
 
-    fn is_enabled(&self, level: SdkSeverity) -> bool {
-        self.input.is_of_use() && self.input.exporters().takes_log(severity(level))
+    fn is_enabled(&self, level: SdkSeverity, target: &str) -> bool {
+        let level = severity(level);
+        let shows_credentials = shows_credentials(level <= Severity::Trace4, target);
+        self.input.is_of_use() && self.input.exporters().takes_log(level) && !shows_credentials
     }
 }
 
@@ -88,8 +95,8 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
         self.input.shut_down(timeout)
     }
 
-    fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
-        self.is_enabled(level)
+    fn event_enabled(&self, level: SdkSeverity, target: &str, _name: Option<&str>) -> bool {
+        self.is_enabled(level, target)
     }
 
     fn set_resource(&mut self, resource: &Resource) {
@@ -111,13 +118,24 @@ impl LogProcessor for LogExporter {
         self.input.shut_down(timeout)
     }
 
-    fn event_enabled(&self, level: SdkSeverity, _target: &str, _name: Option<&str>) -> bool {
-        self.is_enabled(level)
+    fn event_enabled(&self, level: SdkSeverity, target: &str, _name: Option<&str>) -> bool {
+        self.is_enabled(level, target)
     }
 
     fn set_resource(&mut self, resource: &Resource) {
         self.input.scopes.set_resource(resource);
     }
+}
+
+/// Returns whether a record at `trace` is one of ureq's. If it went through `tracing-log`, an attribute has the target.
+fn is_of_ureq(log: &SdkLogRecord) -> bool {
+    let of_tracing = log.attributes_iter().filter(|(key, _)| key.as_str() == "log.target");
+    let mut targets = of_tracing.filter_map(|(_, value)| match value {
+        AnyValue::String(target) => Some(target.as_str()),
+        _ => None,
+    });
+    let is_shown = |target: &str| shows_credentials(true, target);
+    log.target().is_some_and(|target| is_shown(target)) || targets.any(is_shown)
 }
 
 /// Writes all fields except the last ones, see [`end`].

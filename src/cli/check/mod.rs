@@ -21,7 +21,7 @@ use self::probed::Totals;
 use super::style::Style;
 use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
-use standpipe::escape::shows_itself;
+use standpipe::shared::shows_itself;
 
 /// Name of standard input in messages.
 const STDIN: &str = "<stdin>";

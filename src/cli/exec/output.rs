@@ -13,7 +13,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use standpipe::{Logger, Severity, SpanContext, spawn};
+use standpipe::shared::spawn;
+use standpipe::{Logger, Severity, SpanContext};
 
 use super::process::{Pipe, Stream, await_readable, is_readable, stream};
 

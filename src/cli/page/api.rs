@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use standpipe::{Exporter, spawn};
+use standpipe::Exporter;
+use standpipe::shared::spawn;
 
 use super::super::demo_program::DemoProgram;
 use super::super::describe::{self, LogView, SpanView};

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use standpipe::decode_percent;
 use standpipe::receiver::{Answer, ReceivedRequest, Receiver, RefusedRequest, split_target};
+use standpipe::shared::decode_percent;
 
 use super::{Page, api};
 

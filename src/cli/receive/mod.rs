@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use standpipe::receiver::Receiver;
-use standpipe::spawn;
+use standpipe::shared::spawn;
 
 use self::output::Output;
 use self::printer::Printer;

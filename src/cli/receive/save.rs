@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use standpipe::spawn;
+use standpipe::shared::spawn;
 
 use super::super::caller::private_file;
 use super::super::{Failure, describe, report_error, text};

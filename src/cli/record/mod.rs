@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
-use standpipe::{Telemetry, spawn};
+use standpipe::Telemetry;
+use standpipe::shared::spawn;
 
 pub(crate) use self::log::{LevelParser, LogOptions, run as log, severity};
 pub(crate) use self::metric::{MetricOptions, run as metric};

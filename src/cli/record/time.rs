@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value as Json;
-use standpipe::calendar::days_since_1970;
+use standpipe::shared::calendar::days_since_1970;
 
 use super::log::as_text;
 use crate::cli::text;

@@ -255,6 +255,35 @@ fn severities(receiver: &Receiver) -> Vec<i32> {
 }
 
 #[test]
+fn leaves_out_what_ureq_logs_at_trace() {
+    let logs = logs_of(|provider| {
+        let logger = provider.logger("log");
+        for (target, severity, expected) in [
+            ("ureq", Severity::Trace, false),
+            ("ureq_proto::client", Severity::Trace4, false),
+            ("ureq", Severity::Debug, true),
+            ("shop", Severity::Trace, true),
+        ] {
+            assert_eq!(logger.event_enabled(severity, target, None), expected, "{target}");
+            for is_of_tracing in [false, true] {
+                let mut log = logger.create_log_record();
+                log.set_severity_number(severity);
+                log.set_body("Basic c2hvcA==".into());
+                match is_of_tracing {
+                    true => log.add_attribute("log.target", target),
+                    false => log.set_target(target),
+                }
+                logger.emit(log);
+            }
+        }
+    });
+    // Records of one scope arrive together.
+    let mut scopes: Vec<_> = logs.iter().map(ReceivedLog::scope_name).collect();
+    scopes.sort_unstable();
+    assert_eq!(scopes, ["log", "log", "shop", "ureq"]);
+}
+
+#[test]
 fn each_exporter_gets_the_logs_of_its_level_and_those_without_severity() {
     let (all, errors, none) =
         (Receiver::start().unwrap(), Receiver::start().unwrap(), Receiver::start().unwrap());

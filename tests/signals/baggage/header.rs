@@ -1,7 +1,11 @@
+//! The header `baggage`: reading, writing, and its limits.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
+use standpipe::Baggage;
 
-use super::*;
+const MAX_MEMBERS: usize = 64;
+const MAX_BYTES: usize = 8192;
 
 fn pairs(baggage: &Baggage) -> Vec<(&str, &str)> {
     baggage.iter().collect()
