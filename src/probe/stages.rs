@@ -41,12 +41,8 @@ impl ProbeTarget<'_> {
                 Some(proxy) => format!("the proxy {proxy}"),
                 None => format!("\"{}\"", self.url.shown_host),
             };
-            stages.fail(
-                StageKind::Resolve,
-                request.ended,
-                advice::unresolved(&who, failure),
-                failure.is_final(),
-            );
+            let problem = advice::unresolved(&who, failure);
+            stages.fail(StageKind::Resolve, request.ended, problem, failure.is_final());
             return false;
         };
         stages.pass(StageKind::Resolve, at, self.addresses(timeline));
