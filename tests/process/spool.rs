@@ -386,7 +386,8 @@ fn delivers_only_records_of_the_same_service_and_exporter_and_reports_the_rest()
         let hook = move |problem: &Problem| sender.send(problem.clone()).unwrap();
         let config = Config::new().service_name(service).exporter(other).on_problem(hook);
         let telemetry = Telemetry::start(config).unwrap();
-        let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+        let mut reported = std::iter::from_fn(|| problems.recv_timeout(PATIENCE).ok());
+        let problem = reported.find(|problem| problem.kind == ProblemKind::Spool).unwrap();
         assert_eq!(problem.signal, None, "a file may hold several signals: {problem}");
         let words = "left by exporter \"eu\" of service \"shop\"";
         assert!(problem.to_string().contains(words), "{problem}");
