@@ -89,7 +89,7 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
             (format!("no route to {who}"), "is the network up? is a VPN needed?")
         }
         ProbeFailure::Closed => (format!("connection closed at once by {who}"), ""),
-        ProbeFailure::Io { text, .. } => (format!("{who}: {text}"), ""),
+        ProbeFailure::Io { text, .. } | ProbeFailure::Fault(text) => (format!("{who}: {text}"), ""),
         ProbeFailure::Tls(fault) => (format!("{who}: {}", fault.what), ""),
         ProbeFailure::NotHttp => (format!("{who} does not speak HTTP"), "is it a proxy?"),
     };
@@ -113,7 +113,9 @@ pub(super) fn unsecured(
             Problem::new("the server closed the connection in the TLS handshake", MAY_BE_PLAIN)
         }
         ProbeFailure::NotHttp | ProbeFailure::Proxy { .. } => Problem::new("the TLS handshake failed", ""),
-        ProbeFailure::Io { text, .. } => Problem::new(format!("the TLS handshake failed: {text}"), ""),
+        ProbeFailure::Io { text, .. } | ProbeFailure::Fault(text) => {
+            Problem::new(format!("the TLS handshake failed: {text}"), "")
+        }
     }
 }
 
@@ -177,7 +179,9 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             let what = format!("the proxy refuses the request: {status}");
             Problem::new(what, advice.clone().unwrap_or_default())
         }
-        (_, ProbeFailure::Io { text, .. }) => Problem::new(format!("the request failed: {text}"), ""),
+        (_, ProbeFailure::Io { text, .. } | ProbeFailure::Fault(text)) => {
+            Problem::new(format!("the request failed: {text}"), "")
+        }
         (_, ProbeFailure::Tls(fault)) => Problem::new(fault.what.clone(), ""),
     }
 }
@@ -188,9 +192,9 @@ pub(super) fn uncalled(failure: &ProbeFailure, url: &EndpointUrl, has_ca: bool) 
         ProbeFailure::Tls(_) => unsecured(failure, url, has_ca, None),
         ProbeFailure::TimedOut => Problem::new(SILENT, format!("{GRPC_PORT} is the collector overloaded?")),
         ProbeFailure::Closed | ProbeFailure::NotHttp => Problem::new(CLOSED, GRPC_PORT),
-        ProbeFailure::Proxy { status: text, .. } | ProbeFailure::Io { text, .. } => {
-            Problem::new(format!("the call failed: {text}"), GRPC_PORT)
-        }
+        ProbeFailure::Proxy { status: text, .. }
+        | ProbeFailure::Io { text, .. }
+        | ProbeFailure::Fault(text) => Problem::new(format!("the call failed: {text}"), GRPC_PORT),
     }
 }
 

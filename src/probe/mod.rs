@@ -158,8 +158,8 @@ pub struct Stage {
     pub took: Duration,
     /// Outcome of the stage.
     pub outcome: Outcome,
-    /// True if an exporter would drop records after this response, such as 404 or UNAUTHENTICATED, instead of sending
-    /// them again.
+    /// True if an exporter would drop records after this failure, instead of sending them again: after a response such
+    /// as 404 or UNAUTHENTICATED, and if the certificate is not valid or the peer speaks another protocol.
     pub is_refused: bool,
 }
 
@@ -294,7 +294,7 @@ fn probe_endpoint(
             }
         }
         Err(problem) => {
-            stages.fail(StageKind::Settings, Instant::now(), problem);
+            stages.fail(StageKind::Settings, Instant::now(), problem, false);
             // Nothing was sent, and the settings of another endpoint may be valid.
             true
         }
@@ -307,7 +307,8 @@ fn probe_endpoint(
 fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };
-    stages.fail(StageKind::Settings, now, Problem::new("the probe panicked", "please report this"));
+    let problem = Problem::new("the probe panicked", "please report this");
+    stages.fail(StageKind::Settings, now, problem, false);
     stages.done
 }
 
@@ -322,8 +323,8 @@ impl Stages {
         self.push(kind, at, Outcome::Passed { detail: detail.into() }, false);
     }
 
-    fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem) {
-        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice }, false);
+    fn fail(&mut self, kind: StageKind, at: Instant, problem: Problem, is_refused: bool) {
+        self.push(kind, at, Outcome::Failed { what: problem.what, advice: problem.advice }, is_refused);
     }
 
     fn push(&mut self, kind: StageKind, at: Instant, outcome: Outcome, is_refused: bool) {

@@ -13,7 +13,7 @@ use crate::config::{Compression, ConnectionSettings};
 use crate::process::Driver;
 use crate::transport::{
     GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, RETRYABLE_STATUSES, Stream, Timeline,
-    TlsConnector, TlsFaultKind, is_retryable_call,
+    TlsConnector, TlsFaultKind,
 };
 
 /// Maximum number of addresses that are shown. Further ones are only counted.
@@ -41,7 +41,8 @@ impl ProbeTarget<'_> {
                 Some(proxy) => format!("the proxy {proxy}"),
                 None => format!("\"{}\"", self.url.shown_host),
             };
-            stages.fail(StageKind::Resolve, request.ended, advice::unresolved(&who, failure));
+            let problem = advice::unresolved(&who, failure);
+            stages.fail(StageKind::Resolve, request.ended, problem, failure.is_final());
             return false;
         };
         stages.pass(StageKind::Resolve, at, self.addresses(timeline));
@@ -49,7 +50,8 @@ impl ProbeTarget<'_> {
             let transport = self.settings.transport;
             let proxy = self.proxy.as_deref();
             let target = Target { addresses: self.addresses(timeline), proxy, transport };
-            stages.fail(StageKind::Connect, request.ended, advice::unconnected(&target, failure));
+            let problem = advice::unconnected(&target, failure);
+            stages.fail(StageKind::Connect, request.ended, problem, failure.is_final());
             return false;
         };
         stages.pass(StageKind::Connect, at, self.connection(timeline));
@@ -70,7 +72,7 @@ impl ProbeTarget<'_> {
                 let is_unknown = fault == Some(TlsFaultKind::UnknownIssuer);
                 let certificate = certificate(timeline).filter(|_| is_unknown);
                 let problem = advice::unsecured(failure, self.url, self.has_ca(), certificate.as_ref());
-                stages.fail(StageKind::Tls, request.ended, problem);
+                stages.fail(StageKind::Tls, request.ended, problem, failure.is_final());
                 false
             }
         }
@@ -158,7 +160,7 @@ pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut
         ProbeEnd::Failed(failure) => {
             let protocol = protocol(target, &request.timeline, failure);
             let problem = advice::unanswered(failure, protocol, target.url.is_tls);
-            stages.fail(StageKind::Export, request.ended, problem);
+            stages.fail(StageKind::Export, request.ended, problem, failure.is_final());
             false
         }
         // Only gRPC connects without an export.
@@ -189,7 +191,8 @@ pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut
         return;
     }
     if let ProbeEnd::Failed(failure) = &request.end {
-        return stages.fail(StageKind::Http2, request.ended, not_http2(target, &request.timeline, failure));
+        let problem = not_http2(target, &request.timeline, failure);
+        return stages.fail(StageKind::Http2, request.ended, problem, failure.is_final());
     }
     stages.pass(StageKind::Http2, request.ended, "speaks HTTP/2");
     // A collector may accept one signal and not another.
@@ -203,13 +206,13 @@ pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut
             if let Some(signals) = responses::signals_with(responses::OK, &replies) {
                 stages.pass(StageKind::Export, Instant::now(), format!("OK for {signals}"));
             }
-            let is_retryable = replies.iter().all(|(_, reply)| is_retryable_call(reply.code));
+            let is_retryable = replies.iter().all(|(_, reply)| reply.is_retryable);
             let outcome = responses::judge_calls(&replies, &target.sent(&target.headers()));
             stages.answer(Instant::now(), outcome, is_retryable);
         }
         Err(failure) => {
             let problem = advice::uncalled(&failure, target.url, target.has_ca());
-            stages.fail(StageKind::Export, Instant::now(), problem);
+            stages.fail(StageKind::Export, Instant::now(), problem, failure.is_final());
         }
     }
 }

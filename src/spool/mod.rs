@@ -190,7 +190,6 @@ impl Spool {
         // A program that crashes in a loop must not fill the disk with recorders.
         let left: u64 = orphans.iter().map(OrphanedSpool::bytes).sum();
         let is_full = left > limits.bytes;
-        let has_queue = !is_full && !settings.drains;
         if is_full && !settings.drains {
             notes.push(Note::new(format!(
                 "queued records are lost if this process dies: files of dead processes already take {left} bytes, more than spool-bytes"
@@ -198,21 +197,23 @@ impl Spool {
         }
         let (instance, new) = search.directory.create_recorder()?;
         let header = Header {
-            slots: if has_queue { slots as u32 } else { 0 },
-            open_spans: if has_queue && settings.open_spans { OPEN_SPANS } else { 0 },
+            slots: if is_full { 0 } else { slots as u32 },
+            open_spans: if !is_full && settings.open_spans { OPEN_SPANS } else { 0 },
             resource_bytes: resource.len() as u32,
             created: now_ms(),
             boot_id: search.boot_id,
             instance: u64::from_str_radix(&instance, 16).unwrap_or_default(),
             owner: owner.clone(),
         };
-        let created = Recorder::create(&new, header.clone(), resource).or_else(|error| match error.kind() {
-            // A full disk must not prevent the delivery of other processes' records, which frees space.
-            StorageFull | QuotaExceeded | FileTooLarge if !orphans.is_empty() => {
-                Recorder::without_room(&new, header, error)
-            }
-            _ => Err(error),
-        });
+        let unnamed = |unfit| Recorder::unnamed(&new, header.clone(), unfit);
+        let created = match settings.drains {
+            true => unnamed(None),
+            false => Recorder::create(&new, header.clone(), resource).or_else(|error| match error.kind() {
+                // A full disk must not prevent the delivery of other processes' records, which frees space.
+                StorageFull | QuotaExceeded | FileTooLarge if !orphans.is_empty() => unnamed(Some(error)),
+                _ => Err(error),
+            }),
+        };
         // `posix_fallocate` may leave a partial file on a full disk.
         let recorder = created.inspect_err(|_| new.discard())?;
         let unfit =
@@ -433,8 +434,7 @@ impl Spool {
     /// Drops expired requests. Returns their records by signal.
     fn expire(&mut self) -> [Dropped; Signal::COUNT] {
         let now = now_ms();
-        let own = self.journal.expire(now);
-        let mut dropped = Signal::ALL.map(|signal| Dropped { own: own[signal as usize], of_others: 0 });
+        let mut dropped = self.journal.expire(now).map(|own| Dropped { own, of_others: 0 });
         for orphan in &mut self.orphans {
             let of_others = orphan.journal.expire(now);
             dropped.iter_mut().zip(of_others).for_each(|(dropped, records)| dropped.of_others += records);

@@ -63,7 +63,6 @@ mod tls;
 #[cfg(feature = "probe")]
 pub(crate) use self::{
     connect::Timeline,
-    grpc::is_retryable as is_retryable_call,
     http::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse},
     response::{Oddity, RETRYABLE as RETRYABLE_STATUSES, TOO_LONG},
     stream::Stream,
@@ -178,6 +177,8 @@ pub(crate) struct CallResponse {
     pub(crate) message: String,
     /// Defect of a successful response.
     pub(crate) odd: Option<&'static str>,
+    /// True if an exporter would not drop records after this response.
+    pub(crate) is_retryable: bool,
 }
 
 /// Why a transport cannot be set up, as a message without secrets.

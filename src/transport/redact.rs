@@ -9,7 +9,7 @@ use super::base64;
 /// Length of the parts of a secret that are searched, at any position. Shorter words, such as `Basic` and `Bearer`, may
 /// be shown.
 const PART: usize = 8;
-/// Minimum length of a secret's beginning that is redacted at the end of a message, which may have been cut there.
+/// Minimum length of a password, and of a secret's beginning at the end of a message, which may have been cut there.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 
@@ -31,6 +31,10 @@ impl Secrets {
             // A server may decode Basic credentials and repeat the password alone.
             if let Some(password) = base64::basic_password(secret) {
                 all.add(&password);
+                if password.len() >= CUT {
+                    // A password may be too short to be searched for in parts.
+                    all.wholes.extend(forms(&password));
+                }
             }
             all.add(secret);
         }
@@ -199,5 +203,9 @@ mod tests {
             let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
             assert_eq!(redacted(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
         }
+        // of shop:hunter2 and shop:x
+        let secrets = ["Basic c2hvcDpodW50ZXIy", "Basic c2hvcDp4"];
+        assert_eq!(redacted("Hunter2 of shop, 68756e74657232", &secrets), "*** of shop, ***");
+        assert_eq!(redacted("a box", &secrets), "a box");
     }
 }

@@ -15,6 +15,8 @@ use standpipe::{Config, Exporter, Telemetry};
 
 use crate::support::command::{finish, run, standpipe, stderr, stdout, without_reader};
 use crate::support::scratch::Scratch;
+use crate::support::stubborn::saying;
+use crate::support::tls::{TestCa, TlsFront};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// An endpoint on which nothing listens.
@@ -298,6 +300,29 @@ fn drain_sends_nothing_to_a_server_that_would_refuse_everything() {
     receiver.behave();
     let (code, text, errors) = drain(spool.path(), &["--endpoint", &receiver.endpoint()]);
     assert_eq!((code, &*text), (Some(0), "✓ delivered 701 records\n✓ nothing is left\n"), "{errors}");
+}
+
+#[test]
+fn drain_sends_nothing_without_a_valid_certificate_or_in_a_protocol_that_the_server_does_not_speak() {
+    let spool = private();
+    leave("eu", spool.path(), 700);
+    let before = files(spool.path());
+    let receiver = Receiver::start().unwrap();
+    receiver.always(Answer::grpc(8));
+    let front = TlsFront::start(&TestCa::new().leaf("localhost"), receiver.address());
+    let ssh = format!("http://{}", saying(b"SSH-2.0-OpenSSH_9.6\r\n"));
+    for (arguments, words) in [
+        (&[&*front.url()][..], "the server's certificate has an unknown issuer"),
+        (&[&*ssh], "the response is not HTTP;"),
+        (&[&*ssh, "--grpc"], "the response is not HTTP/2"),
+        // Without a delay from the server, an exporter drops the records.
+        (&[&*receiver.grpc_endpoint(), "--grpc"], "RESOURCE_EXHAUSTED"),
+    ] {
+        let (code, text, errors) = drain(spool.path(), &[&["--endpoint"], arguments].concat());
+        assert_eq!((code, &*text), (Some(1), ""), "{errors}");
+        assert!(errors.contains(words) && errors.contains("; nothing was sent"), "{errors}");
+    }
+    assert!(files(spool.path()) == before, "all files stay");
 }
 
 #[test]

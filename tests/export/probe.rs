@@ -13,7 +13,7 @@ use standpipe::{Compression, Config, Exporter, Signal, Telemetry};
 use crate::support::scene::closed_address;
 use crate::support::scratch::Scratch;
 use crate::support::skip;
-use crate::support::stubborn::Unanswered;
+use crate::support::stubborn::{Unanswered, saying, serve};
 use crate::support::tls::{Identity, TestCa, TlsFront};
 
 mod grpc;
@@ -72,26 +72,6 @@ fn receiver_that(answer: Answer) -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.always(answer);
     receiver
-}
-
-/// A server that treats each client the same way, until the process ends.
-fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        listener.incoming().take(MAX_CONNECTIONS).flatten().for_each(conduct);
-    });
-    address
-}
-
-/// Sends fixed bytes to any client, and waits until it disconnects.
-fn saying(words: &'static [u8]) -> SocketAddr {
-    serve(move |mut client| {
-        let _ = client.read(&mut [0; 4096]);
-        let _ = client.write_all(words);
-        let _ = client.shutdown(std::net::Shutdown::Write);
-        let _ = client.read_to_end(&mut Vec::new());
-    })
 }
 
 /// Answers clients that use HTTP/2, and closes the connection of others without an answer.

@@ -386,7 +386,8 @@ fn delivers_only_records_of_the_same_service_and_exporter_and_reports_the_rest()
         let hook = move |problem: &Problem| sender.send(problem.clone()).unwrap();
         let config = Config::new().service_name(service).exporter(other).on_problem(hook);
         let telemetry = Telemetry::start(config).unwrap();
-        let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Spool).unwrap();
+        let mut reported = std::iter::from_fn(|| problems.recv_timeout(PATIENCE).ok());
+        let problem = reported.find(|problem| problem.kind == ProblemKind::Spool).unwrap();
         assert_eq!(problem.signal, None, "a file may hold several signals: {problem}");
         let words = "left by exporter \"eu\" of service \"shop\"";
         assert!(problem.to_string().contains(words), "{problem}");
@@ -460,6 +461,28 @@ fn of_a_request_that_was_divided_only_what_is_left_is_sent_again() {
     assert_eq!(deliver(&next, spool.path()).recovered, 50);
     let arrived = arrived(&[&receiver, &next]);
     assert!(arrived.len() == 100 && arrived.values().all(|times| *times == 1), "{arrived:?}");
+}
+
+#[test]
+fn a_drain_that_ends_between_the_parts_of_a_request_leaves_the_request_to_its_owner() {
+    let spool = private();
+    let telemetry = start(exporter(NOWHERE, spool.path()).linger(Duration::from_secs(60)));
+    emit(&telemetry.tracer("shop"), 0, 0..100);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().spooled, 100);
+    let left = files(spool.path()).len();
+    let receiver = Receiver::start().unwrap();
+    receiver.script([Answer::status(413), Answer::ok()]);
+    receiver.always(Answer::status(503));
+    let exporter = Exporter::http(receiver.endpoint()).throttle(Duration::ZERO).drain(spool.path());
+    let drain = Telemetry::start(Config::new().service_name("drain").exporter(exporter)).unwrap();
+    assert!(receiver.wait_for_requests(3, PATIENCE), "{}", drain.ledger());
+    assert_eq!(files(spool.path()).len(), left, "a killed drain would leave a file");
+    let counts = drain.shutdown(Duration::from_millis(100)).total();
+    assert_eq!((counts.recovered, counts.delivered, counts.lost()), (50, 50, 0), "{counts}");
+    wait_for_release(spool.path());
+    let next = Receiver::start().unwrap();
+    assert_eq!(deliver(&next, spool.path()).recovered, 100);
+    assert_eq!((next.span_count(), arrived(&[&receiver, &next]).len()), (100, 100));
 }
 
 /// Large records leave chunks half empty, or take the space of several chunks.

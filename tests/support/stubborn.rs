@@ -1,7 +1,8 @@
-//! Peers that accept no useful connection: one never completes a connection, one reads a few bytes at a time.
+//! Peers that are not collectors: one never completes a connection, one reads a few bytes at a time, one sends fixed
+//! bytes.
 
-use std::io::{ErrorKind, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 #[cfg(unix)]
 use std::os::fd::AsRawFd;
 #[cfg(windows)]
@@ -9,6 +10,9 @@ use std::os::windows::io::AsRawSocket;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+/// More than any test needs.
+const MAX_CONNECTIONS: usize = 16;
 
 /// A port that neither accepts nor refuses connections: the queue of its listener is full, so further connects wait.
 pub(crate) struct Unanswered {
@@ -93,6 +97,25 @@ fn sip_at(listener: &TcpListener, sip: usize, rest: Duration, stopped: &mpsc::Re
             return;
         }
     }
+}
+
+/// Starts a server that treats each client the same way, one after the other, until the process ends.
+pub(crate) fn serve(conduct: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
+    let (listener, address) = listen();
+    thread::spawn(move || {
+        listener.incoming().take(MAX_CONNECTIONS).flatten().for_each(conduct);
+    });
+    address
+}
+
+/// Starts a server that sends fixed bytes to any client, and waits until it disconnects.
+pub(crate) fn saying(words: &'static [u8]) -> SocketAddr {
+    serve(move |mut client| {
+        let _ = client.read(&mut [0; 4096]);
+        let _ = client.write_all(words);
+        let _ = client.shutdown(Shutdown::Write);
+        let _ = client.read_to_end(&mut Vec::new());
+    })
 }
 
 fn listen() -> (TcpListener, SocketAddr) {

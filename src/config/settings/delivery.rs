@@ -359,8 +359,8 @@ impl Exporter {
     /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The same
     ///   happens to requests that remain at the end of a shutdown.
     ///
-    /// The next start with the same directory, exporter name and user delivers these records, and so does `standpipe
-    /// drain`. The [guide](crate::guide::spool) explains the details.
+    /// The next start with the same directory, service name, exporter name and user delivers these records, and so does
+    /// `standpipe drain`. The [guide](crate::guide::spool) explains the details.
     pub fn spool(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool.directory = Some(directory.into());
         self.set_in_code(&SPOOL)
@@ -368,7 +368,9 @@ impl Exporter {
 
     /// Delivers the records that exporters of any name have left in this directory, which must exist, and keeps no
     /// records of this process there. For tools that empty spools, such as `standpipe drain`. A
-    /// [flush](crate::Telemetry::flush) waits until all records are delivered. Needs the `spool` feature, and Linux.
+    /// [flush](crate::Telemetry::flush) waits until all records are delivered. Requests that the server refuses
+    /// permanently are dropped and counted, so probe the endpoint first, as `standpipe drain` does. Needs the `spool`
+    /// feature, and Linux.
     pub fn drain(mut self, directory: impl Into<PathBuf>) -> Self {
         self.spool = SpoolSettings {
             directory: Some(directory.into()),

@@ -282,11 +282,12 @@ impl Worker {
     }
 
     /// Writes the unsettled parts of a divided request to the spool as separate requests, and removes the original.
-    /// Otherwise the next process would send the settled parts again. The new requests are last in the order.
+    /// Otherwise the next process would send the settled parts again. The new requests are last in the order. A spool
+    /// that drains keeps the original, because the new requests would belong to its exporter and not to their owner.
     fn keep_halves(&mut self, at: usize) {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         let of_spool = || delivery.parts.iter().filter(|part| part.is_spooled());
-        if !of_spool().any(Batch::is_half) {
+        if spool.drains() || !of_spool().any(Batch::is_half) {
             return;
         }
         // If a write fails, the original request stays on disk together with the parts already written: some records

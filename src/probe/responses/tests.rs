@@ -241,7 +241,13 @@ mod calls {
 
     fn reply(code: u32, message: &str) -> CallResponse {
         let (_, name) = NAMES.iter().find(|(known, _)| *known == code).expect("a known code");
-        CallResponse { code, name: (*name).to_owned(), message: message.to_owned(), odd: None }
+        CallResponse {
+            code,
+            name: (*name).to_owned(),
+            message: message.to_owned(),
+            odd: None,
+            is_retryable: false,
+        }
     }
 
     fn judged(replies: [CallResponse; 3], is_compressed: bool) -> String {

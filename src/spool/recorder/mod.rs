@@ -112,11 +112,12 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns a recorder without slots and without a named file, for a disk that has no room for a page.
-    pub(super) fn without_room(new: &NewFile, header: Header, why: io::Error) -> io::Result<Arc<Self>> {
+    /// Returns a recorder without slots and without a named file: for a disk that has no room for a page, and for a spool
+    /// that drains, whose file would otherwise stay if the process is killed.
+    pub(super) fn unnamed(new: &NewFile, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         new.discard();
         let map = Map::to_keep_lock(&new.file)?;
-        Self::of_map(map, &new.lock, Header { slots: 0, open_spans: 0, ..header }, Some(why))
+        Self::of_map(map, &new.lock, Header { slots: 0, open_spans: 0, ..header }, unfit)
     }
 
     fn of_map(map: Map, lock: &Arc<Map>, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {

@@ -12,9 +12,6 @@ mod failure;
 mod probe_request;
 mod status;
 
-#[cfg(feature = "probe")]
-pub(crate) use status::is_retryable;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

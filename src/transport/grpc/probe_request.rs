@@ -55,7 +55,10 @@ impl Grpc {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
             // A reset is a kind of response.
-            Err(failure @ CallFailure::Reset(code)) => response_of(Status::of_reset(code), failure.what()),
+            Err(failure @ CallFailure::Reset(code)) => {
+                let what = failure.what();
+                response_of(Status::of_reset(code), what, is_retryable(&failure.verdict("")))
+            }
             Err(failure) => return Err(self.shown(failure)),
         };
         Ok(CallResponse { message: self.spec.secrets.redact(reply.message), ..reply })
@@ -63,25 +66,34 @@ impl Grpc {
 
     /// Describes a failure. Secrets are redacted, because servers may repeat them.
     fn shown(&self, failure: CallFailure) -> ProbeFailure {
+        let text = self.spec.secrets.redact(failure.what());
         match failure {
             CallFailure::Network(error) => error.into_probe(),
-            other => {
-                ProbeFailure::Io { kind: ErrorKind::Other, text: self.spec.secrets.redact(other.what()) }
+            CallFailure::Left(_) | CallFailure::Unprocessed(_) => {
+                ProbeFailure::Io { kind: ErrorKind::Other, text }
             }
+            _ => ProbeFailure::Fault(text),
         }
     }
 }
 
 fn reply(answer: &Response) -> CallResponse {
     match status::read(answer) {
-        None => response_of(Status::UNKNOWN, NO_NUMBER.to_owned()),
+        None => response_of(Status::UNKNOWN, NO_NUMBER.to_owned(), false),
         Some(ReceivedStatus { status: Status::OK, .. }) => success(answer),
-        Some(received) => response_of(received.status, received.message),
+        Some(received) => {
+            let is_retryable = is_retryable(&received.verdict(""));
+            response_of(received.status, received.message, is_retryable)
+        }
     }
 }
 
-fn response_of(status: Status, message: String) -> CallResponse {
-    CallResponse { code: status.0, name: status.name(), message, odd: None }
+fn is_retryable(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::TryLater { .. })
+}
+
+fn response_of(status: Status, message: String, is_retryable: bool) -> CallResponse {
+    CallResponse { code: status.0, name: status.name(), message, odd: None, is_retryable }
 }
 
 fn success(answer: &Response) -> CallResponse {
@@ -90,5 +102,5 @@ fn success(answer: &Response) -> CallResponse {
         Ok(_) => (String::new(), None),
         Err(odd) => (String::new(), Some(odd)),
     };
-    CallResponse { odd, ..response_of(Status::OK, message) }
+    CallResponse { odd, ..response_of(Status::OK, message, true) }
 }

@@ -32,13 +32,6 @@ const RETRYABLE: [Status; 6] = [
     Status::DATA_LOSS,
 ];
 
-/// Returns whether a server that answers an empty request with this status may accept records later.
-#[cfg(feature = "probe")]
-pub(crate) fn is_retryable(code: u32) -> bool {
-    let status = Status(code);
-    status == Status::OK || status == Status::RESOURCE_EXHAUSTED || RETRYABLE.contains(&status)
-}
-
 /// The status code of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u32);
@@ -132,7 +125,7 @@ pub(super) struct ReceivedStatus {
 }
 
 impl ReceivedStatus {
-    fn verdict(&self, target: &str) -> Verdict {
+    pub(super) fn verdict(&self, target: &str) -> Verdict {
         match self.http {
             Some(http) => status_verdict(http, self.after, self.status.reason(target, &self.message)),
             None => self.status.verdict(target, &self.message, self.after),

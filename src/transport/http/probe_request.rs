@@ -49,10 +49,23 @@ pub(crate) enum ProbeFailure {
     Closed,
     /// The response is not HTTP/1.
     NotHttp,
+    /// The peer violated the protocol, or the client cannot make this request.
+    Fault(String),
     Io {
         kind: ErrorKind,
         text: String,
     },
+}
+
+impl ProbeFailure {
+    /// Returns whether an exporter would drop records after this failure, instead of sending them again.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::NotHttp | Self::Fault(_) => true,
+            Self::Tls(fault) => !fault.is_passing(),
+            Self::TimedOut | Self::Proxy { .. } | Self::Closed | Self::Io { .. } => false,
+        }
+    }
 }
 
 /// A response, with secrets redacted.
@@ -134,7 +147,12 @@ fn failure(error: ureq::Error, secrets: &Secrets) -> ProbeFailure {
         }
         Err(other) => {
             let text = secrets.redact(lower_first(&printable(&other.to_string())));
-            ProbeFailure::Io { kind: ErrorKind::Other, text }
+            match other {
+                ureq::Error::ConnectionFailed | ureq::Error::BodyStalled => {
+                    ProbeFailure::Io { kind: ErrorKind::Other, text }
+                }
+                _ => ProbeFailure::Fault(text),
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Exporter, Signal};
 
-use super::{PATIENCE, failure, saying, traces};
+use super::{PATIENCE, failure, traces};
+use crate::support::stubborn::saying;
 use crate::support::tls::{BAD_CERTIFICATE, HANDSHAKE_FAILURE, TestCa, TlsFront, refusing_with};
 
 #[test]
