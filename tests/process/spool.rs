@@ -28,7 +28,7 @@ const QUEUE_BYTES: usize = 1 << 20;
 /// A batch has at most an eighth of the queue's bytes, and a record has at least 64 bytes.
 const MAX_BATCH_RECORDS: u64 = QUEUE_BYTES as u64 / 8 / 64;
 /// More than a process emits before it dies.
-pub(crate) const MOST: u64 = 2_000_000;
+pub(crate) const MAX_RECORDS: u64 = 2_000_000;
 
 /// A directory on a disk, and one in memory.
 pub(crate) fn places() -> [Scratch; 2] {
@@ -208,7 +208,7 @@ fn file_system(path: &Path) -> &str {
 fn every_record_whose_end_has_returned_survives_kill_9() {
     const NAME: &str = "every_record_whose_end_has_returned_survives_kill_9";
     if let Some(task) = process::task() {
-        return drop(emit_and_note(&task, MOST));
+        return drop(emit_and_note(&task, MAX_RECORDS));
     }
     survives(&places(), "kill -9", 5, |task, progress, target| {
         let mut child = Child::start(NAME, task);
