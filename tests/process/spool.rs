@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -613,6 +613,30 @@ fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
             drop(holder.shutdown(PATIENCE));
             let counts = start(exporter(&receiver.endpoint(), spool.path())).shutdown(PATIENCE).total();
             assert_eq!((counts.recovered, counts.delivered), (10, 10), "{counts}");
+        }));
+    }
+}
+
+#[test]
+fn a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool() {
+    const NAME: &str = "a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool";
+    if process::is_alone(NAME) {
+        let spool = private();
+        let (reports, reported) = mpsc::channel();
+        let hook = move |problem: &Problem| {
+            if problem.kind == ProblemKind::Spool {
+                // On another thread, for which a fork lock held by this one would never be free.
+                let has_forked = thread::spawn(|| process::in_a_fork(|| true)).join();
+                let _ = reports.send(has_forked.unwrap_or(false));
+            }
+        };
+        let config = Config::new().exporter(exporter(NOWHERE, spool.path())).on_problem(hook);
+        let telemetry = Telemetry::start(config).unwrap();
+        // A directory that others can use is refused.
+        fs::set_permissions(spool.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(process::in_a_fork(|| {
+            emit(&telemetry.tracer("shop"), 1, 0..1);
+            reported.recv_timeout(PATIENCE).unwrap_or(false)
         }));
     }
 }
