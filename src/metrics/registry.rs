@@ -99,8 +99,10 @@ impl Registry {
 
     fn register(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
-            let what =
-                format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
+            let what = format!(
+                "more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent; put what varies into attributes",
+                identity.1,
+            );
             return self.shared.report_misuse(what);
         }
         let contradicts = |known: &&Arc<dyn Collect>| {

@@ -111,8 +111,9 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                let what = || "the collector rejects every record of this size as too large".to_owned();
-                self.reporter.report(signal, ProblemKind::TooLarge, what);
+                let what = "the collector rejects every record of this size as too large; raise its limit, or limit the \
+                            length of attribute values";
+                self.reporter.report(signal, ProblemKind::TooLarge, || what.to_owned());
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
@@ -235,11 +236,14 @@ impl Worker {
                 delivery.parts.push(part);
             }
             NextStep::GiveUp(pause) => {
-                let (signal, records) = (part.signal, part.records);
+                let (signal, count) = (part.signal, part.records);
                 delivery.pause_for(now, pause);
                 self.settle_part(at, part, Outcome::GaveUp);
-                let what = || format!("gave up {records} records that could not be delivered in time");
-                self.reporter.report(signal, ProblemKind::GaveUp, what);
+                let what = format!(
+                    "gave up {} that could not be delivered within give-up-after; raise it, or configure a spool",
+                    records(count),
+                );
+                self.reporter.report(signal, ProblemKind::GaveUp, || what);
             }
         }
         self.deliveries[at].part_is_over();
