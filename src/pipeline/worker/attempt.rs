@@ -111,8 +111,7 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                let what = "the collector rejects every record of this size as too large; raise its limit, or limit the \
-                            length of attribute values";
+                let what = "the collector rejects every record of this size as too large; raise its limit";
                 self.reporter.report(signal, ProblemKind::TooLarge, || what.to_owned());
                 continue;
             }
@@ -236,14 +235,11 @@ impl Worker {
                 delivery.parts.push(part);
             }
             NextStep::GiveUp(pause) => {
-                let (signal, count) = (part.signal, part.records);
+                let (signal, records) = (part.signal, records(part.records));
                 delivery.pause_for(now, pause);
                 self.settle_part(at, part, Outcome::GaveUp);
-                let what = format!(
-                    "gave up {} that could not be delivered within give-up-after; raise it, or configure a spool",
-                    records(count),
-                );
-                self.reporter.report(signal, ProblemKind::GaveUp, || what);
+                let what = || format!("gave up {records}: not delivered within give-up-after; use a spool");
+                self.reporter.report(signal, ProblemKind::GaveUp, what);
             }
         }
         self.deliveries[at].part_is_over();

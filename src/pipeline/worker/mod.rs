@@ -450,27 +450,18 @@ impl Worker {
     }
 
     fn report_not_enqueued(&mut self) {
-        const REASONS: [(NotEnqueuedReason, ProblemKind, &str, &str); 2] = [
-            (
-                NotEnqueuedReason::QueueFull,
-                ProblemKind::QueueFull,
-                "the queue is full",
-                "raise queue-records and queue-bytes, or set lossy = false to make callers wait",
-            ),
-            (
-                NotEnqueuedReason::TooLarge,
-                ProblemKind::TooLarge,
-                "larger than batch-bytes or queue-bytes",
-                "raise them, or limit the length of attribute values",
-            ),
+        const REASONS: [(NotEnqueuedReason, ProblemKind, &str); 2] = [
+            (NotEnqueuedReason::QueueFull, ProblemKind::QueueFull, "the queue is full"),
+            (NotEnqueuedReason::TooLarge, ProblemKind::TooLarge, "larger than batch-bytes or queue-bytes"),
         ];
         for signal in self.deliveries.iter().map(|delivery| delivery.signal) {
             let reported = &mut self.state.reported_not_enqueued[signal as usize];
-            for (reported, (reason, kind, why, fix)) in reported.iter_mut().zip(REASONS) {
+            for (reported, (reason, kind, why)) in reported.iter_mut().zip(REASONS) {
                 let now = self.counters.not_enqueued(signal, reason);
                 if now > mem::replace(reported, now) {
-                    let what = || format!("{why}: {} lost so far; {fix}", records(now));
-                    self.reporter.report(signal, kind, what);
+                    let lost =
+                        || format!("{why}: {} lost so far; raise the limit, or send less", records(now));
+                    self.reporter.report(signal, kind, lost);
                 }
             }
         }
