@@ -7,8 +7,18 @@ use std::path::{Path, PathBuf};
 
 const CHAPTER: &str = include_str!("../../src/guide/messages.md");
 /// Folders and files whose code writes messages.
-const SOURCES: [&str; 7] =
-    ["config", "metrics", "pipeline", "spool", "transport", "telemetry.rs", "problem.rs"];
+const SOURCES: [&str; 10] = [
+    "config",
+    "context/w3c.rs",
+    "metrics",
+    "pipeline",
+    "problem.rs",
+    "record/id.rs",
+    "spool",
+    "telemetry.rs",
+    "telemetry/global.rs",
+    "transport",
+];
 /// Shorter parts of a message prove nothing.
 const MIN_PART: usize = 5;
 /// Texts with fewer words are looked up only where a diagnostic is made.
