@@ -219,7 +219,7 @@ impl Log<'_> {
     /// Sets the span to which the record belongs. The default is the thread's current span.
     #[inline]
     pub fn context(self, context: &SpanContext) -> Self {
-        self.change(|open| open.span = SpanChoice::Given(context.span_ref()))
+        self.change(|open| open.span = SpanChoice::Explicit(context.span_ref()))
     }
 
     /// Emits the record without a span, even if the thread has a current one.
@@ -272,7 +272,7 @@ struct OpenLog {
 enum SpanChoice {
     /// The thread's current span at the time of `emit`.
     Current,
-    Given(SpanRef),
+    Explicit(SpanRef),
     None,
 }
 
@@ -319,7 +319,7 @@ impl OpenLog {
         let (current, observed) = context::span_and_time();
         let span = match self.span {
             SpanChoice::Current => current,
-            SpanChoice::Given(span) => Some(span),
+            SpanChoice::Explicit(span) => Some(span),
             SpanChoice::None => None,
         };
         LogEnd { time: self.time.unwrap_or(observed), observed, span }

@@ -26,7 +26,8 @@
 //! lock may take leaves, and the locks to the right of the listed lock in the same line.
 //!
 //! ```text
-//! fork lock ─► INSTALLED (telemetry/global), instruments and misuses (metrics/registry), LAYERS (bridge/tracing)
+//! fork lock ─► INSTALLED (telemetry/global), LAYERS (bridge/tracing)
+//! fork lock ─► instruments (metrics/registry) ─► misuses (metrics/registry)
 //! outcomes (ledger/counters) ─► open chunk of a shard (queue/shard) ─► pool of slots (spool/recorder)
 //! waiters (queue/backpressure) ─► parker of a waiter
 //! current attempt (worker/attempt) ─► state of the dialer (transport/dial)
@@ -34,15 +35,18 @@
 //! table (metrics/storage) ─► list of series (metrics/table), parts of an aggregator
 //! ```
 //!
-//! One lock is an exception: a worker holds the export state of an observable instrument (`metrics/observable`) while
-//! it enqueues the points, and sends batches meanwhile if the queue is full. Only this worker ever takes that lock, so
-//! no other thread can wait for it.
+//! Two locks are exceptions:
+//!
+//! - A worker holds the export state of an observable instrument (`metrics/observable`) while it enqueues the points,
+//!   and sends batches meanwhile if the queue is full. Only this worker ever takes that lock, so no other thread can
+//!   wait for it.
+//! - The C ABI holds `running` (`ffi/lifecycle`) while the program's problem callback runs, so that `standpipe_free` can
+//!   wait for its end. Callbacks of other exporters wait as well, but no thread that emits a record takes this lock.
 //!
 //! Two rules keep the program's own code out of this order:
 //!
-//! - The problem hook and the callbacks of the program are called without any lock for which another thread may wait.
-//!   Foreign libraries, which may call the program's loggers, are called without the fork lock and without locks of
-//!   the queue.
+//! - The problem hook and the callbacks of the program are called without any other lock. Foreign libraries, which may
+//!   call the program's loggers, are called without the fork lock and without locks of the queue.
 //! - The program's allocator may emit a record. So a caller that emits a record never allocates or frees while it
 //!   holds a lock of the queue. [`with_fork_lock`] may be entered again by the same thread for the same reason.
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of counters. No benchmark starts more threads in one process: further threads would share counters and lose
 /// counts.
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
-static COUNTERS: [Counter; MOST_THREADS] = [const { Counter(AtomicUsize::new(0)) }; MOST_THREADS];
+static COUNTERS: [Counter; MAX_THREADS] = [const { Counter(AtomicUsize::new(0)) }; MAX_THREADS];
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -42,7 +42,7 @@ fn count() {
 /// Returns the counter of this thread.
 fn own() -> &'static AtomicUsize {
     OWN.get().unwrap_or_else(|| {
-        let own = &COUNTERS[THREADS.fetch_add(1, Ordering::Relaxed) % MOST_THREADS].0;
+        let own = &COUNTERS[THREADS.fetch_add(1, Ordering::Relaxed) % MAX_THREADS].0;
         OWN.set(Some(own));
         own
     })

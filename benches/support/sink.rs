@@ -15,7 +15,7 @@ const ACCEPTED: &[u8] =
 const RESOURCE_SPANS: u64 = 1;
 /// Field number of `scope_spans` in a resource, and of `spans` in a scope.
 const BELOW: u64 = 2;
-const LONGEST_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// Collector on a free port of 127.0.0.1. It runs until the process ends.
 pub(crate) struct Sink {
@@ -77,7 +77,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<usize>> {
                 length = value
                     .parse()
                     .ok()
-                    .filter(|length| *length <= LONGEST_BODY)
+                    .filter(|length| *length <= MAX_BODY_BYTES)
                     .ok_or(io::ErrorKind::InvalidData)?;
             }
             Some(_) => {}

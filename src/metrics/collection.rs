@@ -190,7 +190,8 @@ impl Collect for Observable {
 fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
     let (name, limit) = (&descriptor.name, descriptor.limit);
     let what = format!(
-        "metric {name:?} has more than {limit} sets of attributes: further ones are aggregated under otel.metric.overflow"
+        "metric {name:?} has more than {limit} sets of attributes: further ones are aggregated under \
+         otel.metric.overflow; remove attributes with many values, or raise cardinality_limit"
     );
     Collected::Problem(ProblemKind::CardinalityLimit, what)
 }

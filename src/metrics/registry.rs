@@ -99,8 +99,9 @@ impl Registry {
 
     fn register(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
         if instruments.entries.len() >= MAX_INSTRUMENTS {
+            let (max, name) = (MAX_INSTRUMENTS, &identity.1);
             let what =
-                format!("more than {MAX_INSTRUMENTS} instruments: metric {:?} is not sent", identity.1);
+                format!("more than {max} instruments: metric {name:?} is not sent; use attributes instead");
             return self.shared.report_misuse(what);
         }
         let contradicts = |known: &&Arc<dyn Collect>| {

@@ -243,6 +243,8 @@ impl ExporterHandle {
         let counters = Arc::new(Counters::default());
         let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
         let reporter = Arc::new(reporter);
+        // The caller holds the fork lock, under which the hook must not run. The worker's first step reports it.
+        reporter.hold_back(true);
         let spool = spool.unwrap_or_else(|error| {
             let what = format!("records do not survive this process: {error}");
             reporter.report_once(None, ProblemKind::Spool, what);

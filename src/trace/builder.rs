@@ -97,7 +97,7 @@ enum Parent<'a> {
     None,
     /// The parent's context, and the parent's clock if the parent is a recorded span of this process. With the same clock,
     /// the times of parent and child agree.
-    Given(&'a SpanContext, Option<Clock>),
+    Explicit(&'a SpanContext, Option<Clock>),
 }
 
 /// A span that has just started.
@@ -123,7 +123,7 @@ impl<'a, A> SpanBuilder<'a, A> {
     /// Makes the span a child of this context instead of the thread's current span.
     #[inline]
     pub fn parent(mut self, parent: &'a SpanContext) -> Self {
-        self.spec.parent = Parent::Given(parent, None);
+        self.spec.parent = Parent::Explicit(parent, None);
         self
     }
 
@@ -132,7 +132,7 @@ impl<'a, A> SpanBuilder<'a, A> {
     #[inline]
     pub(crate) fn child_of(mut self, parent: &'a mut OpenSpan) -> Self {
         let clock = parent.recorded().map(|open| open.clock);
-        self.spec.parent = Parent::Given(parent.settled_context(), clock);
+        self.spec.parent = Parent::Explicit(parent.settled_context(), clock);
         self
     }
 
@@ -253,7 +253,7 @@ impl<'a> SpanSpec<'a> {
     fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
         let parent = match &self.parent {
             Parent::Current => current.map(|frame| (&frame.context, frame.clock.as_ref())),
-            Parent::Given(parent, clock) => Some((*parent, clock.as_ref())),
+            Parent::Explicit(parent, clock) => Some((*parent, clock.as_ref())),
             Parent::None => None,
         };
         let started = match parent.and_then(|(parent, clock)| self.open_below_recorded(parent, clock)) {
@@ -291,13 +291,13 @@ impl<'a> SpanSpec<'a> {
         let current_clock = current.and_then(|frame| frame.clock);
         let (parent, clock) = match self.parent {
             Parent::Current => (current.and_then(Frame::span), current_clock),
-            Parent::Given(parent, clock) => (Some(parent), clock.or(current_clock)),
+            Parent::Explicit(parent, clock) => (Some(parent), clock.or(current_clock)),
             Parent::None => (None, current_clock),
         };
         let context = policy.context(parent);
         // Without an exporter, a span is entered only to make its parent current. If the parent is the thread's current
         // span, this is necessary only for a detached span, which may be entered on another thread.
-        let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Given(..)));
+        let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };

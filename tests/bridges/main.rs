@@ -7,6 +7,7 @@ mod feedback_bridges;
 mod log_bridge;
 mod metrics_bridge;
 mod opentelemetry;
+mod readme;
 #[path = "../support/mod.rs"]
 mod support;
 mod tracing_bridge;

@@ -9,16 +9,16 @@ use crate::wire::*;
 
 const CANCEL: u32 = 8;
 /// The largest frame that every client accepts.
-const LARGEST_FRAME: usize = 16_384;
+const MAX_FRAME_BYTES: usize = 16_384;
 
 /// Sends data as fast as the client's windows allow.
 fn say_data(peer: &mut Peer, stream: u32, bytes: usize) -> io::Result<()> {
-    let piece = data(stream, &vec![0; LARGEST_FRAME]);
-    for _ in 0..bytes.div_ceil(LARGEST_FRAME) {
-        while peer.window < LARGEST_FRAME as i64 {
+    let piece = data(stream, &vec![0; MAX_FRAME_BYTES]);
+    for _ in 0..bytes.div_ceil(MAX_FRAME_BYTES) {
+        while peer.window < MAX_FRAME_BYTES as i64 {
             peer.hear()?;
         }
-        peer.window -= LARGEST_FRAME as i64;
+        peer.window -= MAX_FRAME_BYTES as i64;
         peer.say(&piece)?;
     }
     Ok(())
@@ -65,9 +65,9 @@ fn a_head_above_the_limit_is_refused_and_one_below_it_is_not() {
             peer.request()?;
             let long = "y".repeat(bytes / 2);
             let block = block(&[HEAD[0], HEAD[1], ("x", &long), ("z", &long)]);
-            let (first, rest) = block.split_at(LARGEST_FRAME);
+            let (first, rest) = block.split_at(MAX_FRAME_BYTES);
             peer.say(&frame(HEADERS, 0, FIRST, first))?;
-            let (second, third) = rest.split_at(rest.len().min(LARGEST_FRAME));
+            let (second, third) = rest.split_at(rest.len().min(MAX_FRAME_BYTES));
             peer.say(&frame(CONTINUATION, 0, FIRST, second))?;
             peer.say(&frame(CONTINUATION, END_HEADERS, FIRST, third))?;
             peer.say(&data(FIRST, &message(&[])))?;
@@ -130,7 +130,7 @@ fn an_endless_answer_is_broken_off() {
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
         // These bytes are read, and the last one exceeds the limit.
-        say_data(peer, request.stream, (4 << 20) + LARGEST_FRAME)?;
+        say_data(peer, request.stream, (4 << 20) + MAX_FRAME_BYTES)?;
         while !peer.has_heard(RESET) {
             peer.hear()?;
         }
@@ -149,7 +149,7 @@ fn an_answer_without_regard_for_windows_costs_no_memory() {
         peer.greet(&[])?;
         let request = peer.request()?;
         peer.say(&head(request.stream))?;
-        let words = data(request.stream, &vec![0; LARGEST_FRAME]);
+        let words = data(request.stream, &vec![0; MAX_FRAME_BYTES]);
         peer.flood(words, 1 << 14)
     });
     outcome.is(Fate::Refused, "");
@@ -158,7 +158,7 @@ fn an_answer_without_regard_for_windows_costs_no_memory() {
 /// Returns an answer with a compressed message, a head that names the compression, and status OK.
 fn packed(encoding: &str, content: &[u8]) -> Vec<u8> {
     let message = [&[1][..], &(content.len() as u32).to_be_bytes(), content].concat();
-    let frames = message.chunks(LARGEST_FRAME).map(|piece| data(FIRST, piece));
+    let frames = message.chunks(MAX_FRAME_BYTES).map(|piece| data(FIRST, piece));
     [headers(FIRST, &[HEAD[0], HEAD[1], ("grpc-encoding", encoding)])]
         .into_iter()
         .chain(frames)

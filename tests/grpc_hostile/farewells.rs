@@ -82,7 +82,7 @@ fn a_server_that_is_about_to_leave_finishes_the_call_and_is_called_no_more() {
     let mut stage = Stage::set("graceful", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;
-        peer.say(&go_away(LARGEST, 0, ""))?;
+        peer.say(&go_away(MAX_31_BITS, 0, ""))?;
         // The client receives the GOAWAY before the answer.
         peer.say(&ping())?;
         peer.hear_of(PING)?;
@@ -105,7 +105,7 @@ fn the_second_of_two_farewells_counts() {
             peer.say(&well(FIRST))?;
             return peer.until_gone();
         }
-        peer.say(&go_away(LARGEST, 0, "soon"))?;
+        peer.say(&go_away(MAX_31_BITS, 0, "soon"))?;
         peer.say(&ping())?;
         peer.hear_of(PING)?;
         peer.say(&go_away(0, 0, "now"))?;

@@ -20,7 +20,7 @@ fn frames_that_say_nothing_end_the_connection_when_there_is_no_end_to_them() {
         ("pings", vec![], ping()),
         ("acknowledgements of pings", vec![], frame(PING, ACK, 0, b"are you ")),
         ("settings", vec![], settings(&[])),
-        ("settings that change", vec![], settings(&[(INITIAL_WINDOW, 1), (INITIAL_WINDOW, LARGEST)])),
+        ("settings that change", vec![], settings(&[(INITIAL_WINDOW, 1), (INITIAL_WINDOW, MAX_31_BITS)])),
         ("acknowledgements of settings", vec![], frame(SETTINGS, ACK, 0, &[])),
         ("priorities", vec![], frame(PRIORITY, 0, FIRST, &[0, 0, 0, 0, 1])),
         ("unknown frames", vec![], frame(0xbe, 0xff, FIRST, b"what is this")),
@@ -65,7 +65,7 @@ fn farewells_end_the_connection_when_there_is_no_end_to_them() {
     let (outcome, heard) = export("farewells", Setting::default(), |peer| {
         peer.greet(&[])?;
         peer.request()?;
-        peer.flood(piece(&go_away(LARGEST, 0, "soon")), MANY)
+        peer.flood(piece(&go_away(MAX_31_BITS, 0, "soon")), MANY)
     });
     outcome.is(Fate::Refused, FLOOD);
     assert_eq!(heard.farewells(), [ENHANCE_YOUR_CALM]);
@@ -168,8 +168,8 @@ fn a_flood_that_is_no_noise_ends_at_the_deadline() {
 #[test]
 fn a_flood_during_an_upload_ends_at_the_deadline() {
     let mut stage = Stage::set("upload", Setting::hasty().large(), |peer| {
-        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
-        peer.say(&update(0, LARGEST - WINDOW))?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS)])?;
+        peer.say(&update(0, MAX_31_BITS - WINDOW))?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
         let stream = peer.hear_head()?;

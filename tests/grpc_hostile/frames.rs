@@ -97,7 +97,7 @@ fn frames_on_streams_where_they_cannot_be_end_the_connection() {
         ("headers of an idle stream", head(3), NEVER_OPENED),
         ("reset of an idle stream", reset(3, 7), NEVER_OPENED),
         ("update of an idle stream", update(3, 1), NEVER_OPENED),
-        ("headers of the last stream", head(LARGEST), NEVER_OPENED),
+        ("headers of the last stream", head(MAX_31_BITS), NEVER_OPENED),
     ];
     for (case, words, what) in cases {
         let (outcome, heard) = export(case, Setting::default(), saying(words));

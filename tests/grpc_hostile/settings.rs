@@ -71,7 +71,7 @@ fn a_window_that_shrinks_below_nothing_is_waited_for() {
             body.extend(peer.hear_of(DATA)?.payload);
         }
         // The first window is used up, so the stream's window becomes −64,535.
-        peer.say(&[settings(&[(INITIAL_WINDOW, 1000)]), update(0, LARGEST - WINDOW)].concat())?;
+        peer.say(&[settings(&[(INITIAL_WINDOW, 1000)]), update(0, MAX_31_BITS - WINDOW)].concat())?;
         // The acknowledgements of the first settings and of these.
         for _ in 0..2 {
             while !peer.hear_of(SETTINGS)?.is_ack() {}
@@ -105,8 +105,8 @@ fn a_window_that_shrinks_below_nothing_is_waited_for() {
 #[test]
 fn frames_grow_as_the_server_allows_and_shrink_when_it_does_not() {
     let mut stage = Stage::set("frame sizes", Setting::default(), |peer| {
-        peer.greet(&[(INITIAL_WINDOW, LARGEST), (MAX_FRAME, 40_000)])?;
-        peer.say(&update(0, LARGEST - WINDOW))?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS), (MAX_FRAME, 40_000)])?;
+        peer.say(&update(0, MAX_31_BITS - WINDOW))?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
         let mut longest = Vec::new();
@@ -141,7 +141,7 @@ fn the_largest_frames_cost_no_memory() {
         let mut stage = Stage::set("largest frames", Setting::default().large(), move |peer| {
             peer.takes_notes = false;
             peer.greet(entries)?;
-            peer.say(&update(0, LARGEST - WINDOW))?;
+            peer.say(&update(0, MAX_31_BITS - WINDOW))?;
             let first = peer.request()?;
             peer.say(&well(first.stream))?;
             let stream = peer.hear_head()?;
@@ -159,7 +159,7 @@ fn the_largest_frames_cost_no_memory() {
         stage.export_large(3, 1 << 20).is(Fate::Delivered, "");
         stage.end();
     };
-    cost(&[(INITIAL_WINDOW, LARGEST), (MAX_FRAME, (1 << 24) - 1)]);
+    cost(&[(INITIAL_WINDOW, MAX_31_BITS), (MAX_FRAME, (1 << 24) - 1)]);
 }
 
 #[test]

@@ -130,8 +130,8 @@ fn an_answer_that_takes_longer_than_the_deadline_byte_by_byte_is_none() {
 fn a_server_that_never_reads() {
     let mut stage = Stage::set("never reads", Setting::hasty().large(), |peer| {
         // Large windows, so that only the socket delays the client.
-        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
-        peer.say(&update(0, LARGEST - WINDOW))?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS)])?;
+        peer.say(&update(0, MAX_31_BITS - WINDOW))?;
         if peer.number > 0 {
             return peer.behave();
         }
@@ -200,7 +200,7 @@ fn a_window_of_nothing_for_ever() {
 #[test]
 fn a_connection_that_gives_no_window_back_is_not_used_again() {
     let mut stage = Stage::set("starved", Setting::default(), |peer| {
-        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS)])?;
         if peer.number > 0 {
             return peer.behave();
         }

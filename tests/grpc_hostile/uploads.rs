@@ -46,7 +46,7 @@ fn an_early_answer_stops_the_upload() {
             peer.greet(&[])?;
             let stream = hear_all_it_may(peer)?;
             // Window for the rest of the request, which must not be sent.
-            let room = [update(stream, LARGEST - WINDOW), update(0, LARGEST - WINDOW)].concat();
+            let room = [update(stream, MAX_31_BITS - WINDOW), update(0, MAX_31_BITS - WINDOW)].concat();
             peer.say(&[status(stream, fields), room].concat())?;
             peer.behave()
         });
@@ -62,8 +62,8 @@ fn an_early_answer_stops_the_upload() {
 fn an_early_answer_is_read_while_there_is_room_for_more() {
     let mut stage = Stage::set("early answer", Setting::default().large(), |peer| {
         peer.takes_notes = false;
-        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
-        peer.say(&update(0, LARGEST - WINDOW))?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS)])?;
+        peer.say(&update(0, MAX_31_BITS - WINDOW))?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
         let stream = peer.hear_head()?;
@@ -85,8 +85,8 @@ fn an_early_answer_is_read_while_there_is_room_for_more() {
 fn an_early_answer_is_read_even_if_the_server_hangs_up_behind_it() {
     let mut stage = Stage::set("answer and hang up", Setting::default().large(), |peer| {
         peer.takes_notes = false;
-        peer.greet(&[(INITIAL_WINDOW, LARGEST)])?;
-        peer.say(&update(0, LARGEST - WINDOW))?;
+        peer.greet(&[(INITIAL_WINDOW, MAX_31_BITS)])?;
+        peer.say(&update(0, MAX_31_BITS - WINDOW))?;
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
         if peer.number > 0 {

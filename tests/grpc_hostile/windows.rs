@@ -33,7 +33,7 @@ fn fifteen_thousand_answers_fit_into_one_connection() {
 
 #[test]
 fn a_window_of_the_connection_that_is_too_large_ends_it() {
-    let (outcome, heard) = export("connection", Setting::default(), saying(update(0, LARGEST)));
+    let (outcome, heard) = export("connection", Setting::default(), saying(update(0, MAX_31_BITS)));
     outcome.is(Fate::Refused, "a flow-control window above 2^31-1");
     assert_eq!(heard.farewells(), [FLOW_CONTROL]);
 }
@@ -43,7 +43,7 @@ fn a_window_of_a_stream_that_is_too_large_ends_the_call() {
     let mut stage = Stage::set("stream", Setting::default(), |peer| {
         peer.greet(&[])?;
         let request = peer.request()?;
-        peer.say(&update(request.stream, LARGEST))?;
+        peer.say(&update(request.stream, MAX_31_BITS))?;
         peer.behave()
     });
     stage.export(1).is(Fate::Refused, "a flow-control window above 2^31-1");
@@ -54,7 +54,7 @@ fn a_window_of_a_stream_that_is_too_large_ends_the_call() {
 
 #[test]
 fn settings_that_make_a_window_too_large_end_the_connection() {
-    let words = [update(FIRST, 1 << 20), settings(&[(INITIAL_WINDOW, LARGEST)])].concat();
+    let words = [update(FIRST, 1 << 20), settings(&[(INITIAL_WINDOW, MAX_31_BITS)])].concat();
     let (outcome, heard) = export("settings", Setting::default(), saying(words));
     outcome.is(Fate::Refused, "a flow-control window above 2^31-1");
     assert_eq!(heard.farewells(), [FLOW_CONTROL]);
@@ -77,7 +77,9 @@ fn updates_of_an_old_stream_change_nothing() {
         let first = peer.request()?;
         peer.say(&well(first.stream))?;
         let second = peer.request()?;
-        peer.say(&[update(first.stream, 0), update(first.stream, LARGEST), well(second.stream)].concat())?;
+        peer.say(
+            &[update(first.stream, 0), update(first.stream, MAX_31_BITS), well(second.stream)].concat(),
+        )?;
         peer.until_gone()
     });
     stage.export(1).is(Fate::Delivered, "");

@@ -29,7 +29,8 @@ pub(crate) const MAX_HEADER_LIST: u16 = 6;
 
 /// Initial size of windows.
 pub(crate) const WINDOW: u32 = 65_535;
-pub(crate) const LARGEST: u32 = (1 << 31) - 1;
+/// The largest window, stream id and window increment.
+pub(crate) const MAX_31_BITS: u32 = (1 << 31) - 1;
 
 /// The first stream of a client.
 pub(crate) const FIRST: u32 = 1;

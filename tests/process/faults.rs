@@ -14,7 +14,7 @@ use std::{fs, io, thread};
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 
-use crate::spool::{MOST, Progress, emit, emit_and_note, places, private, survives};
+use crate::spool::{MAX_RECORDS, Progress, emit, emit_and_note, places, private, survives};
 use crate::support::process::{self, Child};
 use crate::support::{figures, memory, skip};
 
@@ -27,7 +27,7 @@ fn die_under_load(task: &str, die: impl FnOnce()) {
     let (task, target) = task.rsplit_once(' ').unwrap();
     let progress = Progress::open(Path::new(task.split(' ').nth(2).unwrap()));
     let task = task.to_owned();
-    let emitter = thread::spawn(move || emit_and_note(&task, MOST));
+    let emitter = thread::spawn(move || emit_and_note(&task, MAX_RECORDS));
     progress.wait_for(target.parse().unwrap());
     die();
     drop(emitter.join());

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ const QUEUE_BYTES: usize = 1 << 20;
 /// A batch has at most an eighth of the queue's bytes, and a record has at least 64 bytes.
 const MAX_BATCH_RECORDS: u64 = QUEUE_BYTES as u64 / 8 / 64;
 /// More than a process emits before it dies.
-pub(crate) const MOST: u64 = 2_000_000;
+pub(crate) const MAX_RECORDS: u64 = 2_000_000;
 
 /// A directory on a disk, and one in memory.
 pub(crate) fn places() -> [Scratch; 2] {
@@ -208,7 +208,7 @@ fn file_system(path: &Path) -> &str {
 fn every_record_whose_end_has_returned_survives_kill_9() {
     const NAME: &str = "every_record_whose_end_has_returned_survives_kill_9";
     if let Some(task) = process::task() {
-        return drop(emit_and_note(&task, MOST));
+        return drop(emit_and_note(&task, MAX_RECORDS));
     }
     survives(&places(), "kill -9", 5, |task, progress, target| {
         let mut child = Child::start(NAME, task);
@@ -636,6 +636,30 @@ fn a_forked_child_does_not_keep_what_others_have_left_from_the_next_process() {
             drop(holder.shutdown(PATIENCE));
             let counts = start(exporter(&receiver.endpoint(), spool.path())).shutdown(PATIENCE).total();
             assert_eq!((counts.recovered, counts.delivered), (10, 10), "{counts}");
+        }));
+    }
+}
+
+#[test]
+fn a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool() {
+    const NAME: &str = "a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool";
+    if process::is_alone(NAME) {
+        let spool = private();
+        let (reports, reported) = mpsc::channel();
+        let hook = move |problem: &Problem| {
+            if problem.kind == ProblemKind::Spool {
+                // On another thread, for which a fork lock held by this one would never be free.
+                let has_forked = thread::spawn(|| process::in_a_fork(|| true)).join();
+                let _ = reports.send(has_forked.unwrap_or(false));
+            }
+        };
+        let config = Config::new().exporter(exporter(NOWHERE, spool.path())).on_problem(hook);
+        let telemetry = Telemetry::start(config).unwrap();
+        // A directory that others can use is refused.
+        fs::set_permissions(spool.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(process::in_a_fork(|| {
+            emit(&telemetry.tracer("shop"), 1, 0..1);
+            reported.recv_timeout(PATIENCE).unwrap_or(false)
         }));
     }
 }

@@ -10,7 +10,7 @@ use standpipe::{Config, Exporter, Logger, Span, SpanContext, Status, Telemetry, 
 /// Longer than anything on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum nesting of arrays or maps that is sent.
-const DEEPEST: usize = 30;
+const MAX_DEPTH: usize = 30;
 
 /// Exports a span that `fill` has filled, between two plain ones in the same batch. Returns the received span.
 fn arrived(fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
@@ -366,19 +366,19 @@ fn depth(value: ReceivedValue<'_>) -> usize {
 fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counted() {
     for maps in [false, true] {
         let span = arrived(|span| {
-            nested(DEEPEST, maps, &mut |value| _ = span.set("deep", value));
-            for too_deep in [DEEPEST + 1, 64, 65, 1000] {
+            nested(MAX_DEPTH, maps, &mut |value| _ = span.set("deep", value));
+            for too_deep in [MAX_DEPTH + 1, 64, 65, 1000] {
                 nested(too_deep, maps, &mut |value| _ = span.set("too deep", value));
             }
             let mut event = span.event("seen");
-            nested(DEEPEST, maps, &mut |value| {
+            nested(MAX_DEPTH, maps, &mut |value| {
                 event.set("deep", value);
             });
         });
-        assert_eq!(depth(span.attribute("deep")), DEEPEST);
+        assert_eq!(depth(span.attribute("deep")), MAX_DEPTH);
         assert_eq!(keys(&span.span.attributes), ["deep"]);
         assert_eq!(span.span.dropped_attributes_count, 4);
-        assert_eq!(depth(span.events()[0].attribute("deep")), DEEPEST);
+        assert_eq!(depth(span.events()[0].attribute("deep")), MAX_DEPTH);
     }
 }
 
@@ -387,7 +387,7 @@ fn the_deepest_value_may_end_in_a_list() {
     let span = arrived(|span| {
         let mut event = span.event("seen");
         let bottom = [("in", Value::Strs(&["seven"]))];
-        wrapped(Value::Map(&bottom), DEEPEST - 1, true, &mut |value| {
+        wrapped(Value::Map(&bottom), MAX_DEPTH - 1, true, &mut |value| {
             event.set("deep", value);
         });
     });
@@ -452,7 +452,7 @@ fn bodies_of_every_kind_of_text_and_number_arrive() {
 #[test]
 fn a_body_nested_too_deeply_is_left_out_and_counted() {
     let mut deep = Value::Int(1);
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         deep = Value::Map(vec![("key", deep)].leak());
     }
     let too_deep = Value::Array(vec![deep].leak());

@@ -93,7 +93,8 @@ impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
         context::suppress_instrumentation(|| {
-            left.for_each(|shard| drop(mem::take(&mut *lock(&shard.0))));
+            // Dropped after the lock is released: the end of a span takes other locks.
+            left.map(|shard| mem::take(&mut *lock(&shard.0))).for_each(drop);
         });
     }
 }

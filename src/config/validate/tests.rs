@@ -12,17 +12,17 @@ fn exporter() -> Exporter {
 
 #[test]
 fn sizes_that_the_queue_cannot_count_are_refused_by_name() {
-    const MOST: &str = "is too large: the most the queue can count is";
+    const TOO_LARGE: &str = "is too large: the most the queue can count is";
     let huge = usize::MAX;
     let (most_bytes, most_words) = match usize::BITS {
-        64 => ("4 GiB", MOST),
+        64 => ("4 GiB", TOO_LARGE),
         _ => ("1 GiB", "is too large: the most a queue may hold on a 32-bit machine is"),
     };
     for (exporter, message) in [
         (exporter().queue_records(0), "queue-records: 0 is too small; write 1 to 16777215".to_owned()),
         (
             exporter().queue_records(huge),
-            format!("queue-records: {huge} {MOST} 16777215; write 1 to 16777215"),
+            format!("queue-records: {huge} {TOO_LARGE} 16777215; write 1 to 16777215"),
         ),
         (exporter().queue_bytes(0), format!("queue-bytes: 0 is too small; write 1 KiB to {most_bytes}")),
         (

@@ -83,19 +83,19 @@ fn answered() -> End {
 
 /// A frame that the client has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Said {
+struct WrittenFrame {
     kind: u8,
     flags: u8,
     stream: u32,
     payload: Vec<u8>,
 }
 
-fn said(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Said {
-    Said { kind, flags, stream, payload: payload.to_vec() }
+fn written_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> WrittenFrame {
+    WrittenFrame { kind, flags, stream, payload: payload.to_vec() }
 }
 
 /// Takes the output, frame by frame.
-fn written(conn: &mut ClientConnection) -> Vec<Said> {
+fn written(conn: &mut ClientConnection) -> Vec<WrittenFrame> {
     let output = conn.output().to_vec();
     conn.clear_output();
     let mut rest = output.strip_prefix(PREFACE).unwrap_or(&output);
@@ -103,7 +103,7 @@ fn written(conn: &mut ClientConnection) -> Vec<Said> {
     while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
         let Head { length, kind, flags, stream } = Head::read(head);
         let (payload, after) = after.split_at(length);
-        frames.push(said(kind, flags, stream, payload));
+        frames.push(written_frame(kind, flags, stream, payload));
         rest = after;
     }
     assert!(rest.is_empty(), "{rest:?}");
@@ -111,13 +111,13 @@ fn written(conn: &mut ClientConnection) -> Vec<Said> {
 }
 
 /// Returns the content of all DATA frames on a stream, and whether they ended it.
-fn sent_on(frames: &[Said], stream: u32) -> (Vec<u8>, bool) {
+fn sent_on(frames: &[WrittenFrame], stream: u32) -> (Vec<u8>, bool) {
     let data = frames.iter().filter(|frame| frame.kind == kind::DATA && frame.stream == stream);
     let ends = data.clone().any(|frame| frame.flags & flag::END_STREAM != 0);
     (data.flat_map(|frame| frame.payload.clone()).collect(), ends)
 }
 
-fn resets(frames: &[Said]) -> Vec<(u32, Vec<u8>)> {
+fn resets(frames: &[WrittenFrame]) -> Vec<(u32, Vec<u8>)> {
     let resets = frames.iter().filter(|frame| frame.kind == kind::RESET);
     resets.map(|frame| (frame.stream, frame.payload.clone())).collect()
 }
@@ -153,7 +153,7 @@ fn a_connection_begins_with_the_preface_and_our_settings() {
     let mut conn = ClientConnection::new();
     assert!(conn.output().starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     let settings = [0, 1, 0, 0, 0x10, 0, 0, 2, 0, 0, 0, 0, 0, 6, 0, 0, 0x80, 0];
-    assert_eq!(written(&mut conn), [said(kind::SETTINGS, 0, 0, &settings)]);
+    assert_eq!(written(&mut conn), [written_frame(kind::SETTINGS, 0, 0, &settings)]);
 }
 
 #[test]
@@ -166,12 +166,12 @@ fn a_call_is_headers_and_data_and_waits_for_nothing() {
     let with_size_update = [&[0x20][..], &head].concat();
     let message = [&[1, 0, 0, 0, 9][..], BODY].concat();
     let expected = [
-        said(kind::HEADERS, flag::END_HEADERS, 1, &with_size_update),
-        said(kind::DATA, flag::END_STREAM, 1, &message),
+        written_frame(kind::HEADERS, flag::END_HEADERS, 1, &with_size_update),
+        written_frame(kind::DATA, flag::END_STREAM, 1, &message),
     ];
     assert_eq!(written(&mut conn), expected);
     conn.receive(&Script::greeting().answer(1).0).unwrap();
-    assert_eq!(written(&mut conn), [said(kind::SETTINGS, flag::ACK, 0, &[])]);
+    assert_eq!(written(&mut conn), [written_frame(kind::SETTINGS, flag::ACK, 0, &[])]);
     assert_eq!(conn.take_end(), Some(answered()));
 }
 
@@ -183,7 +183,7 @@ fn an_end_is_given_once() {
     assert_eq!(conn.take_end(), Some(answered()));
     assert_eq!(conn.take_end(), None);
     assert_eq!(conn.send(&Message::new(&[BODY], false)), Progress::Waits, "there is nothing to send it for");
-    assert_eq!(written(&mut conn), [said(kind::SETTINGS, flag::ACK, 0, &[])]);
+    assert_eq!(written(&mut conn), [written_frame(kind::SETTINGS, flag::ACK, 0, &[])]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn after_a_fault_the_peer_gets_a_goaway_and_the_connection_is_over() {
     let outcome = conn.receive(&Script::greeting().frame(kind::PUSH_PROMISE, 0, 1, &[0; 4]).0);
     assert_eq!(code_of(outcome), Some(Code::PROTOCOL));
     assert!(!conn.is_open() && !conn.may_start());
-    let goodbye = said(kind::GO_AWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 1]);
+    let goodbye = written_frame(kind::GO_AWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(written(&mut conn).last(), Some(&goodbye));
 }
 
@@ -683,7 +683,7 @@ mod sending {
 
     /// Sends a message to a server with a small window that returns credit `step` bytes at a time. Returns the sent
     /// bytes.
-    fn sent_within(initial_window: u32, step: u32) -> Vec<Said> {
+    fn sent_within(initial_window: u32, step: u32) -> Vec<WrittenFrame> {
         let mut conn = calling();
         conn.receive(&Script::greeting().settings(&[(4, initial_window)]).answer(1).0).unwrap();
         assert_eq!(conn.take_end(), Some(answered()));
@@ -869,7 +869,7 @@ mod settings {
     fn each_settings_frame_is_acknowledged() {
         let mut conn = calling();
         conn.receive(&Script::greeting().settings(&[(3, 5), (0x99, 7)]).0).unwrap();
-        let ack = said(kind::SETTINGS, flag::ACK, 0, &[]);
+        let ack = written_frame(kind::SETTINGS, flag::ACK, 0, &[]);
         assert_eq!(written(&mut conn), [ack.clone(), ack]);
     }
 
@@ -955,8 +955,8 @@ mod settings {
         let pings =
             Script::greeting().frame(kind::PING, flag::ACK, 0, &[9; 8]).frame(kind::PING, 0, 0, b"standing");
         conn.receive(&pings.0).unwrap();
-        let ack = said(kind::SETTINGS, flag::ACK, 0, &[]);
-        assert_eq!(written(&mut conn), [ack, said(kind::PING, flag::ACK, 0, b"standing")]);
+        let ack = written_frame(kind::SETTINGS, flag::ACK, 0, &[]);
+        assert_eq!(written(&mut conn), [ack, written_frame(kind::PING, flag::ACK, 0, b"standing")]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::record::{BucketsView, ExponentialPoint};
 const MAX_BUCKETS: i32 = 160;
 /// Initial scale, at which adjacent bounds differ by less than a millionth. The scale never falls below -4, where a
 /// bucket covers 16 powers of two, and 132 buckets cover all doubles.
-const FINEST_SCALE: i32 = 20;
+const MAX_SCALE: i32 = 20;
 
 /// Counts values in buckets of base `2^(2^-scale)`: bucket `i` is `(base^i, base^(i+1)]`. Negative values have separate
 /// buckets by their absolute value, and zeros have one bucket.
@@ -24,7 +24,7 @@ pub(crate) struct ExponentialHistogram {
 impl Default for ExponentialHistogram {
     fn default() -> Self {
         Self {
-            scale: FINEST_SCALE,
+            scale: MAX_SCALE,
             zeros: 0,
             positive: Buckets::default(),
             negative: Buckets::default(),
@@ -259,14 +259,14 @@ fn index(value: f64, scale: i32) -> i32 {
         return (exponent - i32::from(mantissa == 1.0)) >> -scale;
     }
     // Computed at the finest scale, so that the result equals that of coarsening.
-    let steps = f64::from(1 << FINEST_SCALE);
+    let steps = f64::from(1 << MAX_SCALE);
     let within = if mantissa == 1.0 {
         -1
     } else {
         // Rounding must not move the value out of its power of two.
         (mantissa.log2() * steps).ceil().clamp(1.0, steps) as i32 - 1
     };
-    ((exponent << FINEST_SCALE) + within) >> (FINEST_SCALE - scale)
+    ((exponent << MAX_SCALE) + within) >> (MAX_SCALE - scale)
 }
 
 /// Splits a positive, finite value into `mantissa * 2^exponent`, with a mantissa in `1..2`.

@@ -17,14 +17,12 @@
 //! until the worker has delivered something. A panicking thread and a thread that exports never wait.
 //!
 //! # No waiter is forgotten
-//! - A caller joins the list before it tries to reserve. The worker releases room before it reads `waiting_records`.
-//!   Both are `SeqCst`, so either the caller sees the room or the worker wakes the first waiter.
+//! - A caller joins the list before it tries to reserve and reads `closed`. Room is released, and the queue is closed,
+//!   before `waiting_records` is read. All of this is `SeqCst`, so the first waiter sees the change or is woken.
 //! - A waiter that leaves, for whatever reason, wakes the next one ([`Waiter::drop`]).
 //! - A wake-up before the sleep is kept in [`Parker`] and ends the next sleep.
-//!
-//! # Locks
-//! The list's lock is never held while memory is allocated or freed, or while another lock of the queue is taken,
-//! except the lock of a parker.
+//! - A waiter reads the number of deliveries before its last attempt, and shuts the latch for that number. A delivery
+//!   meanwhile has changed the number, so it opens the latch although it precedes the shutting (`SeqCst`).
 
 use std::collections::VecDeque;
 use std::fmt;

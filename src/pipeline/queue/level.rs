@@ -1,4 +1,14 @@
-//! Fill level of a queue: enforces its bound and wakes the worker at a threshold.
+//! Fill level of a queue: enforces its bound and wakes the worker at a threshold. Each is one atomic word.
+//!
+//! [`Level::reserve`] takes records and bytes at once in a compare-exchange loop, so no two callers get the same room.
+//! [`WakeThreshold`] is a one-shot trigger. Of several callers that find it reached, one swaps the threshold for 0 and
+//! sends the wake-up:
+//!
+//! ```text
+//! worker: stay_awake ─► 0 ── worker: set ──► armed ── caller: check, swap ──► 0 and one message ──► worker wakes up
+//! ```
+//!
+//! The head of [`queue`](super) lists the memory orderings.
 
 use std::sync::atomic::Ordering;
 

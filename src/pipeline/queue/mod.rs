@@ -32,13 +32,13 @@
 //!   takes the same lock, or the caller sees `closed` and counts the record as not enqueued.
 //!
 //! # Memory ordering
-//! All operations on `left`, `min_left`, `waiting_records` and `closed` are `SeqCst`, and so are the updates of
-//! `largest`. Three pairs need it (store, then load; Dekker's algorithm):
-//! - `left` (caller reserves) and `min_left` (worker arms its wake-up): either the caller sees the threshold or the
-//!   worker sees the reservation, so no wake-up is lost;
-//! - `largest` (caller notes a larger record) and `min_left`: as above, for the pressing level ([`Level::pressure`]);
-//! - `waiting_records` (caller joins the waiters) and `left` (worker releases): either the caller sees the freed room
-//!   or the worker sees the waiter.
+//! All operations on `left`, `min_left`, `waiting_records` and `closed`, and all updates of `largest`, are `SeqCst`. In
+//! each of these pairs, both sides store one word, then load the other, so one of them sees it (Dekker's algorithm):
+//! - `left` (caller reserves) and `min_left` (worker arms its wake-up): no wake-up is lost;
+//! - `largest` (caller notes a larger record) and `min_left`: the same for the pressing level ([`Level::pressure`]);
+//! - `waiting_records` (caller joins the waiters) and `min_left`: the worker does not rest while a caller waits;
+//! - `waiting_records` and `left` (worker releases): the caller sees the room, or the worker wakes the first waiter;
+//! - `waiting_records` and `closed` (shutdown): the caller sees `closed`, or the shutdown wakes the first waiter.
 
 mod backpressure;
 mod level;

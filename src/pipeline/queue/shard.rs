@@ -1,4 +1,13 @@
-//! The open chunks into which callers copy their records, each behind its own lock.
+//! The open chunks into which callers copy their records, each behind its own lock (lock striping).
+//!
+//! ```text
+//! spare ── allocate ──► preallocated ── append ──► open ── append, does not fit ──► channel of full chunks
+//!   ▲                        │ unused               └────── take_open ──► worker ◄── drain ──┘
+//!   └────── give_back ───────┴────────────────────────── give_back ─────────┘
+//! ```
+//!
+//! A chunk becomes open, and stops being open, only under the lock of its shard. So callers and the worker never use the
+//! same chunk at the same time, and the worker receives each record that was appended under the lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

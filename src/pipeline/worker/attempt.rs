@@ -111,8 +111,8 @@ impl Worker {
                 }
                 let signal = part.signal;
                 self.settle_part(at, part, Outcome::TooLarge);
-                let what = || "the collector rejects every record of this size as too large".to_owned();
-                self.reporter.report(signal, ProblemKind::TooLarge, what);
+                let what = "the collector rejects every record of this size as too large; raise its limit";
+                self.reporter.report(signal, ProblemKind::TooLarge, || what.to_owned());
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
@@ -235,10 +235,10 @@ impl Worker {
                 delivery.parts.push(part);
             }
             NextStep::GiveUp(pause) => {
-                let (signal, records) = (part.signal, part.records);
+                let (signal, records) = (part.signal, records(part.records));
                 delivery.pause_for(now, pause);
                 self.settle_part(at, part, Outcome::GaveUp);
-                let what = || format!("gave up {records} records that could not be delivered in time");
+                let what = || format!("gave up {records}: not delivered within give-up-after; use a spool");
                 self.reporter.report(signal, ProblemKind::GaveUp, what);
             }
         }

@@ -54,9 +54,9 @@
 //!    queue to the backlog, to a batch, to `parts`, to the local variable of the current attempt.
 //!    [`Worker::settle_part`] and [`Worker::release_part`] consume the batch, so the same batch cannot be settled
 //!    again. Two halves have the same records as their batch.
-//! 3. Every function that ends the life of a batch counts its outcome: `apply_verdict` (the verdict),
-//!    `append_to_spool` (spooled), `supersede_snapshot` (a newer snapshot exists), `expire_in_hand` (too old) and
-//!    `settle_lost` (damaged).
+//! 3. Every function that ends the life of a batch counts its outcome: `apply_verdict` (the verdict), `append_to_spool`
+//!    (spooled), `supersede_snapshot` (a newer snapshot exists), and `settle_part` (all other outcomes of a batch).
+//!    `settle_dropped` and `load_spooled` count records that were dropped before they were in a batch.
 //! 4. A panic can interrupt these functions. `Delivery::in_hand` is the number of records of the current batch whose
 //!    room has not been released, so [`Worker::write_off`] counts these and the backlog as lost to a panic. Counting
 //!    an outcome and releasing the room are adjacent steps, and no code of the program runs between them.
@@ -70,6 +70,11 @@
 //!
 //! The simulation (`pipeline/simulation`) injects random faults and checks after every step that accepted records and
 //! outcomes add up, and that they agree with the counts of the simulated server.
+//!
+//! # Memory ordering
+//! The worker's state belongs to one thread at a time. Other threads reach it only through channels and mutexes, which
+//! order everything by themselves, and through the atomics of the queues, whose pairs the queue describes. A stop closes
+//! the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
 //!
 //! # Forks and panics
 //! A step calls code of the program: the problem hook and the callbacks of observable instruments. That code may
@@ -454,7 +459,9 @@ impl Worker {
             for (reported, (reason, kind, why)) in reported.iter_mut().zip(REASONS) {
                 let now = self.counters.not_enqueued(signal, reason);
                 if now > mem::replace(reported, now) {
-                    self.reporter.report(signal, kind, || format!("{why}: {} lost so far", records(now)));
+                    let lost =
+                        || format!("{why}: {} lost so far; raise the limit, or send less", records(now));
+                    self.reporter.report(signal, kind, lost);
                 }
             }
         }

@@ -68,7 +68,8 @@ impl Worker {
             expired[self.deliveries[at].signal as usize] += self.expire_in_hand(at);
         }
         for (signal, expired) in Signal::ALL.into_iter().zip(expired).filter(|(_, expired)| *expired > 0) {
-            let what = || format!("dropped {} that were on disk for longer than spool-age", records(expired));
+            let records = records(expired);
+            let what = || format!("dropped {records} that were on disk for longer than spool-age; raise it");
             self.reporter.report(signal, ProblemKind::GaveUp, what);
         }
         self.report_spool();
@@ -231,7 +232,8 @@ impl Worker {
     ) {
         self.deliveries[at].settle_all(origin, vec![dropped], outcome);
         if outcome == Outcome::TooLarge {
-            let what = || format!("a record of {} bytes exceeds batch-bytes", dropped.1);
+            let what =
+                || format!("a record of {} bytes exceeds batch-bytes and is lost; raise it", dropped.1);
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
         }
         self.report_spool();
@@ -243,7 +245,8 @@ impl Worker {
             let delivery = &mut self.deliveries[at];
             let Some(spool) = &mut self.spool else { return };
             if let Err(error) = spool.settle(delivery.signal) {
-                let what = || format!("the spool cannot note that a request was delivered: {error}");
+                let what =
+                    || format!("the spool cannot note a delivery, a request may be sent twice: {error}");
                 self.reporter.report(delivery.signal, ProblemKind::Spool, what);
             }
             delivery.has_spooled = spool.has_pending(delivery.signal);

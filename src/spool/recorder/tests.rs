@@ -307,7 +307,7 @@ fn single_step(
     path: &Path,
     expected: &Expected<'_>,
 ) -> Watched {
-    const MOST: u64 = 5_000_000;
+    const MAX_INSTRUCTIONS: u64 = 5_000_000;
     /// Wrong orders of stores, which prove that the test finds faults.
     const ENOUGH: u64 = 20;
     let memory = File::open(format!("/proc/{process}/mem")).unwrap();
@@ -325,7 +325,7 @@ fn single_step(
         if !libc::WIFSTOPPED(status) {
             return watched;
         }
-        assert!(watched.instructions < MOST, "the process does not come to its end");
+        assert!(watched.instructions < MAX_INSTRUCTIONS, "the process does not come to its end");
         file.read_exact_at(&mut words, decisive.start as u64).unwrap();
         // Bytes below a chunk's length do not change, so they are checked less often.
         if words != words_before || watched.instructions % 64 == 0 {

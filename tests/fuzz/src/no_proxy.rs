@@ -7,7 +7,7 @@ use standpipe::{Config, Exporter, Telemetry};
 use crate::config::SECRET;
 
 /// Longer than a diagnostic needs to be.
-const LONGEST: usize = 500;
+const MAX_MESSAGE_BYTES: usize = 500;
 
 /// An input is the value, with the secret in place of a key.
 pub fn check(text: &str) {
@@ -26,7 +26,7 @@ pub fn check(text: &str) {
         let said = diagnostic.to_string();
         assert!(!said.contains(SECRET), "shows a secret: {said}");
         assert!(!said.contains(char::is_control), "control characters are shown: {said:?}");
-        assert!(said.len() <= LONGEST, "{} bytes for one entry", said.len());
+        assert!(said.len() <= MAX_MESSAGE_BYTES, "{} bytes for one entry", said.len());
     }
     let found = config.diagnostics().len();
     assert_eq!(config.clone().with_environment().expect("as before").diagnostics().len(), found);

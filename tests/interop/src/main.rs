@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{env, fs};
 
-use cases::Ground;
+use cases::Environment;
 use identity::Identity;
 use servers::Transport;
 use table::{Outcome, Row, Table};
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 /// Runs everything. Returns whether all cases passed.
 fn run(arguments: &Arguments) -> Result<bool, Error> {
     fs::create_dir_all(&arguments.scratch)?;
-    let ground = Ground {
+    let environment = Environment {
         tools: &arguments.tools,
         scratch: &arguments.scratch,
         identity: &Identity::make(&arguments.scratch)?,
@@ -47,12 +47,12 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     let mut table = Table::default();
     for server in servers::ALL {
         if arguments.can(server.name(), &mut table) {
-            let run = |&transport| cases::run(server, transport, &ground, &mut table);
+            let run = |&transport| cases::run(server, transport, &environment, &mut table);
             arguments.transports.iter().for_each(run);
         }
     }
     if arguments.can(growing::NAME, &mut table) {
-        arguments.transports.iter().for_each(|&transport| growing::run(transport, &ground, &mut table));
+        arguments.transports.iter().for_each(|&transport| growing::run(transport, &environment, &mut table));
     }
     println!("\n{table}");
     Ok(!table.has_failed())

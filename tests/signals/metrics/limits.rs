@@ -33,7 +33,8 @@ fn what_is_beyond_the_cardinality_limit_is_put_together_and_reported() {
     let reported = problems.wait_for(ProblemKind::CardinalityLimit);
     assert_eq!(
         reported.message,
-        "metric \"orders\" has more than 2000 sets of attributes: further ones are aggregated under otel.metric.overflow"
+        "metric \"orders\" has more than 2000 sets of attributes: further ones are aggregated under \
+         otel.metric.overflow; remove attributes with many values, or raise cardinality_limit"
     );
 }
 
@@ -140,7 +141,8 @@ fn what_a_callback_observes_beyond_the_limit_is_reported_as_well() {
     few.observe_counter(|observer| (0..5).for_each(|number| observer.observe(1, &[("customer", number)])));
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let reported = problems.wait_for(ProblemKind::CardinalityLimit);
-    let expected = "metric \"few\" has more than 2 sets of attributes: further ones are aggregated under otel.metric.overflow";
+    let expected = "metric \"few\" has more than 2 sets of attributes: further ones are aggregated under \
+         otel.metric.overflow; remove attributes with many values, or raise cardinality_limit";
     assert_eq!(reported.message, expected);
 }
 

@@ -17,7 +17,7 @@ const PROGRAMS: [(&str, &str); 3] = [("", "without features"), ("file", "TOML fi
 const LIBRARIES: [&str; 4] = ["alloc", "core", "hashbrown", "std"];
 
 /// Crates that are smaller than this in every program share one row.
-const LEAST_BYTES: u64 = 4 << 10;
+const MIN_BYTES: u64 = 4 << 10;
 const SMALL_CRATES: &str = "smaller crates";
 const OTHERS: &str = "not Rust: start-up code, assembly";
 
@@ -105,7 +105,7 @@ fn owner_of(symbol: &str) -> (String, Option<String>) {
 fn combine_small(crates: Rows) -> Rows {
     let mut kept = Rows::new();
     for (name, bytes) in crates {
-        let is_small = bytes.iter().all(|bytes| *bytes < LEAST_BYTES);
+        let is_small = bytes.iter().all(|bytes| *bytes < MIN_BYTES);
         let sum = kept.entry(if is_small { SMALL_CRATES.to_owned() } else { name }).or_default();
         sum.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
     }

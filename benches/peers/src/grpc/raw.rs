@@ -27,7 +27,7 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// Largest possible increment of the initial window, so that the server never waits for the client.
-const WIDEST: u32 = (1 << 31) - 1 - 65_535;
+const MAX_WINDOW_INCREMENT: u32 = (1 << 31) - 1 - 65_535;
 
 fn send(order: &Order) -> Result<Spent, Error> {
     let authority = order.endpoint.strip_prefix("http://").ok_or("an endpoint without http://")?;
@@ -37,7 +37,7 @@ fn send(order: &Order) -> Result<Spent, Error> {
     socket.set_nodelay(true)?;
     let mut greeting = PREFACE.to_vec();
     frame(SETTINGS, 0, 0, &[], &mut greeting);
-    frame(WINDOW_UPDATE, 0, 0, &WIDEST.to_be_bytes(), &mut greeting);
+    frame(WINDOW_UPDATE, 0, 0, &MAX_WINDOW_INCREMENT.to_be_bytes(), &mut greeting);
     frame(SETTINGS, ACK, 0, &[], &mut greeting);
     socket.write_all(&greeting)?;
     let mut answers = Answers { bytes: Vec::new(), buffer: [0; 4096] };

@@ -42,9 +42,9 @@ const CONDUCT: [Measure; 6] = [BYTES, MEMORY, THREADS, FIRST, SHUTDOWN, SILENCE]
 const SHARE: Measure = Measure::more("arrives", percent).alone();
 const MEDIAN: Measure = Measure::less("call, p50", nanoseconds);
 const HIGH: Measure = Measure::less("call, p99", nanoseconds);
-const LONGEST: Measure = Measure::less("call, longest", microseconds);
+const MAX_CALL: Measure = Measure::less("call, longest", microseconds);
 const HURRIED_MEMORY: Measure = Measure::less("peak memory, hurried", mebibytes);
-const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, LONGEST, HURRIED_MEMORY];
+const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, MAX_CALL, HURRIED_MEMORY];
 
 /// Measures and prints all tables, and returns the figures.
 pub(super) fn measure(
@@ -146,7 +146,7 @@ fn hurry(runs: &Runs<'_>, contender: &Contender, spans: u64, figures: &mut Figur
     let (found, arrived) = runs.ask(contender, Task::Hurry, spans)?;
     figures.add(&SHARE, arrived as f64 / spans as f64);
     figures.add(&HURRIED_MEMORY, found.number("memory")? as f64);
-    add_all(figures, &found, &[(&MEDIAN, "median"), (&HIGH, "99th"), (&LONGEST, "longest")])
+    add_all(figures, &found, &[(&MEDIAN, "median"), (&HIGH, "99th"), (&MAX_CALL, "longest")])
 }
 
 fn first(runs: &Runs<'_>, contender: &Contender, figures: &mut Figures) -> Result<(), Error> {

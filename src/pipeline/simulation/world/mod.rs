@@ -43,8 +43,8 @@ impl Deref for Handle {
 }
 
 /// Longest time by which a stop may exceed its budget.
-const LATEST_STOP: Duration = Duration::from_millis(50);
-/// The part of `LATEST_STOP` in which an interrupted worker must end.
+const MAX_STOP_OVERRUN: Duration = Duration::from_millis(50);
+/// The part of `MAX_STOP_OVERRUN` in which an interrupted worker must end.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// Shortest time without requests after a refusal by the proxy.
 const PROXY_PAUSE: Duration = Duration::from_secs(60);
@@ -395,7 +395,7 @@ impl World {
             Exporter::Caller { set, .. } => {
                 self.waiting(|| exporter_set::stop([set], now + budget));
                 let took = clock::now() - now;
-                if took > budget + LATEST_STOP {
+                if took > budget + MAX_STOP_OVERRUN {
                     self.fail(format!("a stop of {budget:?} took {took:?}"));
                 }
             }

@@ -23,7 +23,7 @@ use crate::table::{Outcome, Row, Table};
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The environment that all cases share.
-pub(crate) struct Ground<'a> {
+pub(crate) struct Environment<'a> {
     pub(crate) tools: &'a Path,
     pub(crate) scratch: &'a Path,
     pub(crate) identity: &'a Identity,
@@ -48,38 +48,43 @@ enum Kind {
 }
 
 /// Runs all cases against a server.
-pub(crate) fn run(server: &dyn Server, transport: Transport, ground: &Ground<'_>, table: &mut Table) {
+pub(crate) fn run(
+    server: &dyn Server,
+    transport: Transport,
+    environment: &Environment<'_>,
+    table: &mut Table,
+) {
     let mut push = |what: String, outcome: Outcome| {
         table.push(Row { server: server.name(), transport: transport.name(), what, outcome });
     };
     if let Some(reason) = server.lacks_transport(transport) {
         return push("everything".to_owned(), Outcome::Skipped(reason.to_owned()));
     }
-    for case in cases(server, transport, ground) {
+    for case in cases(server, transport, environment) {
         let lacks = case.order.identity.and_then(|_| server.lacks_tls());
         let outcome = match lacks {
             Some(reason) => Outcome::Skipped(reason.to_owned()),
-            None => play(server, &case, ground).into(),
+            None => play(server, &case, environment).into(),
         };
         push(case.what, outcome);
     }
 }
 
-fn play(server: &dyn Server, case: &Case<'_>, ground: &Ground<'_>) -> Result<String, Error> {
+fn play(server: &dyn Server, case: &Case<'_>, environment: &Environment<'_>) -> Result<String, Error> {
     let order = case.order;
-    let stage = Stage::open(server, &order, ground.tools, ground.scratch)?;
+    let stage = Stage::open(server, &order, environment.tools, environment.scratch)?;
     match case.kind {
         Kind::Fields { gzip } => fields::run(order, gzip, &stage).map(|sent| sent.to_string()),
         Kind::Manner(manner) => manners::run(order, manner, &stage),
-        Kind::OneConnection => one_connection::run(order, ground.quick, &stage),
+        Kind::OneConnection => one_connection::run(order, environment.quick, &stage),
         Kind::Large => large::run(order, &stage),
         Kind::Restart => restart::run(order, stage),
     }
 }
 
-fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) -> Vec<Case<'a>> {
+fn cases<'a>(server: &dyn Server, transport: Transport, environment: &'a Environment<'_>) -> Vec<Case<'a>> {
     let usual = Order { transport, identity: None, largest: Largest::Raised, manner: USUAL };
-    let tls = Order { identity: Some(ground.identity), ..usual };
+    let tls = Order { identity: Some(environment.identity), ..usual };
     let case = |what: &str, order, kind| Case { what: what.to_owned(), order, kind };
     let mut cases = vec![
         case("every field", usual, Kind::Fields { gzip: false }),
@@ -90,7 +95,7 @@ fn cases<'a>(server: &dyn Server, transport: Transport, ground: &'a Ground<'_>) 
     for manner in server.manners().iter().filter(|manner| manner.transports.contains(&transport)) {
         cases.push(case(manner.what, Order { manner: manner.name, ..usual }, Kind::Manner(*manner)));
     }
-    let many = format!("{} requests, one connection", one_connection::requests(ground.quick));
+    let many = format!("{} requests, one connection", one_connection::requests(environment.quick));
     cases.push(case(&many, usual, Kind::OneConnection));
     cases.push(case("a body of 5 MB", usual, Kind::Large));
     if server.can_refuse_large(transport) {

@@ -13,7 +13,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{ProblemKind, Status, Tracer};
 
 use crate::Error;
-use crate::cases::{Ground, same_spans};
+use crate::cases::{Environment, same_spans};
 use crate::program::{Program, Setup, Signals};
 use crate::seen::Record;
 use crate::servers::Transport;
@@ -39,25 +39,25 @@ enum Victim {
     Agent,
 }
 
-pub(crate) fn run(transport: Transport, ground: &Ground<'_>, table: &mut Table) {
+pub(crate) fn run(transport: Transport, environment: &Environment<'_>, table: &mut Table) {
     let mut push = |what: &str, result: Result<String, Error>| {
         let (what, outcome) = (what.to_owned(), result.into());
         table.push(Row { server: NAME, transport: transport.name(), what, outcome });
     };
-    push("agent, two gateways, sinks", balanced(transport, ground));
-    push("a gateway killed and back", killed(transport, ground, Victim::Gateway));
-    push("the agent killed and back", killed(transport, ground, Victim::Agent));
-    push("tail sampling in the gateways", tail_sampling(transport, ground));
-    push("fan-out to a second backend", fan_out(transport, ground));
+    push("agent, two gateways, sinks", balanced(transport, environment));
+    push("a gateway killed and back", killed(transport, environment, Victim::Gateway));
+    push("the agent killed and back", killed(transport, environment, Victim::Agent));
+    push("tail sampling in the gateways", tail_sampling(transport, environment));
+    push("fan-out to a second backend", fan_out(transport, environment));
 }
 
 /// Every record arrives, all spans of a trace at the same gateway, and each gateway receives a share of the traces.
-fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], ROOMY)?;
+fn balanced(transport: Transport, environment: &Environment<'_>) -> Result<String, Error> {
+    let tiers = Tiers::start(environment.tools, environment.scratch, transport, &[], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let logger = program.telemetry.logger("interop");
-    let traces = if ground.quick { 200 } else { 2_000 };
+    let traces = if environment.quick { 200 } else { 2_000 };
     let sent: Vec<String> = (0..traces).flat_map(|_| trace(&tracer, false)).collect();
     (0..traces).for_each(|number| logger.info("done").set("number", number).emit());
     program.telemetry.meter("interop").counter("traces").add(traces, ());
@@ -89,8 +89,8 @@ fn balanced(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> 
 }
 
 /// One Collector is killed and restarted while the program continues to send: nothing is lost.
-fn killed(transport: Transport, ground: &Ground<'_>, victim: Victim) -> Result<String, Error> {
-    let mut tiers = Tiers::start(ground.tools, ground.scratch, transport, &[], SMALL)?;
+fn killed(transport: Transport, environment: &Environment<'_>, victim: Victim) -> Result<String, Error> {
+    let mut tiers = Tiers::start(environment.tools, environment.scratch, transport, &[], SMALL)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let is_over = AtomicBool::new(false);
@@ -128,9 +128,10 @@ fn kill_and_start_again(tiers: &mut Tiers, victim: Victim) -> Result<(), Error> 
 }
 
 /// A gateway keeps complete traces that contain an error. No other trace arrives.
-fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
+fn tail_sampling(transport: Transport, environment: &Environment<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["tail-sampling.yaml"], ROOMY)?;
+    let tiers =
+        Tiers::start(environment.tools, environment.scratch, transport, &["tail-sampling.yaml"], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let mut with_errors = Vec::new();
@@ -150,9 +151,9 @@ fn tail_sampling(transport: Transport, ground: &Ground<'_>) -> Result<String, Er
 }
 
 /// Both backends receive everything.
-fn fan_out(transport: Transport, ground: &Ground<'_>) -> Result<String, Error> {
+fn fan_out(transport: Transport, environment: &Environment<'_>) -> Result<String, Error> {
     const TRACES: usize = 100;
-    let tiers = Tiers::start(ground.tools, ground.scratch, transport, &["fan-out.yaml"], ROOMY)?;
+    let tiers = Tiers::start(environment.tools, environment.scratch, transport, &["fan-out.yaml"], ROOMY)?;
     let program = start(transport, &tiers)?;
     let tracer = program.telemetry.tracer("interop");
     let sent: Vec<String> = (0..TRACES).flat_map(|_| trace(&tracer, false)).collect();

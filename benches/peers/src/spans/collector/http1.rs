@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read, Write};
 
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
-const LONGEST_BODY: usize = 256 << 20;
+const MAX_BODY_BYTES: usize = 256 << 20;
 
 /// Properties of the body, from the head of a request.
 #[derive(Default)]
@@ -69,7 +69,7 @@ fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool>
 
 fn read_exactly(reader: &mut impl BufRead, length: usize, body: &mut Vec<u8>) -> io::Result<()> {
     let before = body.len();
-    if before + length > LONGEST_BODY {
+    if before + length > MAX_BODY_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     reader.take(length as u64).read_to_end(body)?;

@@ -21,7 +21,7 @@ const PADDED: u8 = 8;
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 /// Largest possible window, so that a client never waits for the collector.
-const WIDEST: u32 = (1 << 31) - 1;
+const MAX_WINDOW: u32 = (1 << 31) - 1;
 const WINDOW_AT_START: u32 = 65_535;
 
 /// HPACK block: `:status: 200` from the static table, and the content type as a literal.
@@ -65,8 +65,8 @@ pub(super) fn serve(
 
 fn greeting() -> Vec<u8> {
     let mut window = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
-    window.extend_from_slice(&WIDEST.to_be_bytes());
-    let widened = (WIDEST - WINDOW_AT_START).to_be_bytes();
+    window.extend_from_slice(&MAX_WINDOW.to_be_bytes());
+    let widened = (MAX_WINDOW - WINDOW_AT_START).to_be_bytes();
     [frame(SETTINGS, 0, 0, &window), frame(WINDOW_UPDATE, 0, 0, &widened)].concat()
 }
 

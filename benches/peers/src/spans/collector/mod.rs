@@ -24,10 +24,10 @@ use crate::support::sink::count_spans;
 /// Collector on a free port of 127.0.0.1. It runs until the process ends.
 pub(super) struct Collector {
     address: SocketAddr,
-    desk: Arc<Desk>,
+    totals: Arc<Totals>,
 }
 
-/// Counts so far.
+/// Counts of the requests received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {
     pub(super) spans: u64,
@@ -41,7 +41,7 @@ pub(super) struct Arrived {
 
 /// Counters and settings that all connections share.
 #[derive(Default)]
-struct Desk {
+struct Totals {
     spans: AtomicU64,
     bytes: AtomicU64,
     complete: AtomicU64,
@@ -55,16 +55,16 @@ impl Collector {
     pub(super) fn start() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
-        let desk = Arc::new(Desk::default());
-        let shared = Arc::clone(&desk);
+        let totals = Arc::new(Totals::default());
+        let shared = Arc::clone(&totals);
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
-                let desk = Arc::clone(&shared);
+                let totals = Arc::clone(&shared);
                 // Connection errors are ignored: the spans of the connection are missing in the count.
-                thread::spawn(move || serve(&socket, &desk));
+                thread::spawn(move || serve(&socket, &totals));
             }
         })?;
-        Ok(Self { address, desk })
+        Ok(Self { address, totals })
     }
 
     pub(super) fn endpoint(&self) -> String {
@@ -73,16 +73,16 @@ impl Collector {
 
     /// Sets the delay of all responses from now on.
     pub(super) fn take_time(&self, delay: Duration) {
-        self.desk.delay_micros.store(delay.as_micros() as u64, Ordering::SeqCst);
+        self.totals.delay_micros.store(delay.as_micros() as u64, Ordering::SeqCst);
     }
 
     /// Sets whether every span is decoded and inspected from now on, which is slow.
     pub(super) fn look_closely(&self, closely: bool) {
-        self.desk.looks_closely.store(closely, Ordering::SeqCst);
+        self.totals.looks_closely.store(closely, Ordering::SeqCst);
     }
 
     pub(super) fn arrived(&self) -> Arrived {
-        let Desk { spans, bytes, complete, with_kind, with_types, .. } = &*self.desk;
+        let Totals { spans, bytes, complete, with_kind, with_types, .. } = &*self.totals;
         let [spans, bytes, complete, with_kind, with_types] =
             [spans, bytes, complete, with_kind, with_types].map(|counter| counter.load(Ordering::SeqCst));
         Arrived { spans, bytes, complete, with_kind, with_types }
@@ -101,12 +101,12 @@ impl Arrived {
     }
 }
 
-fn serve(socket: &TcpStream, desk: &Desk) -> io::Result<()> {
+fn serve(socket: &TcpStream, totals: &Totals) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    let mut reader = BufReader::with_capacity(64 << 10, Counted { socket, bytes: &desk.bytes });
+    let mut reader = BufReader::with_capacity(64 << 10, Counted { socket, bytes: &totals.bytes });
     match reader.fill_buf()?.starts_with(b"PRI") {
-        true => http2::serve(&mut reader, &mut &*socket, |body, is_packed| desk.take(body, is_packed)),
-        false => http1::serve(&mut reader, &mut &*socket, |body, is_packed| desk.take(body, is_packed)),
+        true => http2::serve(&mut reader, &mut &*socket, |body, is_packed| totals.take(body, is_packed)),
+        false => http1::serve(&mut reader, &mut &*socket, |body, is_packed| totals.take(body, is_packed)),
     }
 }
 
@@ -124,7 +124,7 @@ impl Read for Counted<'_> {
     }
 }
 
-impl Desk {
+impl Totals {
     /// Counts the spans of a request. The response may be sent when this returns.
     fn take(&self, body: &[u8], is_packed: bool) -> io::Result<()> {
         let mut unpacked = Vec::new();

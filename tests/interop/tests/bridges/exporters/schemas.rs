@@ -29,10 +29,10 @@ pub(crate) fn schemas_differ(others: Start) -> Vec<Difference> {
     let programs = all().filter(|program| PROGRAMS.contains(&program.name));
     programs
         .flat_map(|program| {
-            let doors = [(); 2].map(|()| Door::open());
-            let endpoints = doors.each_ref().map(|door| format!("http://{}", door.address));
+            let recorders = [(); 2].map(|()| Recorder::open());
+            let endpoints = recorders.each_ref().map(|recorder| format!("http://{}", recorder.address));
             program.run([&endpoints[0], &endpoints[1]], others);
-            let [usual, other] = doors.each_ref().map(Door::schemas);
+            let [usual, other] = recorders.each_ref().map(Recorder::schemas);
             assert!(!usual.is_empty(), "nothing came of {}", program.name);
             facts_differ(&format!("{}: schemas", program.name), &usual, &other)
         })
@@ -40,7 +40,7 @@ pub(crate) fn schemas_differ(others: Start) -> Vec<Difference> {
 }
 
 /// A server that keeps all requests until it is dropped.
-struct Door {
+struct Recorder {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
     closed: Arc<AtomicBool>,
@@ -51,20 +51,20 @@ struct Request {
     body: Vec<u8>,
 }
 
-impl Door {
+impl Recorder {
     fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::<Mutex<Vec<Request>>>::default();
         let closed = Arc::<AtomicBool>::default();
-        let door = Self { address, requests: requests.clone(), closed: closed.clone() };
+        let recorder = Self { address, requests: requests.clone(), closed: closed.clone() };
         thread::spawn(move || {
             for client in listener.incoming().take_while(|_| !closed.load(Ordering::Relaxed)) {
                 let (client, seen) = (client.unwrap(), requests.clone());
                 thread::spawn(move || serve(client, &seen));
             }
         });
-        door
+        recorder
     }
 
     /// Returns the schema URL of every resource and scope.
@@ -75,7 +75,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Recorder {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
         // A last connection wakes the thread that waits in `accept`.
