@@ -211,6 +211,16 @@ impl Queue {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
+        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
+        if self.level.note_size(records, frame.len()) {
+            self.wake_threshold.send_wake();
+        }
+        // A dropped record needs no chunk.
+        if !self.backpressure.blocks() && !self.is_closed() && !self.level.has_room(records, frame.len()) {
+            self.wake_threshold.wake();
+            self.count_not_enqueued(scope, NotEnqueuedReason::QueueFull, records);
+            return true;
+        }
         let mut preallocated = Preallocated::default();
         // Allocate before reserving: an instrumented allocator may emit a record meanwhile, which needs the same room.
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
@@ -221,17 +231,12 @@ impl Queue {
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
-        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
-        let is_larger = self.level.note_size(records, frame.len());
         let reservation = self.reserve_behind_waiters(records, frame.len());
         if reservation.is_some() {
             open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
         preallocated.give_back(self);
-        if is_larger {
-            self.wake_threshold.send_wake();
-        }
         if let Some(reservation) = reservation {
             self.wake_threshold.check(reservation);
         }
