@@ -1,14 +1,14 @@
 //! Bounded queue between the calling threads and one exporter's worker, for one signal.
 //!
 //! A multi-producer, single-consumer queue of *chunks*. A caller copies its encoded record into the open chunk of its
-//! [`shard`]; full chunks reach the worker through a bounded crossbeam channel, and empty chunks return through a
-//! second one. A record costs one copy and no allocation, and the worker moves chunks instead of records.
+//! [`shard`]; full chunks reach the worker through a bounded crossbeam channel, and empty chunks return to a list of
+//! spare chunks. A record costs one copy and no allocation, and the worker moves chunks instead of records.
 //!
 //! ```text
 //! callers                                                                                worker
 //! enqueue ──► Level::reserve ──► open chunk of the shard ──► channel of full chunks ──► drain
 //!    ▲             ▲                       ▲                                              │
-//!    │ wait        │ release               └────── channel of spare chunks ◄─ give_back ──┤
+//!    │ wait        │ release               └────────────── spare chunks ◄──── give_back ──┤
 //!    └──notify─────┴───────────────────────────────────── record delivered or dropped ◄───┘
 //! ```
 //!
@@ -43,6 +43,7 @@
 mod backpressure;
 mod level;
 mod shard;
+mod spares;
 mod sync;
 
 use std::cell::Cell;
@@ -63,9 +64,10 @@ pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 pub(crate) use shard::thread_number;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
+use spares::Spares;
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 
-/// Maximum number of empty chunks kept for reuse. The channel allocates room for all of them at once.
+/// Maximum number of empty chunks kept for reuse. The list allocates room for all of them at once.
 const MAX_SPARE_CHUNKS: usize = 1024;
 /// Number of empty chunks that an idle program keeps.
 const IDLE_SPARES: usize = 2;
@@ -83,7 +85,7 @@ pub(crate) struct Queue {
     backpressure: Backpressure,
     shards: Shards,
     full: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
-    spare: (Sender<Box<Chunk>>, Receiver<Box<Chunk>>),
+    spares: Spares,
     largest_record: usize,
     closed: AtomicBool,
     /// Reason for which the queue was closed; unset for a shutdown.
@@ -134,7 +136,7 @@ impl Queue {
             backpressure: Backpressure::new(settings.when_full, settings.block_timeout, latch),
             shards,
             full: bounded(max_chunks),
-            spare: bounded(max_chunks.min(MAX_SPARE_CHUNKS)),
+            spares: Spares::new(max_chunks.min(MAX_SPARE_CHUNKS)),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),
@@ -209,6 +211,16 @@ impl Queue {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
+        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
+        if self.level.note_size(records, frame.len()) {
+            self.wake_threshold.send_wake();
+        }
+        // A dropped record needs no chunk.
+        if !self.backpressure.blocks() && !self.is_closed() && !self.level.has_room(records, frame.len()) {
+            self.wake_threshold.wake();
+            self.count_not_enqueued(scope, NotEnqueuedReason::QueueFull, records);
+            return true;
+        }
         let mut preallocated = Preallocated::default();
         // Allocate before reserving: an instrumented allocator may emit a record meanwhile, which needs the same room.
         let mut open = self.with_place(shard, shard.lock(), scope, frame.len(), &mut preallocated);
@@ -219,17 +231,12 @@ impl Queue {
             self.count_not_enqueued(scope, self.why_closed(), records);
             return true;
         }
-        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
-        let is_larger = self.level.note_size(records, frame.len());
         let reservation = self.reserve_behind_waiters(records, frame.len());
         if reservation.is_some() {
             open.append(scope, frame, records, &mut preallocated, self);
         }
         drop(open);
         preallocated.give_back(self);
-        if is_larger {
-            self.wake_threshold.send_wake();
-        }
         if let Some(reservation) = reservation {
             self.wake_threshold.check(reservation);
         }
@@ -427,14 +434,13 @@ impl Queue {
         // Chunks that were enlarged for a large record are freed instead.
         if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {
             chunk.recycle(chunk.signal());
-            let _ = self.spare.0.try_send(chunk);
+            self.spares.keep(chunk);
         }
     }
 
     /// Frees surplus empty chunks after a burst.
     pub(crate) fn trim(&self) {
-        let surplus = self.spare.1.len().saturating_sub(IDLE_SPARES);
-        self.spare.1.try_iter().take(surplus).for_each(drop);
+        self.spares.trim(IDLE_SPARES);
     }
 
     /// Releases the room of settled records and wakes the first waiter.
@@ -466,12 +472,12 @@ impl Queue {
 
     /// Returns an empty chunk with space for `bytes` bytes of this scope, reusing a spare chunk if there is one.
     fn fresh_chunk(&self, scope: &Scope, bytes: usize) -> Box<Chunk> {
-        let mut chunk = match self.spare.1.try_recv() {
-            Ok(mut chunk) => {
+        let mut chunk = match self.spares.take() {
+            Some(mut chunk) => {
                 chunk.recycle(scope.signal);
                 chunk
             }
-            Err(_) => Box::new(Chunk::with_capacity(scope.signal, 0)),
+            None => Box::new(Chunk::with_capacity(scope.signal, 0)),
         };
         if let Some(slot) = self.take_slot(scope, bytes) {
             chunk.move_to(slot);

@@ -371,12 +371,12 @@ fn trim_keeps_few_chunks_after_a_burst() {
     let fixture = lossy(100_000, 16 << 20);
     (0..4000).for_each(|number| fixture.enqueue(number, 100));
     fixture.drain();
-    let burst = fixture.queue.spare.1.len();
+    let burst = fixture.queue.spares.len();
     assert!(burst > 10, "{burst}");
     fixture.queue.trim();
-    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+    assert_eq!(fixture.queue.spares.len(), IDLE_SPARES);
     fixture.queue.trim();
-    assert_eq!(fixture.queue.spare.1.len(), IDLE_SPARES);
+    assert_eq!(fixture.queue.spares.len(), IDLE_SPARES);
 }
 
 #[test]
@@ -384,11 +384,11 @@ fn reuses_chunks_unless_they_grew() {
     let fixture = lossy(100, 1 << 20);
     fixture.enqueue(0, 20);
     fixture.drain();
-    assert_eq!(fixture.queue.spare.1.len(), 1);
+    assert_eq!(fixture.queue.spares.len(), 1);
     fixture.enqueue(1, Chunk::BYTES + 1);
-    assert_eq!(fixture.queue.spare.1.len(), 0, "taken from the spares");
+    assert_eq!(fixture.queue.spares.len(), 0, "taken from the spares");
     fixture.drain();
-    assert_eq!(fixture.queue.spare.1.len(), 0, "too large to be kept");
+    assert_eq!(fixture.queue.spares.len(), 0, "too large to be kept");
 }
 
 // One caller and one worker, step by step, compared with a model of two lists.

@@ -1,5 +1,6 @@
 //! The interface of the contenders: each emits traces, flushes and shuts down.
 
+use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -91,7 +92,7 @@ pub(super) trait Spans: Send + Sync {
 }
 
 /// Emits traces and stores the duration of each call.
-type Timed = Box<dyn Fn(&mut [u32])>;
+type Timed = Box<dyn Fn(&mut [u32], Duration)>;
 
 /// A contender that has been started.
 pub(super) struct Pipe {
@@ -113,7 +114,7 @@ impl Pipe {
         let timed = spans.clone();
         Self {
             emit: Box::new(move |count| emit(&spans, count)),
-            time: Box::new(move |times| time(&timed, times)),
+            time: Box::new(move |times, distance| time(&timed, times, distance)),
             pace: None,
             flush: Box::new(flush),
             end: Box::new(end),
@@ -124,7 +125,7 @@ impl Pipe {
     pub(super) fn raw(emit: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self {
             emit: Box::new(emit),
-            time: Box::new(|_| {}),
+            time: Box::new(|_, _| {}),
             pace: None,
             flush: Box::new(|| Ok(())),
             end: Box::new(|_| Ok(())),
@@ -154,8 +155,9 @@ impl Pipe {
     }
 
     /// Emits one trace per 15 elements, and stores the duration of each child in nanoseconds.
-    pub(super) fn time(&self, times: &mut [u32]) {
-        (self.time)(times);
+    /// The children begin at this distance from each other.
+    pub(super) fn time(&self, times: &mut [u32], distance: Duration) {
+        (self.time)(times, distance);
     }
 
     pub(super) fn flush(&self) -> Result<(), Error> {
@@ -176,10 +178,15 @@ fn emit(spans: &impl Spans, count: u64) {
     }
 }
 
-fn time(spans: &impl Spans, times: &mut [u32]) {
+fn time(spans: &impl Spans, times: &mut [u32], distance: Duration) {
+    let mut due = Instant::now();
     for times in times.chunks_mut(CHILDREN) {
         spans.root(|| {
             for time in times {
+                due += distance;
+                while !distance.is_zero() && Instant::now() < due {
+                    hint::spin_loop();
+                }
                 let begun = Instant::now();
                 spans.child();
                 *time = u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX);

@@ -6,7 +6,7 @@ use super::contender::Contender;
 use super::figures::{Figures, Measure};
 use super::run::{Conditions, Runs};
 use super::task::{NEVER, Task};
-use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME};
+use super::{CONDUCT_TABLE, CONTENDERS, HURRY_TABLE, NAME, STEADY_TABLE};
 use crate::support::child::Findings;
 use crate::support::table::{Table, hundredths, tenths, whole};
 use crate::support::{Error, publish};
@@ -46,6 +46,15 @@ const MAX_CALL: Measure = Measure::less("call, longest", microseconds);
 const HURRIED_MEMORY: Measure = Measure::less("peak memory, hurried", mebibytes);
 const HURRY: [Measure; 5] = [SHARE, MEDIAN, HIGH, MAX_CALL, HURRIED_MEMORY];
 
+const STEADY: [Measure; 6] = [
+    Measure::less("10,000/s, p50", nanoseconds),
+    Measure::less("10,000/s, p99", nanoseconds),
+    Measure::less("10,000/s, p99.9", nanoseconds),
+    Measure::less("100,000/s, p50", nanoseconds),
+    Measure::less("100,000/s, p99", nanoseconds),
+    Measure::less("100,000/s, p99.9", nanoseconds),
+];
+
 /// Measures and prints all tables, and returns the figures.
 pub(super) fn measure(
     runs: &Runs<'_>,
@@ -62,6 +71,7 @@ pub(super) fn measure(
             eprintln!("spans, round {round} of {}: {}", sizes.rounds, contender.name);
             send(runs, contender, sizes.spans, &Conditions::USUAL, figures)?;
             hurry(runs, contender, sizes.spans, figures)?;
+            steady(runs, contender, sizes.spans, figures)?;
         }
     }
     for (contender, figures) in CONTENDERS.iter().zip(&mut all) {
@@ -94,6 +104,12 @@ pub(super) fn measure(
         &HURRY,
         &all,
         "spans in a tight loop: queues as they are by default, no caller waits, each call timed",
+    )?;
+    show::<{ STEADY.len() + 2 }>(
+        STEADY_TABLE,
+        &STEADY,
+        &all,
+        "spans at a steady rate: queues as they are by default, no caller waits, each call timed",
     )?;
     Ok(all.into())
 }
@@ -147,6 +163,18 @@ fn hurry(runs: &Runs<'_>, contender: &Contender, spans: u64, figures: &mut Figur
     figures.add(&SHARE, arrived as f64 / spans as f64);
     figures.add(&HURRIED_MEMORY, found.number("memory")? as f64);
     add_all(figures, &found, &[(&MEDIAN, "median"), (&HIGH, "99th"), (&MAX_CALL, "longest")])
+}
+
+fn steady(runs: &Runs<'_>, contender: &Contender, spans: u64, figures: &mut Figures) -> Result<(), Error> {
+    let (slow, fast) = STEADY.split_at(STEADY.len() / 2);
+    for (task, measures, share) in [(Task::Steady, slow, 25), (Task::Swift, fast, 5)] {
+        if contender.can(task) {
+            let (found, _) = runs.ask(contender, task, spans / share)?;
+            let keys = ["median", "99th", "999th"];
+            measures.iter().zip(keys).try_for_each(|measure| add_all(figures, &found, &[measure]))?;
+        }
+    }
+    Ok(())
 }
 
 fn first(runs: &Runs<'_>, contender: &Contender, figures: &mut Figures) -> Result<(), Error> {

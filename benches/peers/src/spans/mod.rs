@@ -31,9 +31,10 @@ pub(crate) const NAME: &str = "spans";
 
 const CONDUCT_TABLE: &str = "conduct";
 const HURRY_TABLE: &str = "tight loop";
+const STEADY_TABLE: &str = "steady";
 const VARIATIONS_TABLE: &str = "variations";
 /// Names of the tables in `benches/README.md`.
-pub(crate) const TABLES: [&str; 4] = [NAME, CONDUCT_TABLE, HURRY_TABLE, VARIATIONS_TABLE];
+pub(crate) const TABLES: [&str; 5] = [NAME, CONDUCT_TABLE, HURRY_TABLE, STEADY_TABLE, VARIATIONS_TABLE];
 
 /// All contenders. The first one is the baseline of the ratios.
 const CONTENDERS: [&Contender; 12] = [
@@ -51,7 +52,7 @@ const CONTENDERS: [&Contender; 12] = [
     &limits::MEMORY,
 ];
 
-const ALL_TASKS: &[Task] = &[Task::Send, Task::Hurry, Task::First, Task::Silence];
+const ALL_TASKS: &[Task] = &[Task::Send, Task::Hurry, Task::Steady, Task::Swift, Task::First, Task::Silence];
 const ANY_ATTRIBUTES: &[u64] = &[0, 1, 5, 20];
 
 const NOTE: &str = "a root with a remote parent and 15 children, each with a name, a kind, two times, three strings of 11 to 23 \

@@ -160,7 +160,7 @@ impl Order<'_> {
             ("attributes", attributes),
             ("producers", producers),
             ("gzip", is_compressed),
-            ("lossless", &(self.task != Task::Hurry)),
+            ("lossless", &!self.task.is_lossy()),
         ]);
         outcome.map_err(|error| format!("{}, {}: {error}", contender.name, self.task.name()).into())
     }

@@ -16,6 +16,10 @@ pub(super) enum Task {
     Send,
     /// Emit in a tight loop with the default queue, and time each call.
     Hurry,
+    /// Like [`Hurry`](Self::Hurry), at 10,000 spans per second.
+    Steady,
+    /// Like [`Hurry`](Self::Hurry), at 100,000 spans per second.
+    Swift,
     /// Send the first trace, then shut down while idle.
     First,
     /// Shut down with a trace that no collector acknowledges.
@@ -28,15 +32,22 @@ const BUDGET: Duration = Duration::from_secs(5);
 pub(super) const NEVER: Duration = Duration::from_secs(15);
 
 impl Task {
-    const ALL: [Self; 4] = [Self::Send, Self::Hurry, Self::First, Self::Silence];
+    const ALL: [Self; 6] = [Self::Send, Self::Hurry, Self::Steady, Self::Swift, Self::First, Self::Silence];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
             Self::Hurry => "hurry",
+            Self::Steady => "steady",
+            Self::Swift => "swift",
             Self::First => "first",
             Self::Silence => "silence",
         }
+    }
+
+    /// Returns whether callers never wait for room in the queue.
+    pub(super) fn is_lossy(self) -> bool {
+        matches!(self, Self::Hurry | Self::Steady | Self::Swift)
     }
 }
 
@@ -46,7 +57,9 @@ pub(super) fn play(contender: &Contender, part: &Part) -> Result<(), Error> {
     let task = Task::ALL.into_iter().find(|task| task.name() == name);
     match task.ok_or_else(|| format!("{name}: no such task"))? {
         Task::Send => send(contender, &setup, part.number("bursts")?),
-        Task::Hurry => hurry(contender, &setup),
+        Task::Hurry => hurry(contender, &setup, Duration::ZERO),
+        Task::Steady => hurry(contender, &setup, Duration::from_micros(100)),
+        Task::Swift => hurry(contender, &setup, Duration::from_micros(10)),
         Task::First => first(contender, &setup),
         Task::Silence => silence(contender, &setup),
     }
@@ -126,17 +139,19 @@ fn measured_emitting(emit: &dyn Fn(u64), spans: u64) {
 /// Name of the function above.
 pub(super) const MEASURED: &str = "measured_emitting";
 
-fn hurry(contender: &Contender, setup: &Setup) -> Result<(), Error> {
+/// Times each child. The children begin at this distance from each other.
+fn hurry(contender: &Contender, setup: &Setup, distance: Duration) -> Result<(), Error> {
     // Filled with ones, so that its pages are resident before the first measurement.
     let mut times = vec![1; (setup.spans / TRACE) as usize * CHILDREN];
     let before = process::resident()?;
     let pipe = (contender.start)(setup)?;
-    pipe.time(&mut times);
+    pipe.time(&mut times, distance);
     pipe.end(PATIENCE)?;
     report("memory", process::resident_peak()?.saturating_sub(before));
     times.sort_unstable();
     report("median", times[times.len() / 2]);
     report("99th", times[times.len() / 100 * 99]);
+    report("999th", times[times.len() / 1000 * 999]);
     report("longest", times[times.len() - 1]);
     Ok(())
 }
