@@ -56,7 +56,7 @@ use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason};
 use crate::pipeline::problems::ProblemReporter;
 use crate::problem::ProblemKind;
-use crate::record::{Chunk, Scope, Signal, Slot};
+use crate::record::{Chunk, Scope, Signal};
 use crate::spool::{Recorder, checksum};
 use backpressure::{Backpressure, Latch};
 pub(crate) use backpressure::{RoomMaker, Wait, WorkerStart};
@@ -66,11 +66,6 @@ pub(crate) use shard::thread_number;
 use shard::{OpenChunk, Preallocated, Shard, Shards};
 use spares::Spares;
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
-
-/// Maximum number of empty chunks kept for reuse. The list allocates room for all of them at once.
-const MAX_SPARE_CHUNKS: usize = 1024;
-/// Number of empty chunks that an idle program keeps.
-const IDLE_SPARES: usize = 2;
 
 thread_local! {
     /// True while this thread has reserved room for a record that it has not appended yet.
@@ -136,7 +131,7 @@ impl Queue {
             backpressure: Backpressure::new(settings.when_full, settings.block_timeout, latch),
             shards,
             full: bounded(max_chunks),
-            spares: Spares::new(max_chunks.min(MAX_SPARE_CHUNKS)),
+            spares: Spares::new(max_chunks),
             largest_record: largest_record.min(settings.bytes),
             closed: AtomicBool::new(false),
             closed_for: OnceLock::new(),
@@ -429,20 +424,6 @@ impl Queue {
         }
     }
 
-    /// Returns an emptied chunk to the callers.
-    pub(crate) fn give_back(&self, mut chunk: Box<Chunk>) {
-        // Chunks that were enlarged for a large record are freed instead.
-        if chunk.leave_slot() || chunk.is_for(Chunk::BYTES) {
-            chunk.recycle(chunk.signal());
-            self.spares.keep(chunk);
-        }
-    }
-
-    /// Frees surplus empty chunks after a burst.
-    pub(crate) fn trim(&self) {
-        self.spares.trim(IDLE_SPARES);
-    }
-
     /// Releases the room of settled records and wakes the first waiter.
     pub(crate) fn release(&self, records: usize, bytes: usize) {
         self.level.release(records, bytes);
@@ -468,28 +449,6 @@ impl Queue {
 
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
-    }
-
-    /// Returns an empty chunk with space for `bytes` bytes of this scope, reusing a spare chunk if there is one.
-    fn fresh_chunk(&self, scope: &Scope, bytes: usize) -> Box<Chunk> {
-        let mut chunk = match self.spares.take() {
-            Some(mut chunk) => {
-                chunk.recycle(scope.signal);
-                chunk
-            }
-            None => Box::new(Chunk::with_capacity(scope.signal, 0)),
-        };
-        if let Some(slot) = self.take_slot(scope, bytes) {
-            chunk.move_to(slot);
-            return chunk;
-        }
-        chunk.reserve(bytes.max(Chunk::BYTES));
-        chunk
-    }
-
-    /// Reserves a slot in the flight recorder.
-    fn take_slot(&self, scope: &Scope, bytes: usize) -> Option<Slot> {
-        self.recorder.as_ref()?.take(scope.signal, scope.run_header().len() + bytes)
     }
 
     /// Sends a full chunk to the worker. Returns the chunk if the channel is full; it is then filled further.
