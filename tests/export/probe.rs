@@ -297,7 +297,11 @@ fn every_bad_certificate_is_described_with_names_and_dates() {
         ),
         (ca.expired(), "has expired on 2002-01-01", "renew it"),
         (ca.not_yet_valid(), "not valid yet: valid from 3001-01-01", "clock"),
-        (ca.wrong_host(), "not valid for host localhost, only for elsewhere.invalid", "write a name"),
+        (
+            ca.wrong_host(),
+            "not valid for host localhost, only for elsewhere.invalid",
+            "a name in the certificate",
+        ),
     ];
     for (identity, expected_what, expected_advice) in &bad {
         let front = TlsFront::start(identity, receiver.address());
