@@ -81,7 +81,7 @@ fn receive_says_what_it_refuses_once_for_each_kind_with_advice() {
         ("refused POST /v1/trace over HTTP with 404: no such path", format!("OTLP_ENDPOINT={http}: ")),
         ("refused GET /v1/traces over HTTP with 405: ", "a browser".to_owned()),
         ("refused POST /v1/traces over HTTP with 415: ", "http/protobuf".to_owned()),
-        ("refused POST /v1/traces over HTTP with 400: cannot decode", "is it OTLP".to_owned()),
+        ("refused POST /v1/traces over HTTP with 400: cannot decode", "is the body OTLP".to_owned()),
         ("refused POST /v1/traces over HTTP with 403: ", format!("send to {http} or {grpc}")),
         ("refused a connection over HTTP with 505: ", format!("OTLP over gRPC is at {grpc}, ")),
         ("refused a connection over HTTP with 400: TLS handshake", "http:// instead of https://".to_owned()),
