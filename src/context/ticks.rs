@@ -39,7 +39,7 @@ impl Rate {
     /// the later value is smaller, no time has passed.
     #[inline(always)]
     pub(super) fn nanos(self, from: u64, to: u64) -> u64 {
-        (u128::from(to.saturating_sub(from)) * u128::from(self.0.get()) >> 32) as u64
+        ((u128::from(to.saturating_sub(from)) * u128::from(self.0.get())) >> 32) as u64
     }
 }
 

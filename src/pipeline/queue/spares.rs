@@ -15,7 +15,10 @@ pub(super) const IDLE_SPARES: usize = 2;
 ///
 /// Nothing is allocated or freed under the lock, because the program's allocator may emit a record.
 #[derive(Debug)]
-pub(super) struct Spares(Mutex<Vec<Box<Chunk>>>);
+pub(super) struct Spares(Mutex<Chunks>);
+
+#[allow(clippy::vec_box, reason = "chunks move between the queue, the worker and the stack as pointers")]
+type Chunks = Vec<Box<Chunk>>;
 
 impl Spares {
     /// Returns an empty stack for the chunks of a queue with at most `max_chunks` chunks.
@@ -40,7 +43,7 @@ impl Spares {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Box<Chunk>>> {
+    fn lock(&self) -> MutexGuard<'_, Chunks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
