@@ -48,7 +48,7 @@ use crate::transport::{self, HttpSpec, Opener};
 /// # Ok::<(), standpipe::ConfigError>(())
 /// ```
 ///
-/// Dropping it without [`shutdown`](Self::shutdown) shuts it down with a budget of two seconds, or of
+/// Dropping the telemetry without [`shutdown`](Self::shutdown) shuts it down with a budget of two seconds, or of
 /// [`Config::drop_budget`]. On an exporter's own thread, the drop returns at once, and the exporters send the remaining
 /// records within that budget.
 ///
@@ -60,14 +60,15 @@ use crate::transport::{self, HttpSpec, Opener};
 /// worker that has not begun to run. After that time, records that do not fit into the queue are dropped and counted.
 ///
 /// glibc's `_Fork` is not supported: it runs no fork handlers, so the library cannot detect the child. Such a child
-/// must not use the telemetry, whose locks may be held by threads of the parent.
+/// must not use the telemetry, because threads of the parent may have held its locks at the fork.
 #[derive(Debug)]
 #[must_use = "dropping it shuts the telemetry down"]
 pub struct Telemetry {
     main: Provider,
     application: Provider,
     drop_budget: Duration,
-    /// Number of calls of [`pump`](Self::pump) with a budget. Selects the exporter that is driven first.
+    /// Number of calls of [`pump`](Self::pump) with a budget greater than zero. Selects the exporter that is driven
+    /// first.
     pumps: AtomicUsize,
 }
 
@@ -262,9 +263,9 @@ impl Telemetry {
     /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only
     /// returns the time.
     ///
-    /// If a [hook](Config::on_problem) or the callback of a metric calls this function, it does nothing.
+    /// A call from a [hook](Config::on_problem) or from the callback of a metric does nothing.
     pub fn pump(&self, budget: Duration) -> Option<Instant> {
-        // A call without a budget does not advance the order of the exporters.
+        // A call with a budget of zero does not advance the order of the exporters.
         let first = self.pumps.fetch_add(usize::from(!budget.is_zero()), Ordering::Relaxed);
         exporter_set::pump(self.exporter_sets(), first, deadline(budget))
     }
@@ -274,8 +275,8 @@ impl Telemetry {
     /// when the budget is used up; the records of that attempt stay in the queue and may be sent twice. Pauses after
     /// failed attempts are shortened to 100 ms, unless the server requested them.
     ///
-    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
-    /// thread would wait for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), this function returns at once,
+    /// because the thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush(self.exporter_sets(), deadline(budget))
     }
@@ -345,7 +346,7 @@ fn missing_name(config: &Config) -> Option<(String, ProblemKind, String)> {
     Some((exporter.name().to_owned(), ProblemKind::NoServiceName, message))
 }
 
-/// The name of an exporter, and the reason for which it cannot be started.
+/// The name of an exporter, and the reason why it cannot be started.
 type Fault = (String, String);
 
 fn no_thread(config: &Config, error: &io::Error) -> Vec<Fault> {

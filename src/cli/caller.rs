@@ -56,7 +56,7 @@ impl Caller {
             (None, None) => {}
             (None, Some(_)) => caller.report_error(STATE, "set without TRACEPARENT"),
             (Some(Err(error)), _) => {
-                // The error begins with the name of the header. The report begins with the name of the variable.
+                // Without the name of the header, because the report begins with the name of the variable.
                 let error = error.to_string();
                 caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
             }

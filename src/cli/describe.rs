@@ -125,7 +125,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the severity: `WARN`, `INFO2`, or the sender's text with the number if it differs: `notice(10)`.
+    /// Returns the severity: `WARN`, `INFO2`, or any other text of the sender, with the number: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {

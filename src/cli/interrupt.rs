@@ -105,7 +105,7 @@ mod platform {
         }
     }
 
-    /// Keeps Ctrl-C and Ctrl-Break from ending this process while `is_ignored`.
+    /// Sets whether this process ignores Ctrl-C and Ctrl-Break.
     pub(crate) fn ignore_console_events(is_ignored: bool) {
         extern "system" fn ignore(event: u32) -> i32 {
             i32::from(event <= CTRL_BREAK_EVENT)
@@ -114,7 +114,7 @@ mod platform {
         unsafe { SetConsoleCtrlHandler(ignore, i32::from(is_ignored)) };
     }
 
-    /// Handles a console event. If it returns zero, Windows calls the default handler, which ends the process.
+    /// Handles a console event. A result of zero makes Windows call the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
         // Ctrl-C is 0. Larger numbers mean that the console is closed, the user logs off, or the system shuts down.
         if event > CTRL_BREAK_EVENT {

@@ -17,7 +17,7 @@ use standpipe::receiver::proto::{
 use super::describe;
 use super::text::brief;
 
-/// OTLP's number for delta temporality: each point counts since the point before.
+/// OTLP's number for delta temporality: each point covers the time since the previous point.
 const DELTA: i32 = 1;
 /// Estimated memory of a series without its points and texts.
 const SERIES_BYTES: usize = 1024;

@@ -333,7 +333,8 @@ impl Draining<'_> {
 
 /// Returns the number of records that are still in the directory.
 fn left_of(before: &[Instance], mut now: Vec<Instance>) -> u64 {
-    // If this command's worker has not ended in time, it still locks the files of ended processes, which seem to run.
+    // If this command's worker has not ended in time, it still holds the locks on the files of ended processes, so
+    // these processes seem to be running.
     let had_ended = |id: &str| before.iter().any(|instance| instance.id == id && !instance.is_running);
     now.iter_mut().for_each(|instance| instance.is_running &= !had_ended(&instance.id));
     unsent(&now)

@@ -149,9 +149,9 @@ const DOUBLE_WIDTH: [u32; 26] = [
     0x3fffe,
 ];
 
-/// Returns the width of a character, from the most common blocks of the Unicode width tables.
+/// Returns the width of a character, according to the most common blocks of the Unicode width tables.
 fn cells(c: char) -> usize {
-    // Inside a range, the number of boundaries up to the character is odd.
+    // Inside a range, the number of boundaries up to and including the character is odd.
     let is_in = |ranges: &[u32]| ranges.partition_point(|boundary| *boundary <= u32::from(c)) % 2 == 1;
     if is_in(&ZERO_WIDTH) { 0 } else { 1 + usize::from(is_in(&DOUBLE_WIDTH)) }
 }

@@ -134,7 +134,7 @@ fn day(kind: u8, time: &[u8]) -> Option<String> {
     Some(format!("{century}{}-{}-{}", rest.get(..2)?, rest.get(2..4)?, rest.get(4..6)?))
 }
 
-/// Makes untrusted text safe to show in quotes: replaces control characters and quotes by spaces, and limits the length.
+/// Makes untrusted text safe in quotes: replaces control characters and quotes with spaces, and limits the length.
 fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let safe = text.chars().map(|c| if c.is_control() || c == '"' { ' ' } else { c });

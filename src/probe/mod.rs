@@ -33,9 +33,9 @@ const MAX_BUDGET: Duration = Duration::from_secs(3600);
 /// Checks for each endpoint of an exporter whether it would accept telemetry.
 ///
 /// All endpoints are probed at the same time, each within the budget. Behind a proxy they are probed one after the
-/// other, and the first failure to reach the collector is the result for all, so that a wrong password is sent only
-/// once. Console exporters have no endpoints. The function blocks until the last endpoint has answered or the budget is
-/// used up. It never fails: problems are in the report.
+/// other, and the first failure to reach the collector is the result for all further endpoints, so that a wrong
+/// password is sent only once. Console exporters have no endpoints. The function blocks until the last endpoint has
+/// answered or the budget is used up. It never fails: problems are in the report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -190,7 +190,7 @@ pub enum StageKind {
     Tls,
     /// HTTP/2 preface and settings; only for gRPC.
     Http2,
-    /// Export of a request without records; over gRPC one for each signal.
+    /// Export of a request without records; over gRPC, one request for each signal.
     Export,
 }
 
@@ -302,8 +302,8 @@ fn probe_endpoint(
     Probed { stages: stages.done, is_answered }
 }
 
-/// Returns the stages of a probe that panicked. That is a bug of this library, and the other endpoints still have their
-/// reports.
+/// Returns the stages of a probe that panicked. The panic is a bug of this library. The reports of the other endpoints
+/// are not affected.
 fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };

@@ -113,8 +113,8 @@ impl Provider {
     /// collects and sends its metrics. The other provider is not affected. Pauses after failed attempts are shortened
     /// to 100 ms, unless the server requested them.
     ///
-    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), it returns at once, because the
-    /// thread would wait for itself.
+    /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), this function returns at once,
+    /// because the thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
         exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
     }

@@ -154,7 +154,7 @@ fn probe_all(
     if options.offline {
         return Ok(());
     }
-    // In groups, because each probe has a thread.
+    // The exporters are probed in groups, because each probe has a thread.
     for exporters in examined.exporters.chunks(MAX_PARALLEL_PROBES) {
         thread::scope(|scope| {
             let probed: Vec<_> = exporters
@@ -205,7 +205,8 @@ struct Document {
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
         let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
-        // The name of the list states the severity. `Display` omits the severity of errors, so all are shown as errors.
+        // The name of the list states the severity. `Display` would repeat the severity, except for errors, so each
+        // diagnostic is shown as an error.
         let shown = |mut it: Diagnostic| {
             it.severity = DiagnosticSeverity::Error;
             it.to_string()

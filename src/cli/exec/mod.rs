@@ -32,8 +32,9 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
 /// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
 /// one tree. Standard input and output belong to COMMAND; standpipe prints only errors and what its options request, on
-/// standard error. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After its
-/// end, the first four end the delivery. As process 1 of a container, standpipe also reaps orphaned processes.
+/// standard error. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After
+/// COMMAND has ended, SIGTERM, SIGINT, SIGHUP and SIGQUIT end standpipe, and with it the delivery. As process 1 of a
+/// container, standpipe also reaps orphaned processes.
 ///
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
@@ -41,8 +42,8 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the
 /// processor time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system,
 /// in seconds), and its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit
-/// code other than 0 sets the status error. Only the file name of COMMAND is recorded; --args records the whole command
-/// line.
+/// code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args records
+/// the whole command line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 #[command(after_help = "\
@@ -130,8 +131,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let from = options.parent.caller(is_verbose);
     // With --log-output, a line waits for up to a quarter of the timeout if the queue is full. This is long enough if
-    // the collector is up. If it is down, only the first line waits for the whole time: after one timeout, no caller
-    // waits until something is delivered.
+    // the collector is up. If it is down, only the first line waits for the whole time: after one timeout, callers do
+    // not wait for room any more, until a delivery succeeds.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
@@ -169,7 +170,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
-    // Not an `ExitCode`: that has 8 bits, and exit codes on Windows have 32.
+    // Not an `ExitCode`, which has only 8 bits: exit codes on Windows have 32.
     std::process::exit(code);
 }
 
@@ -293,8 +294,8 @@ fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
 
 /// Returns the file name of the program up to the first white space or equals sign.
 ///
-/// A command line in one word, such as `exec -- "sh -c TEXT"`, and an assignment in the place of the program, such as
-/// `exec -- TOKEN=TEXT make`, may contain secrets there.
+/// The rest is left out, because it may contain secrets: `program` may be a whole command line in one word, as in `exec
+/// -- "sh -c TEXT"`, or an assignment, as in `exec -- TOKEN=TEXT make`.
 fn file_name(program: &OsStr) -> String {
     let is_end = |c: char| c.is_whitespace() || c == '=';
     let first_word = |text: &str| text.trim_start().split(is_end).next().unwrap_or_default().to_owned();

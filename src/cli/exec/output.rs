@@ -178,7 +178,7 @@ fn pass_on<R: Read>(
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Writes all bytes. If another program has made the file non-blocking and it is full, waits and tries again.
+/// Writes all bytes. Waits and tries again if the file is full and another program has made it non-blocking.
 fn write(to: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     loop {
         let done = match piece {
@@ -209,7 +209,7 @@ impl<F: FnMut(&[u8])> Lines<F> {
 
     fn add(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // `cut` keeps at most an incomplete character, so there is room for the part afterwards.
+            // After `cut`, `unfinished` contains at most an incomplete character, so there is room for the part.
             for part in part.chunks(MAX_LINE_BYTES / 2) {
                 if self.unfinished.len() + part.len() > MAX_LINE_BYTES {
                     self.cut();

@@ -111,9 +111,8 @@ mod platform {
         let ignores_ends = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_IGN;
         let ignores_broken_pipes = IGNORES_SIGPIPE.load(Ordering::SeqCst);
         let begin = move || {
-            // Runs in the child. Signals that arrived before the fork are in its copy of the bits; those that arrived
-            // since were handled by the inherited handler, which set bits in the same copy. All of them are raised
-            // again.
+            // Runs in the child. The child has a copy of the bits of the signals that arrived before the fork. For
+            // later signals, the inherited handler sets bits in this copy. All of these signals are raised again.
             set_handlers(&FORWARDED, libc::SIG_DFL);
             raise(&FORWARDED, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
             for (number, is_ignored) in [(libc::SIGCHLD, ignores_ends), (SIGPIPE, ignores_broken_pipes)] {
@@ -216,8 +215,8 @@ mod platform {
     /// Ends this process by the signal that ended the child. A shell ends a loop at Ctrl-C only if its command died by
     /// SIGINT.
     ///
-    /// Returns if the signal would dump core, which would be a dump of the wrong process, or if the signal has no
-    /// effect, as for process 1 of a container.
+    /// Does not raise a signal that would dump core, because the dump would be of the wrong process. Also returns if
+    /// the raised signal has no effect, as in process 1 of a container.
     pub(crate) fn end_by(signal: i32) {
         if WITHOUT_CORE.contains(&signal) {
             // SAFETY: SIG_DFL is a valid disposition, and `raise` has no preconditions.
@@ -404,7 +403,7 @@ mod tests {
     fn press_ctrl_c() {
         // SAFETY: all zeros are a valid `siginfo_t`.
         let mut info: libc::siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
-        // SI_KERNEL on Linux. On other systems, the sender 0 marks the kernel.
+        // SI_KERNEL on Linux. On other systems, a sender process id of 0 means that the kernel sent the signal.
         info.si_code = 0x80;
         handle(libc::SIGINT, &raw mut info, std::ptr::null_mut());
     }
@@ -458,7 +457,7 @@ mod tests {
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
         wait(&mut ended).unwrap();
-        // The signal must end a forked copy of this process.
+        // The signal ends the process that raises it, so this runs in a forked copy of the test process.
         let mut copy = Command::new("true");
         let leave = || {
             // SAFETY: SIG_DFL is a valid disposition, and `signal` is async-signal-safe.

@@ -35,7 +35,7 @@ const NEWS_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which a stream checks whether the browser has closed the connection.
 const GONE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Headers that decide about access. A request may have each of them at most once.
+/// Headers that the access checks read. A request may have each of them at most once.
 const DECISIVE: [&str; 5] = ["host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
 /// Headers of every answer. They forbid scripts from other sites, requests to other sites, and frames.
 const HEADERS: [(&str, &str); 5] = [
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(check("GET / HTTP/1.1", "127.0.0.1:4319"), Some(403));
         let two = "GET / HTTP/1.1\r\nHost: localhost:4319\r\nHost: localhost:4319";
         assert_eq!(check(two, "127.0.0.1:4319"), Some(400));
-        // The host of an absolute target decides, not the header.
+        // The host of an absolute target is checked instead of the header `Host`.
         for (target, status) in [
             ("http://localhost:4319", None),
             ("HTTP://127.0.0.1:4319/?q=a", None),

@@ -206,7 +206,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
-                // Pushed only once, because it makes the list longer than the limit.
+                // Pushed only once: with this name, the list is longer than the limit, and nothing more is added.
                 self.services.push("(more services)".to_owned());
             }
         }

@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the refusal that a receiver reports after these bytes at its HTTP port.
+    /// Returns the refusal that a receiver reports if it gets these bytes at its HTTP port.
     fn refusal(bytes: &[u8]) -> RefusedRequest {
         use std::io::{Read, Write};
 

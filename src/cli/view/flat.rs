@@ -157,7 +157,7 @@ pub(crate) struct Row {
     layout: Layout,
     cells: Vec<(Column, Text<'static>)>,
     details: Vec<(Column, Text<'static>)>,
-    /// Events: a line for each, or with [`Layout::Whole`] the end of the record's line.
+    /// Texts of the events. Each event gets a line, or with [`Layout::Whole`] is appended to the record's line.
     below: Vec<Vec<(Column, Text<'static>)>>,
 }
 

@@ -35,8 +35,8 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Returns the first lines below a span: its kind, the spans that share its row, and its attributes; in full also
-    /// its ids.
+    /// Returns the first lines below a span: its kind, the spans that share its row, and its attributes; with the
+    /// option `full`, also its ids.
     fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
         let span = view.span;
         let kind = match view.kind() {

@@ -21,7 +21,7 @@ const GAP: usize = 2;
 /// Minimum width of the durations. Only durations of a minute or more are wider.
 const DURATION: usize = 8;
 const MAX_SERVICE_WIDTH: usize = 14;
-/// Maximum width of a trace id. A valid id has 32 digits, a malformed one may be longer.
+/// Maximum width of a trace id. A valid id has 32 digits; a malformed id may be longer.
 const MAX_ID_WIDTH: usize = 32;
 /// Width of a shortened trace id, used if the heading contains a note.
 const SHORT_ID: usize = 8;

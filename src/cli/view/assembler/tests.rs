@@ -2,7 +2,7 @@ use standpipe::receiver::Records;
 
 use super::*;
 
-/// A span as text: its trace, its id, and its parent's if it is not 0.
+/// A span of trace `trace` with the id `id`, which is a root if `parent` is 0.
 fn span(trace: u8, id: u64, parent: u64) -> ReceivedSpan {
     ended_span(trace, id, parent, 2)
 }
