@@ -36,7 +36,7 @@ pub struct ConfigError {
 struct Details {
     diagnostics: Vec<Diagnostic>,
     usable: Config,
-    /// The reason for which the file could not be read.
+    /// The reason why the file could not be read.
     unreadable: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -60,7 +60,8 @@ impl ConfigError {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
                 let diagnostic = fault.error(exporter.location().cloned(), exporter.path());
-                // Both providers may use the same section of the file, which yields two exporters with the same name.
+                // Both providers may use the same section of the file, which yields two exporters with the same
+                // location and path, and so equal diagnostics.
                 if !diagnostics.contains(&diagnostic) {
                     diagnostics.push(diagnostic);
                 }
@@ -102,7 +103,7 @@ impl fmt::Debug for ConfigError {
     }
 }
 
-/// The source is the reason for which the file could not be read, such as an [`io::Error`](std::io::Error).
+/// The source is the reason why the file could not be read, such as an [`io::Error`](std::io::Error).
 impl Error for ConfigError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.details.unreadable.as_ref().map(|source| &**source as &(dyn Error + 'static))
@@ -257,7 +258,7 @@ impl DiagnosticList {
     const MAX: usize = 200;
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
-        // Beyond the maximum, duplicates are counted as well: detecting them has the cost that the maximum bounds.
+        // Beyond the maximum, duplicates are counted as well, because the maximum bounds the cost of detecting them.
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));

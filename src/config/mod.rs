@@ -212,8 +212,8 @@ impl Config {
         self
     }
 
-    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
-    /// if its parent is recorded.
+    /// Sets which traces are recorded. By default, a span is recorded if it has no parent or if its parent is
+    /// recorded.
     ///
     /// ```
     /// use standpipe::{Config, Sampler};

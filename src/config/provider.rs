@@ -52,8 +52,8 @@ impl Application {
         self
     }
 
-    /// Sets which traces are recorded. By default, a trace that begins here is recorded, and one that begins elsewhere
-    /// if its parent is recorded.
+    /// Sets which traces are recorded. By default, a span is recorded if it has no parent or if its parent is
+    /// recorded.
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
         self
@@ -163,8 +163,8 @@ impl ProviderSettings {
         self.sampling.unwrap_or_else(|| self.sampler.percent())
     }
 
-    /// Returns service name, other attributes and sampler under these keys, with one entry for the attributes of each
-    /// origin.
+    /// Returns settings with these keys: the service name, the other attributes of the resource (one setting for each
+    /// origin), and the sampler.
     pub(super) fn effective(&self, [name, resource, sampler]: [&'static str; 3]) -> Vec<Setting> {
         let has_default = self.default_name.is_some() && !self.has_own_name();
         // The fallback name can only be set in code.

@@ -140,7 +140,7 @@ pub(super) fn is_credential_name(name: &str) -> bool {
     has_any(name, CREDENTIALS)
 }
 
-/// Returns whether a name contains one of these words, in any case.
+/// Returns whether a name contains one of these words, ignoring case.
 fn has_any(name: &str, words: &str) -> bool {
     let name = name.to_ascii_lowercase();
     words.split(' ').any(|word| name.contains(word))
@@ -244,7 +244,7 @@ pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
 
 /// Returns the most similar known word, if it is similar enough to be the intended one.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    // A third of the letters may differ: enough for typing errors, too few for another word.
+    // A third of the letters may differ, which allows typing errors but rarely matches another word.
     within(word, known, |letters| letters / 3).or_else(|| same_start(word, known))
 }
 
@@ -254,8 +254,8 @@ pub(super) fn slip<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     within(word, known, |_| 2)
 }
 
-/// Returns a known word with which this word begins, as `warning` begins with `warn`, or which begins with this word, as
-/// `http/protobuf` begins with `http`.
+/// Returns a known word that is the beginning of this word, such as `warn` for `warning`, or that begins with this
+/// word, such as `http/protobuf` for `http`.
 fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let begins = |long: &str, start: &str| {
         start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))

@@ -140,8 +140,8 @@ impl Answer {
 
     /// Creates a partial success: all but the last `rejected` spans, log records or data points are accepted.
     ///
-    /// With 0 rejected records and a message, the answer is a warning. If `rejected` exceeds the records, none is
-    /// accepted.
+    /// With 0 rejected records and a message, the answer is a warning. If `rejected` exceeds the number of records, no
+    /// record is accepted.
     pub fn partial(rejected: u64, message: impl Into<String>) -> Self {
         let (message, sent) = (message.into(), rejected.min(i64::MAX as u64));
         Self { rejected, body: Body::Partial { rejected: sent, message }, ..Self::ok() }
@@ -159,8 +159,8 @@ impl Answer {
         Self::status(status).header("location", location)
     }
 
-    /// Creates a 200 with a body of `bytes` zeros, generated while they are sent. Over gRPC, the limit is that of a
-    /// message, 4 GiB.
+    /// Creates a 200 with a body of `bytes` zeros, generated while they are sent. Over gRPC, `bytes` is limited to the
+    /// maximum length of a message, 4 GiB.
     pub fn oversized(bytes: u64) -> Self {
         Self { body: Body::Zeros(bytes), ..Self::ok() }
     }
@@ -182,7 +182,7 @@ impl Answer {
         Self::without_status(DeliveryMode::Hang)
     }
 
-    /// Does not read the request until the receiver stops.
+    /// Never reads the request: the connection stays open until the receiver stops.
     ///
     /// The answer applies to the next request whose first byte (over gRPC, whose header block) arrives. An unread
     /// request is not counted, and nothing else of the connection is read or answered.
@@ -276,8 +276,8 @@ impl Answer {
         Self { delivery_mode: DeliveryMode::CutShort, ..self }
     }
 
-    /// Closes the connection after the answer without an announcement (over gRPC without GOAWAY), so that the client
-    /// keeps a stale connection.
+    /// Closes the connection after the answer. The close is not announced (over gRPC, no GOAWAY is sent), so the
+    /// client keeps a stale connection.
     pub fn then_close(self) -> Self {
         Self { closes: true, ..self }
     }
@@ -322,7 +322,7 @@ impl Answer {
         Self { grpc_framing: GrpcFraming::TrailersOnly, ..self }
     }
 
-    /// Over gRPC, sends an error as headers and trailers, as a server does that fails late. No effect over HTTP.
+    /// Over gRPC, sends an error as headers and trailers, like a server that fails late. No effect over HTTP.
     pub fn headers_first(self) -> Self {
         Self { grpc_framing: GrpcFraming::HeadersFirst, ..self }
     }
@@ -343,7 +343,7 @@ impl Answer {
         self.code.unwrap_or_else(|| code_of(self.status))
     }
 
-    /// Returns the gRPC code that is sent, if one is.
+    /// Returns the gRPC code that is sent, or `None` if no code is sent.
     pub(super) fn grpc_code_sent(&self) -> Option<u32> {
         (self.status != NO_STATUS && self.grpc_framing != GrpcFraming::BareHttp).then(|| self.grpc_code())
     }
@@ -357,7 +357,7 @@ impl Answer {
         Self { delivery_mode, ..Self::status(NO_STATUS) }
     }
 
-    /// Returns the status that is sent, if one is.
+    /// Returns the status that is sent, or `None` if no status is sent.
     pub(super) fn status_sent(&self) -> Option<u16> {
         (self.status != NO_STATUS).then_some(self.status)
     }

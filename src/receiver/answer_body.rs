@@ -1,5 +1,4 @@
-//! Bodies of answers, which are generated while they are sent if they are large, and the mapping of HTTP status and
-//! gRPC code.
+//! Bodies of answers, and the mapping between HTTP status and gRPC code. Large bodies are generated while being sent.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -100,8 +99,8 @@ pub(super) fn send_slowly(
     Ok(())
 }
 
-/// A gzip stream that decompresses to many zeros, in whole mebibytes, as one gzip member. The receiver itself never
-/// decompresses it.
+/// A gzip stream with a single member, which decompresses to a whole number of mebibytes of zeros. The receiver itself
+/// never decompresses it.
 pub(super) struct GzipBomb {
     block: Vec<u8>,
     blocks: u64,

@@ -1,8 +1,8 @@
 //! Limits that all connections of a receiver share: the memory of their requests, and the threads that answer.
 //!
-//! A request reserves memory before it allocates, from its first byte until it is answered and its batch is dropped, so
-//! no number of clients can make the receiver exceed the limit. A record takes at least the size of its message, so the
-//! budget limits the number of records, too.
+//! A request reserves memory before it allocates the memory, and keeps the reservation until it is answered and its
+//! batch is dropped. Therefore no number of clients can make the receiver exceed the limit. A record takes at least
+//! the size of its message, so the budget limits the number of records, too.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::refusal::Refusal;
 
-/// A number of bytes or threads of which requests reserve shares.
+/// A limited number of bytes or threads, of which each request reserves a share.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,

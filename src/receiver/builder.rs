@@ -133,8 +133,8 @@ impl Builder {
     /// Sets a callback for every request that the receiver refuses, with the reason. The callback runs before the
     /// request is answered.
     ///
-    /// The thread and the effect of a panic are as for [`Builder::on_batch`]. Scripted answers ([`Receiver::script`])
-    /// are not refusals.
+    /// It runs on the request's thread, and a panic has the same effect as for [`Builder::on_batch`]. Scripted answers
+    /// ([`Receiver::script`]) are not refusals.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;
@@ -195,7 +195,8 @@ impl Builder {
         }
     }
 
-    /// Serves pages of the command over HTTP/1 with the limits of a receiver, for as long as the process lives.
+    /// Serves the web pages of the `standpipe` command-line program over HTTP/1, with the limits of a receiver, for as
+    /// long as the process lives.
     ///
     /// `answer` gets a request without a body, or the refusal of a request. If it returns `None`, it has written its
     /// answer to the socket, and the connection ends.

@@ -14,7 +14,7 @@ use crate::record::{Signal, message};
 /// Maximum memory of a decoded body, as a multiple of the maximum body length. Spans of typical programs take five
 /// times their encoded length.
 const UNFOLDING: usize = 16;
-/// Copies of a message during decoding: the decoder's output, and the records that it becomes.
+/// Number of copies of a message during decoding: the output of the decoder, and the records that are made from it.
 const WHILE_DECODING: usize = 2;
 /// Bytes of one step of decompression. Memory is reserved before each step.
 const STEP: usize = 64 * 1024;
@@ -72,7 +72,7 @@ impl Content {
             return Self::decode(signal, &body, limit, share);
         }
         let reserved = share.bytes();
-        // The upper bound is reserved first; the actual length is known after the conversion.
+        // The upper bound is reserved first; the actual length is known only after the conversion.
         share.grow(json::max_protobuf_bytes(body.len()))?;
         let message = json::to_protobuf(signal, &body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;
@@ -105,7 +105,7 @@ fn gunzip(compressed: &[u8], limit: usize, share: &mut Share) -> Result<Vec<u8>,
             return Ok(body);
         }
     }
-    // Exactly `limit` bytes are allowed, so one more byte decides.
+    // Exactly `limit` bytes are allowed, so an attempt to read one more byte shows whether the body is too long.
     match decoder.read(&mut [0]).map_err(failed)? {
         0 => Ok(body),
         _ => Err(Refusal::too_large(limit)),

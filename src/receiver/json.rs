@@ -67,7 +67,7 @@ fn write_fields<'de, A: MapAccess<'de>>(
                 let context = if is_list { ValueContext::List } else { ValueContext::Field };
                 map.next_value_seed(Value { field, context, depth, out })?;
             }
-            // Unknown fields are ignored: they are of a later version, or an extension of the sender.
+            // Unknown fields are ignored: they belong to a later version, or are an extension of the sender.
             None => _ = map.next_value::<IgnoredAny>()?,
         }
     }

@@ -13,9 +13,9 @@ use crate::process::spawn;
 
 /// Pause after a failed `accept`, which usually means that the process has no free file descriptor.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(10);
-/// Time that a stop spends on reaching an acceptor thread, and on waiting for one that it could not reach.
+/// Time that a stop spends on waking an acceptor thread, and on waiting for acceptor threads that it could not wake.
 const WAKE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Time that a stop waits for acceptor threads that it has reached. Only the scheduler can delay them.
+/// Time that a stop waits for acceptor threads that it has woken. Only the scheduler can delay them.
 const ACCEPTOR_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves a client until its connection ends. The number is that of the connection.

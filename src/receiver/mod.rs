@@ -355,7 +355,7 @@ impl Receiver {
         self.shared.change(|state| state.paused = false);
     }
 
-    /// Closes the listeners and all connections, like dropping, and keeps the received telemetry.
+    /// Closes the listeners and all connections, as dropping the receiver does, but keeps the received telemetry.
     ///
     /// A new receiver can listen on the same [`address`](Receiver::address) and
     /// [`grpc_address`](Receiver::grpc_address) at once. The call waits at most 0.1 s for a thread in

@@ -158,7 +158,7 @@ macro_rules! received {
             #[cfg(feature = "console")]
             pub(super) fn encode(records: &[Self]) -> Vec<u8> {
                 let mut request = Vec::new();
-                // Decoding shares a resource among its records, so equal pointers are the original groups.
+                // Decoding shares a resource among its records, so equal pointers mark the original groups.
                 for of_resource in records.chunk_by(|a, b| Arc::ptr_eq(&a.resource, &b.resource)) {
                     let mut resource = Vec::new();
                     encode_field(FIRST, &message::encoded(&*of_resource[0].resource), &mut resource);
@@ -236,7 +236,7 @@ mod tests {
         NumberDataPoint, Sum, Summary, SummaryDataPoint,
     };
 
-    /// One metric of each kind with `points` data points, and one that has not even a kind.
+    /// One metric of each kind with `points` data points, and one metric without a kind.
     fn of_every_kind(points: usize) -> Vec<ReceivedMetric> {
         let numbers = vec![NumberDataPoint::default(); points];
         let sum = Sum { data_points: numbers.clone(), ..Default::default() };

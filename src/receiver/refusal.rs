@@ -178,7 +178,7 @@ fn is_own(ip: IpAddr, address: IpAddr) -> bool {
 
 fn without_port(host: &str) -> Option<&str> {
     match host.rsplit_once(':') {
-        // In an address in brackets, the last colon may be inside.
+        // If the host is an address in brackets, the last colon may be part of the address.
         Some((_, port)) if port.ends_with(']') => Some(host),
         Some((name, port)) => port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name),
         None => Some(host),

@@ -51,7 +51,7 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // Before the answer is sent, because the client may disconnect as soon as it has the answer.
+    // Entered before the answer is sent, because the client may disconnect as soon as it has the answer.
     active.enter(Stage::Answering);
     Some((answer, active))
 }

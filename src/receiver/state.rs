@@ -22,9 +22,9 @@ const CALLBACK_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// Maximum threads that answer gRPC calls of all connections, in addition to one per connection.
 const MAX_ANSWERING_THREADS: usize = 256;
-/// Time after an answer in which a connection does not count as idle, because the client may still be reading.
+/// Time after an answer during which a connection does not count as idle, because the client may still be reading.
 const READ_GRACE: Duration = Duration::from_millis(20);
-/// Time after the choice of an answer in which a connection does not count as idle, unless the answer is written
+/// Time after the choice of an answer during which a connection does not count as idle, unless the answer is written
 /// sooner.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// Maximum time that a new connection waits for an idle one to replace.

@@ -93,7 +93,7 @@ impl ReceivedRequest {
         }
     }
 
-    /// Returns the value of the first header with this name, in any case.
+    /// Returns the value of the first header with this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }

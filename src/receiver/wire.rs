@@ -51,7 +51,7 @@ impl<'a> Wire<'a> {
     /// Waits until data can be read, without reading it.
     ///
     /// # Errors
-    /// When the deadline passes, or the connection fails or ends.
+    /// Returns an error when the deadline passes, or when the connection fails or ends.
     pub(super) fn wait_for_byte(&self) -> io::Result<()> {
         let peek = || self.arm().and_then(|()| self.socket.peek(&mut [0]));
         match despite_signals(peek)? {

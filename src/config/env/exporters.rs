@@ -56,8 +56,8 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
         let value = |row| Some((row, reader.value(signal, row)?));
         let member = Member { signal, values: rows().filter_map(value).collect() };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // If several groups match, join the group with the fewest values. The further values of a larger group were
-        // set for its own signals.
+        // If several groups match, join the group with the fewest values: the additional values of the other groups
+        // were set for other signals.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -91,7 +91,7 @@ impl Member {
 
     fn agrees_with(&self, other: &Self) -> bool {
         rows().all(|row| match (self.get(row), other.get(row)) {
-            // Signals without a value share an exporter even if their defaults differ: its common default applies.
+            // Signals without a value share an exporter even if their defaults differ; the exporter's default applies.
             (None, None) => true,
             (own, others) => {
                 // A signal that has no variable for this row accepts the other signal's value.
@@ -246,8 +246,7 @@ pub(super) fn apply(values: EnvValues, exporter: &mut Exporter, reader: &mut Rea
     warn_of_missing_path(exporter, reader);
 }
 
-/// Warns about the endpoint of one signal without a path: no path is appended to it, and hardly any collector listens
-/// at `/`.
+/// Warns if the endpoint of one signal has no path: no path is appended to it, and few collectors listen at `/`.
 fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     let (http, SettingSource::Environment(variable)) = (&exporter.connection, exporter.source(&ENDPOINT))
     else {

@@ -59,9 +59,9 @@ impl Config {
     /// is only `OTEL_SERVICE_NAME`. Otherwise returns a [disabled](Self::disabled) configuration without exporters: no
     /// thread is started, and nothing is sent.
     ///
-    /// For commands and libraries that export telemetry only at the request of their user. Empty variables and
-    /// variables of other programs do not count. A misspelled name is reported in [`diagnostics`](Self::diagnostics) in
-    /// either case.
+    /// Intended for commands and libraries that export telemetry only at the request of their user. Empty variables
+    /// and variables of other programs do not count. A misspelled name is reported in
+    /// [`diagnostics`](Self::diagnostics) in either case.
     ///
     /// ```
     /// use standpipe::{Config, Telemetry};
@@ -201,7 +201,7 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
     const COUNTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
     let done = match &row.kind {
         GeneralKind::Bool(field) => reader.bool(variable).map(|value| (field.set)(config, value)),
-        // The range bounds both casts.
+        // The range ensures that neither cast truncates the value.
         GeneralKind::Count(field) => {
             reader.count(variable, &COUNTS).map(|count| (field.set)(config, count as u32))
         }

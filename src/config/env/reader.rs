@@ -55,8 +55,8 @@ impl<'v> Reader<'v> {
             .map(Duration::from_millis)
     }
 
-    /// Returns the meaning of the word that equals the value, in any case. Warns if there is a remark on the word. Advice
-    /// leaves out such words.
+    /// Returns the meaning of the word that equals the value, ignoring case. Warns if there is a remark on the word.
+    /// The advice for an unknown word leaves out words with a remark.
     pub(super) fn word<T: Copy>(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl<'v> Reader<'v> {
         kind: &str,
         fix: String,
     ) -> Option<u64> {
-        // A number with too many digits does not parse, but is "too large" and not "not a number".
+        // A number with too many digits does not parse either, but the message calls it "too large".
         let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let problem = match text.parse::<u64>() {
             Ok(number) if range.contains(&number) => return Some(number),
@@ -181,7 +181,7 @@ const UNSUPPORTED: [&str; 7] = [
     "OTEL_EXPORTER_PROMETHEUS_",
     "OTEL_EXPORTER_ZIPKIN_",
 ];
-/// Prefixes of variables that only OTLP exporters read, so that an unknown name is a mistake.
+/// Prefixes of variables that only OTLP exporters read, so an unknown name with such a prefix is a mistake.
 const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
 /// Maximum number of unknown variables that are compared with known ones, which bounds the time of a start.

@@ -398,7 +398,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
             "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\", or \"none\"",
         ]
     );
-    // A file that cannot be read counts as set, so its partner is not reported as missing.
+    // A setting with an invalid value counts as set, so its partner is not reported as missing.
     let said = said("client-key-file = 1\nclient-certificate-file = 2", &[]);
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }

@@ -80,7 +80,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Reports the reason for which a value was not used.
+    /// Reports the reason why a value was not used.
     fn check(&mut self, set: Result<(), Unusable>, path: &[&str], node: &Node, advice: &'static str) {
         if let Err(unusable) = set {
             let path = dotted(&[&[TELEMETRY], path].concat());
@@ -90,7 +90,7 @@ impl Found<'_> {
 }
 
 /// Reads service name and sampling from the fields of a section, or of `telemetry` if `section` is `None`. The array
-/// contains their keys. An error disables the section, if there is one.
+/// contains the keys of both. An error disables the section, if there is one.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],

@@ -130,7 +130,7 @@ impl SectionReader<'_, '_, '_> {
         let (at, report) = (kind.node.at, &mut self.report);
         let what = format!("not started: {} is not a type of OpenTelemetry", quoted(text.written));
         let is_otlp = text.text.to_ascii_lowercase().starts_with("otlp");
-        // A similar type is a mistake, any other belongs to another program's tracer.
+        // A similar type is a mistake; any other type belongs to a tracer of another program.
         match is_otlp || text::nearest(&text.text, &TYPES).is_some() {
             true => report.lone_error(at, path, Fault::new(what, "did you mean \"open-telemetry\"?")),
             false => report.note(at, path, what),

@@ -107,7 +107,7 @@ impl<'d> Report<'d> {
         self.places.location(at)
     }
 
-    /// Reports the reason for which a variable is ignored.
+    /// Reports the reason why a variable is ignored.
     pub(super) fn ignore(&mut self, variable: &str, fault: Fault) {
         self.diagnostics.push(fault.of("ignored:").warning(None, variable));
     }
@@ -218,7 +218,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.all(name).next()
     }
 
-    /// Returns all entries of a name. To the parser, two forms of one key are different keys.
+    /// Returns all entries with this name. To the parser, two forms of one key are different keys.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.entries.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
@@ -282,8 +282,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             }),
         };
         if let Err(unusable) = taken {
-            // The setting stays unset, so that mistakes in the environment are reported as well. Its partner must not
-            // be reported as missing, though.
+            // The setting stays unset, so that mistakes in the environment are reported as well. Its origin is
+            // recorded, so that its partner is not reported as missing.
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }
@@ -349,7 +349,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.report.warning(entry.key_at, path, fault);
     }
 
-    /// Warns about the transport `https` with a plaintext endpoint: only the endpoint decides about encryption.
+    /// Warns about the transport `https` with a plaintext endpoint: only the endpoint decides whether TLS is used.
     fn warn_of_plain_https(&mut self, exporter: &Exporter) {
         let [transport, endpoint] = [&TRANSPORT, &ENDPOINT].map(|row| self.find(row.key));
         let (Some(transport), Some(endpoint)) = (transport, endpoint) else { return };

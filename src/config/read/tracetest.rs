@@ -36,7 +36,7 @@ struct Choice<'t> {
 
 impl Found<'_> {
     /// Reads the providers of a document. Exporters that are not selected are not checked. The program's own provider
-    /// keeps the values that `read_program` has set from `telemetry`, the application's provider begins with defaults.
+    /// keeps the values that `read_program` has set from `telemetry`; the application's provider begins with defaults.
     pub(super) fn read_providers(&mut self, root: &Node) {
         let described = self.described(root);
         let choices = self.choices(root);
@@ -118,7 +118,7 @@ impl Found<'_> {
         Some(exporter)
     }
 
-    /// Returns the exporter of exactly this name, or else of this name in another case.
+    /// Returns the exporter with exactly this name, or else one whose name differs only in case.
     fn chosen<'t>(&mut self, choice: &Choice<'_>, described: &'t [Field]) -> Option<&'t Field> {
         let wanted = &choice.exporter.text;
         let exactly = described.iter().find(|field| field.name == *wanted);

@@ -16,7 +16,7 @@ use crate::config::{text, units};
 
 pub(crate) const PERCENT_ADVICE: &str = "write a percentage like 100 or 0.1";
 
-/// The reason for which a value is not used.
+/// The reason why a value is not used.
 pub(crate) enum Unusable {
     /// The value has another type than the setting.
     WrongType,
@@ -59,7 +59,7 @@ pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, 
     Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
-/// Returns the known word that equals the value, in any case.
+/// Returns the known word that equals the value, ignoring case.
 pub(crate) fn word<'k>(
     node: &Node,
     resolver: &Resolver,
@@ -265,7 +265,7 @@ pub(crate) fn unreadable(written: &str, path: &str, cause: &ReadError) -> Fault 
     }
 }
 
-/// The reason for which a file was not read.
+/// The reason why a file was not read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Io(io::Error),
@@ -331,7 +331,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
 /// Reads a stream to its end within the limit.
 pub(crate) fn read_at_most(reader: &mut dyn Read) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a file of exactly the limit from a larger one.
+    // Reading one byte more than allowed shows whether the stream exceeds the limit.
     reader.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(bytes) }
 }

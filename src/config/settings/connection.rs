@@ -72,7 +72,7 @@ impl TlsSettings {
     }
 }
 
-/// The [`Field`] of a duration whose largest value, [`MAX_DURATION`], represents no limit.
+/// Makes the [`Field`] for a duration whose largest value, [`MAX_DURATION`], represents no limit.
 macro_rules! unlimited {
     ($($name:ident).+) => {
         Field {
@@ -125,8 +125,8 @@ table! { ADDRESS from PLAIN:
 }
 
 table! { CONNECTION from CONNECTED:
-    /// time limit of one attempt, from name resolution to the end of the response; other signals wait for an attempt
-    /// for at most this time; with `none`, the limit is `give-up-after`
+    /// time limit of one attempt, from name resolution to the end of the response; an attempt of one signal delays the
+    /// other signals by at most this time; with `none`, the limit is `give-up-after`
     TIMEOUT "timeout" {
         kind: Kind::Limit { field: unlimited!(connection.timeout), range: POSITIVE },
         advice: "write a duration like \"10s\", or \"none\"",

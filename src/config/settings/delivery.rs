@@ -41,8 +41,8 @@ settings! {
         pub(crate) linger: Duration = Duration::ZERO,
     }
 
-    /// Bounds of the queue of each signal, and the behavior when it is full. Stalwart's files and environment variables
-    /// have other defaults for the latter: see `Exporter::of_table` and `Exporter::of_environment`.
+    /// Bounds of the queue of each signal, and the behavior when it is full. Stalwart's files and environment
+    /// variables have other defaults for this behavior: see `Exporter::of_table` and `Exporter::of_environment`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     QueueSettings {
         pub(crate) when_full: WhenFull = WhenFull::Block,

@@ -18,7 +18,7 @@ pub(crate) struct Field<O, T> {
     pub(crate) set: fn(&mut O, T),
 }
 
-/// The [`Field`] at a path below its owner.
+/// Makes the [`Field`] for a field of its owner, such as `queue.records`.
 macro_rules! field {
     ($($name:ident).+) => {
         Field { get: |owner| owner.$($name).+, set: |owner, value| owner.$($name).+ = value }
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
         /// Description of the largest value, such as "the most the queue can count".
         most: &'static str,
     },
-    /// One of a few words, in any case.
+    /// One of a few words; case is ignored.
     Word {
         names: fn() -> Vec<&'static str>,
         get: fn(&Exporter) -> String,
@@ -91,7 +91,7 @@ impl Unit {
     }
 }
 
-/// The [`Kind::File`] at a path below its owner.
+/// Makes the [`Kind::File`] for a field of the exporter, such as `connection.tls.ca`.
 macro_rules! file {
     ($($name:ident).+, $default:expr) => {
         Kind::File {
@@ -103,7 +103,7 @@ macro_rules! file {
 }
 pub(crate) use file;
 
-/// A [`Kind::Word`] whose words are the `NAMES` of a type.
+/// Makes a [`Kind::Word`] whose words are the `NAMES` of a type.
 macro_rules! word {
     ($type:ident, $($name:ident).+, $variables:expr) => {
         Kind::Word {

@@ -127,7 +127,7 @@ impl<'t> Reader<'t, '_> {
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
             self.reread += statement.end - at;
             statement = Statement::read(&self.text[..cut], at);
-            // The text after the cut is read, so the error must not be `NEVER_CLOSED`.
+            // `NEVER_CLOSED` would be wrong, because the text after the cut is not ignored.
             statement.is_unclosed = false;
         }
         statement

@@ -11,7 +11,7 @@ use super::table::{Conflict, Part, Table};
 use crate::config::node::{Integer, Node, Tree};
 use crate::config::text::is_bare;
 
-/// The reason for which a statement cannot be used, and what to write instead.
+/// The reason why a statement cannot be used, and what to write instead.
 pub(super) type Flaw = (&'static str, &'static str);
 const BAD_HEADER: Flaw = ("malformed table header", "write it like [tracer.otel], alone in its line");
 const BAD_KEY: Flaw =
@@ -40,7 +40,7 @@ pub(super) struct Statement<'d> {
     pub(super) kind: Kind,
     pub(super) key: Vec<Part<'d>>,
     pub(super) value: Option<Node>,
-    /// Reason for which the statement cannot be used at all.
+    /// Reason why the statement cannot be used at all.
     pub(super) flaw: Option<Flaw>,
     pub(super) conflict: Option<Conflict>,
     /// First error of the parser and its place. Later errors are usually consequences of the first.
@@ -70,7 +70,8 @@ impl<'d> Statement<'d> {
         let mut end = line_end(text, at);
         loop {
             let statement = Self::parse(&text[at..end], at);
-            // Only values may continue in the next line, even if the parser assumes a multi-line string in a key.
+            // `is_unclosed` is true only for values: a key never continues in the next line, even if the parser takes
+            // quotes in it for the start of a multi-line string.
             if !statement.is_unclosed || end == text.len() || statement.values > MAX_VALUES {
                 return statement;
             }

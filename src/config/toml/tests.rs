@@ -441,7 +441,8 @@ fn a_mistake_concerns_the_section_it_stands_in() {
         ("[server]\nx = [!", Owner::Unknown),
         ("[server]\nx = 1 '''\n", Owner::Unknown),
         ("[server !\nx = [", Owner::Unknown),
-        // An unclosed quote explains an unclosed bracket.
+        // The unclosed quote hides the closing bracket, so the statement is cut off after the line of the quote, and
+        // its owner is known.
         ("[tracer.a]\nx = [\"a]\n[tracer.b]\n", tracer("a")),
         ("tracer = !", Owner::Unknown),
         ("x !", Owner::Other),
@@ -460,7 +461,8 @@ fn a_mistake_concerns_the_section_it_stands_in() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: crate::tests::share_of(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The `toml` crate parses the same events independently.
+    /// The `toml` crate is the reference: it uses the same low-level parser, `toml_parser`, but interprets the events
+    /// with its own code.
     #[test]
     fn what_is_toml_has_no_mistake_and_what_is_not_has_one(
         pieces in prop::collection::vec(prop::sample::select(vec![

@@ -105,7 +105,7 @@ impl Endpoint {
         Host::parse(self.host_and_port().0).is_loopback()
     }
 
-    /// Returns the host, in brackets if it is an IPv6 address, and the port that is connected to.
+    /// Returns the host, in brackets if it is an IPv6 address, and the port to connect to.
     pub(crate) fn host_and_port(&self) -> (&str, u16) {
         match self.authority.rsplit_once(':').filter(|_| self.has_port) {
             Some((host, port)) => (host, port.parse().unwrap_or_default()),
@@ -138,8 +138,8 @@ impl Endpoint {
         Ok(Self { tls, authority, has_port, path, query })
     }
 
-    /// Parses `host` or `host:port`; the default is the port of OTLP. gRPC uses TLS, and so does HTTP at port 443, except
-    /// on loopback, or as `insecure` decides. At another port, HTTP is plaintext.
+    /// Parses `host` or `host:port`; the default is the port of OTLP. The endpoint is plaintext if `insecure` is true,
+    /// or if it is `None` and the host is loopback. Otherwise, gRPC uses TLS, and HTTP uses TLS only at port 443.
     fn parse_address(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         // Checked before the path, so that `user:password@host/path` is reported because of the password.
         if text.split('/').next().is_some_and(|authority| authority.contains('@')) {
@@ -199,7 +199,7 @@ pub(crate) fn is_https_proxy(proxy: &str) -> bool {
     split_scheme(proxy).0.eq_ignore_ascii_case("https://")
 }
 
-/// Returns whether a proxy's address contains a password, which is sent to another machine without encryption.
+/// Returns whether a proxy's address contains a password that would be sent to another machine without encryption.
 pub(crate) fn exposes_password(proxy: &str) -> bool {
     let (user, host) = split_scheme(proxy).1.rsplit_once('@').unwrap_or_default();
     let endpoint = Endpoint::parse(host.trim_end_matches('/'), Transport::Http, None);

@@ -52,7 +52,7 @@ pub(crate) fn check(number: usize, name: &str, value: &str) -> Result<(), Fault>
         return Fault::err(format!("header {number} has no name"), "write it like \"Name: value\"");
     }
     if let Some(stray) = name.chars().find(|c| !is_name_character(*c)) {
-        // The name may be the first half of a secret that contains a colon, so only the one character is shown.
+        // The name may be the first half of a secret that contains a colon, so only the stray character is shown.
         return Fault::err(
             format!("header {number} has {stray:?} in its name"),
             "names are letters, digits and -",

@@ -12,7 +12,7 @@ pub(crate) trait Named: Copy + PartialEq + 'static {
     /// All names. The first name of a value is shown.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// Returns the value with this name, in any case.
+    /// Returns the value with this name, ignoring case.
     fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
     }
@@ -96,7 +96,7 @@ pub enum Temporality {
     /// Since the last export, for counters and histograms. Up-down counters are cumulative.
     Delta,
     /// Like [`Delta`](Self::Delta) for counters and histograms that the program updates. Values from callbacks are
-    /// cumulative, so that no value must be stored between two exports.
+    /// cumulative, so that no value has to be stored between two exports.
     LowMemory,
 }
 

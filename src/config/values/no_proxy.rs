@@ -17,7 +17,7 @@ const HTTP_PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_P
 
 enum Entry {
     Everything,
-    /// A domain including its subdomains, or an address; at one port if given.
+    /// A domain including its subdomains, or an address; at all ports unless `port` is given.
     Host {
         host: Host,
         port: Option<u16>,

@@ -152,7 +152,7 @@ fn is_about_tabs(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Returns line and column of the first tab in an indentation, from a line on.
+/// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.
 fn tab_in_indentation(text: &str, from_line: usize) -> Option<(usize, usize)> {
     (1..).zip(text.lines()).skip(from_line.saturating_sub(1)).find_map(|(number, line)| {
         let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];

@@ -33,7 +33,7 @@ const NO_ANCHOR: usize = 0;
 /// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is
 /// exceeded, the document is empty.
 ///
-/// The text should be at most 1 MiB. Time and memory are proportional to it, up to a bound on the number of values.
+/// The text should be at most 1 MiB. Time and memory are proportional to its length, up to a limit on values.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let mut builder = Builder {
         places: Places::new(file, text, true),
@@ -51,7 +51,7 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     Document { root, mistakes: builder.mistakes, places: builder.places }
 }
 
-/// Builds the tree from the parser's events. A fault of its methods means that a limit is exceeded, after which no
+/// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded, and no
 /// further event may be handled.
 struct Builder<'d> {
     places: Places<'d>,

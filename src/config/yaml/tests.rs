@@ -620,13 +620,14 @@ fn full_of(part: &str) -> String {
     part.repeat(MIB / part.len())
 }
 
-/// Less without optimization, because there are many texts. The deadline still detects quadratic growth.
+/// At most one mebibyte of repeated text: less without optimization, because there are many texts. The deadline still
+/// detects quadratic growth.
 fn filled_with(part: &str) -> String {
     const SIZE: usize = if cfg!(debug_assertions) { MIB / 32 } else { MIB };
     part.repeat(SIZE / part.len())
 }
 
-/// Returns the outcome of a text, and asserts that it is reached in time.
+/// Parses a text, and asserts that this takes less than [`DEADLINE`].
 fn outcome<'d>(name: &str, text: &'d str) -> Result<Document<'d>, String> {
     let (before, start) = (on_processor(), Instant::now());
     let read = content_of(text, "f").map_err(|diagnostic| diagnostic.to_string());

@@ -70,7 +70,7 @@ impl Head {
         self.headers.iter().filter(move |(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns whether every content-length of the head is the length of the body, `bytes`.
+    /// Returns whether every content-length of the head equals `bytes`, the length of the body.
     pub(super) fn allows_length(&self, bytes: usize) -> bool {
         self.values("content-length").all(|length| length == bytes.to_string())
     }
@@ -156,8 +156,8 @@ pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     announced.unwrap_or(limit).saturating_add(PREFIX)
 }
 
-/// Returns whether this beginning of a body can be one message of at most `limit` bytes. The prefix decides before the
-/// rest arrives.
+/// Returns whether this beginning of a body can be one message of at most `limit` bytes. The prefix announces the
+/// length, so the check does not have to wait for the rest.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
     announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
 }

@@ -22,8 +22,8 @@ pub(super) fn deliver(connection: &SharedConnection<'_>, stream: u32, answer: &A
         }
         DeliveryMode::ResetStream(code) => connection.send(|session| session.send_reset(stream, Code(*code))),
         DeliveryMode::GoAway(code) => {
-            // The last processed stream is the one before this one, so the client knows that this call was not
-            // processed.
+            // GOAWAY names the stream before this one as the last processed stream, so the client knows that this call
+            // was not processed.
             connection.send_go_away(stream.saturating_sub(2), Code(*code))?;
             delivery.hang_up()
         }
@@ -51,8 +51,8 @@ impl Delivery<'_> {
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
-            // Set before the answer is sent: the client may begin another call as soon as it has the answer, and that
-            // call would be counted but never answered.
+            // Set before the answer is sent: otherwise, a call that the client begins as soon as it has the answer
+            // would be counted but never answered.
             self.connection.send(|session| {
                 session.is_leaving = true;
                 Ok(())
@@ -95,7 +95,7 @@ impl Delivery<'_> {
     }
 
     fn send_head(&self, reply: &Reply<'_>) -> Result<(), Gone> {
-        // Padding is added only to heads that other parts follow.
+        // Padding is added only to a head that is followed by another part.
         let (shared, ends_stream) = (self.connection.shared, matches!(reply.end, Ending::Head));
         match self.answer.delivery_mode {
             DeliveryMode::SlowHead(interval) => self.connection.write_raw(
@@ -120,7 +120,7 @@ impl Delivery<'_> {
     fn write_padded(&self, block: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let mut field = Vec::new();
         hpack::encode("x-padding", "x".repeat(1000).as_bytes(), &mut field);
-        // Whole fields per frame, so that all frames are the same.
+        // Each frame contains whole fields, so that all frames are the same.
         let fields = field.repeat(MIN_MAX_FRAME / field.len());
         let mut frame = Vec::new();
         frame::write_head(kind::HEADERS, 0, self.stream, block.len(), &mut frame);

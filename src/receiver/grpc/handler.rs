@@ -1,5 +1,5 @@
-//! Decodes and answers calls on threads, as many as a connection has open calls, within the limit that all connections
-//! share.
+//! Decodes and answers the calls of a connection on threads: one thread for each open call, within the limit that all
+//! connections share.
 
 use std::collections::VecDeque;
 use std::thread::Scope;
@@ -25,7 +25,7 @@ pub(super) struct Handler<'a> {
     pool: Mutex<Pool>,
 }
 
-/// Calls that wait for a thread, and the number of threads. A thread without a call ends.
+/// Calls that wait for a thread, and the number of threads. A thread ends when it finds no waiting call.
 #[derive(Default)]
 struct Pool {
     calls: VecDeque<Call>,
@@ -47,8 +47,7 @@ impl<'a> Handler<'a> {
             drop(permit);
         });
         if started.is_err() {
-            // The system has no thread. The call stays queued for a running thread; without one, the client runs into
-            // its timeout.
+            // The call stays queued for a running thread; if there is none, the client runs into its timeout.
             self.pool.lock().threads -= 1;
         }
     }
@@ -59,7 +58,7 @@ impl<'a> Handler<'a> {
         let mut pool = self.pool.lock();
         pool.calls.push_back(call);
         let permits = &self.connection.shared.threads;
-        // Under the pool's lock: `next` decides there that its thread ends, so no call is left without a thread.
+        // Decided under the lock under which `next` ends its thread, so no call is left without a thread.
         let permit = if pool.threads == 0 { None } else { Some(permits.share_of(1)?) };
         pool.threads += 1;
         Some(permit)
@@ -86,7 +85,7 @@ impl<'a> Handler<'a> {
         if answered.is_err() {
             self.connection.abandon();
         }
-        // After a panic, too: the stream would count against the limit forever.
+        // Also released after a panic: otherwise, the stream would count against the limit forever.
         self.connection.release(stream);
     }
 

@@ -64,7 +64,7 @@ impl Session {
         self.events.push(Event::Begun(id));
         let mut share = self.budget.share();
         if let Err(refusal) = share.grow(head.weight()) {
-            // Without its head: no memory is reserved for it while the call waits for its answer.
+            // Refused without its head: no memory is reserved for the head while the call waits for its answer.
             self.refuse(id, None, refusal);
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Session {
         }
         let Some(incoming) = &mut stream.incoming else { return Ok(()) };
         let (limit, body) = (self.limits.body_bytes, &mut incoming.body);
-        // Capacity counts, not length: it is the memory that the client causes.
+        // The capacity is counted, not the length, because the capacity is the memory that the call takes.
         let before = body.capacity();
         let most = announced_length(if body.is_empty() { content } else { body }, limit);
         if let Err(refusal) = incoming.share.make_room(body, content.len(), most) {
@@ -145,7 +145,7 @@ impl Session {
         }
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return Ok(()) };
         self.connection.noise = 0;
-        // The body counts until its handler is done, which may take long.
+        // The body counts against the limit until its handler is done, which may take long.
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         self.events

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One thread per connection reads. Each open call is answered on its own thread, so a call that waits does not delay
-//! another. The first answering thread of a connection is always available; each further one needs one of a limited number
-//! of permits, which all connections share. A thread without a call ends.
+//! another. The first answering thread of a connection is always available; each further one needs one of a limited
+//! number of permits, which all connections share. An answering thread ends when it finds no waiting call.
 
 mod call;
 mod delivery;
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         if connection.shared.read(|state| state.stopped) {
             return Err(self.stop_reading());
         }
-        // While only answers are open, the deadline is that of the next call, which may begin at any time.
+        // While all open calls wait for their answers, the deadline is that of a new call, which may begin at any time.
         self.wire.set_deadline(connection.deadline().or_else(|| connection.shared.read_deadline()));
         let (events, result) = match self.read_bytes() {
             Ok(length @ 1..) => {
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
                 Event::Begun(_) => {}
                 Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
                     Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
-                        // Counted, but not answered: the byte that is held back makes the close a reset.
+                        // Counted, but not answered. One byte is held back, so closing the socket sends RST.
                         self.handler.judge(outcome, Some(answer));
                         return Err(ConnectionOver);
                     }

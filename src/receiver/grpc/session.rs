@@ -6,9 +6,9 @@
 //!                        │ refused, late, RST    │ RST: kept until the handler is done
 //! ```
 //!
-//! `incoming` has the left half, this file the connection and the right half. A stream that the client resets still
-//! counts against [`MAX_STREAMS`] until its handler is done, so that rapid resets (CVE-2023-44487) cannot start
-//! unlimited work.
+//! `incoming` implements the left half of the diagram, and this file implements the connection and the right half. A
+//! stream that the client resets still counts against [`MAX_STREAMS`] until its handler is done, so that rapid resets
+//! (CVE-2023-44487) cannot start unlimited work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct Session {
     pub(super) newest: u32,
     /// True if new streams are ignored, because the connection is about to be closed.
     pub(super) is_leaving: bool,
-    /// Capacity of the buffers of all calls that arrive or are in hand.
+    /// Capacity of the buffers of all calls that are arriving or in hand.
     pub(super) buffered: usize,
     /// Current time, set by the owner before each step.
     pub(super) now: Instant,
@@ -299,7 +299,7 @@ impl Session {
             // The answer is complete, so the rest of the request is not needed (section 8.1).
             frame::write_reset(id, Code::NO_ERROR, &mut self.connection.out);
         }
-        // At once, because the client may open another stream as soon as it has its answer.
+        // Released at once, because the client may open another stream as soon as it has its answer.
         self.release(id);
     }
 }

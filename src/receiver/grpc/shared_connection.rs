@@ -151,7 +151,7 @@ impl<'a> SharedConnection<'a> {
         Ok(result?)
     }
 
-    /// Ends the connection after a failed write: a part of a frame may be sent, and nothing can follow it.
+    /// Ends the connection after a failed write: a part of a frame may have been sent, so no other frame can follow.
     fn give_up(&self, state: &mut State) {
         state.is_over = true;
         let _ = self.socket.shutdown(Shutdown::Both);

@@ -150,7 +150,7 @@ fn an_answer_to_a_call_that_is_still_coming_stops_it() {
     bench.receive(&[headers(1), data(1, &[0, 0xff, 0, 0, 0], false)].concat()).unwrap();
     bench.session.send_headers(1, &vec![], true).unwrap();
     assert_eq!(bench.out(), [(kind::HEADERS, 1), (kind::RESET, 1)]);
-    // Frames that were already sent are ignored.
+    // Frames of the call that the client sent before it saw the reset are ignored.
     assert!(bench.receive(&data(1, b"more", false)).unwrap().is_empty());
     assert!(bench.out().is_empty());
 }

@@ -29,7 +29,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// Returns a function like [`serve`], for requests without a body, which `answer` answers.
+/// Returns a function like [`serve`] for pages: requests have no body, and `answer` answers them.
 pub(in crate::receiver) fn page_server(answer: Arc<OnPageRequest>) -> impl Serve {
     move |shared: &Shared, socket: &TcpStream, number| {
         let mut connection = Connection::new(shared, socket, number);

@@ -34,7 +34,7 @@ impl From<Refusal> for ReadError {
 impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // The timeout of a socket is WouldBlock on Unix and TimedOut elsewhere.
+            // The timeout of a socket is reported as WouldBlock on Unix and as TimedOut elsewhere.
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
                 Refusal::new(408, "the request took too long to arrive").into()
             }

@@ -39,7 +39,7 @@ pub(in crate::receiver) fn send(
             out.write_all(&head)?;
             send_slowly(out, &bytes, || pause(*interval))
         }
-        // A usual answer is one write and mostly one packet, so a client sees all of it or nothing.
+        // A usual answer is one write and usually one packet, so a client sees all of it or nothing.
         (_, Sendable::Bytes(bytes)) if answer.header_padding == 0 => {
             out.write_all(&[&head[..], &bytes].concat())
         }

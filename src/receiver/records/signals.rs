@@ -96,7 +96,7 @@ impl ReceivedSpan {
     }
 }
 
-/// An event of a span. From [`ReceivedSpan::events`].
+/// An event of a span. Returned by [`ReceivedSpan::events`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReceivedEvent<'a>(&'a Event);
 
@@ -126,7 +126,7 @@ impl<'a> ReceivedEvent<'a> {
     }
 }
 
-/// A link of a span to another. From [`ReceivedSpan::links`].
+/// A link of a span to another span. Returned by [`ReceivedSpan::links`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReceivedLink<'a>(&'a Link);
 
@@ -271,7 +271,7 @@ impl ReceivedMetric {
     }
 }
 
-/// A data point of a metric. From [`ReceivedMetric::points`] and [`ReceivedMetric::point`].
+/// A data point of a metric. Returned by [`ReceivedMetric::points`] and [`ReceivedMetric::point`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReceivedPoint<'a>(Point<'a>);
 
