@@ -1,58 +1,54 @@
-//! The time that spans record: wall-clock time at the start of a trace, advanced by the processor's time counter
-//! ([`ticks`]) or by the system's monotonic clock.
+//! The time that spans record: wall-clock time at the start of a trace, advanced by the monotonic clock.
 
 use std::num::NonZeroU64;
 use std::time::SystemTime;
 
-use super::ticks::{self, Rate};
-
 /// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
 const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// The wall-clock time at one moment, and a counter that continues from there. The spans of a trace use the same clock
+/// The offset between the wall clock and the monotonic clock at one moment. The spans of a trace use the same offset
 /// until it is older than [`CLOCK_AGE`], so their times are consistent with each other and cost one reading each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// The wall-clock time. Never zero, so that `Option<Clock>` needs no extra word.
-    begun: NonZeroU64,
-    /// The counter at that moment.
     since: u64,
-    /// Rate of the processor's counter; `None` if the counter is the system's monotonic clock.
-    rate: Option<Rate>,
+    ahead: NonZeroU64,
 }
 
 impl Clock {
     /// Returns a new clock and its current time.
+    #[inline]
+    pub(crate) fn start() -> (Self, u64) {
+        let clock = Self::set();
+        (clock, clock.at(clock.since))
+    }
+
     #[cold]
     #[inline(never)]
-    pub(crate) fn start() -> (Self, u64) {
-        let begun = unix_now();
-        let (rate, since) = match ticks::rate_and_ticks() {
-            Some((rate, ticks)) => (Some(rate), ticks),
-            None => (None, monotonic_nanos()),
-        };
-        (Self { begun: NonZeroU64::new(begun).unwrap_or(NonZeroU64::MIN), since, rate }, begun)
+    fn set() -> Self {
+        let (wall, since) = (unix_now(), monotonic_nanos());
+        // Wraps if the wall clock is behind the monotonic clock. An offset of 0 becomes 1 ns, so that `Option<Clock>`
+        // needs no extra word.
+        let ahead = NonZeroU64::new(wall.wrapping_sub(since)).unwrap_or(NonZeroU64::MIN);
+        Self { since, ahead }
     }
 
     /// Returns this clock, or a new one if this one is too old, and its current time.
     #[inline(always)]
     pub(crate) fn advance(self) -> (Self, u64) {
-        let elapsed = self.elapsed();
-        if elapsed < CLOCK_AGE { (self, self.begun.get().wrapping_add(elapsed)) } else { Self::start() }
+        let moment = monotonic_nanos();
+        let is_young = moment.wrapping_sub(self.since) < CLOCK_AGE;
+        if is_young { (self, self.at(moment)) } else { Self::start() }
     }
 
     /// Returns the current time in nanoseconds since 1970.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        self.begun.get().wrapping_add(self.elapsed())
+        self.at(monotonic_nanos())
     }
 
-    #[inline(always)]
-    fn elapsed(&self) -> u64 {
-        match self.rate {
-            Some(rate) => rate.nanos(self.since, ticks::read()),
-            None => monotonic_nanos().wrapping_sub(self.since),
-        }
+    #[inline]
+    fn at(&self, moment: u64) -> u64 {
+        moment.wrapping_add(self.ahead.get())
     }
 }
 
@@ -72,7 +68,7 @@ pub(crate) fn unix_now() -> u64 {
 
 /// Returns monotonic nanoseconds since an arbitrary moment before the start of the program.
 #[inline]
-pub(super) fn monotonic_nanos() -> u64 {
+fn monotonic_nanos() -> u64 {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return system_nanos(1);
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]

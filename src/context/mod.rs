@@ -7,14 +7,12 @@
 //! | `w3c.rs` | `traceparent` and `tracestate` |
 //! | `baggage.rs` | [`Baggage`]: keys and values that travel with a request |
 //! | `clock.rs` | the time, monotonic within a trace |
-//! | `ticks.rs` | the processor's time counter and its rate |
 //! | `suppression.rs` | suppression of records on the threads of exporters |
 
 mod baggage;
 mod clock;
 mod current;
 mod suppression;
-mod ticks;
 mod w3c;
 
 use std::fmt;
@@ -37,7 +35,6 @@ pub(crate) use suppression::{
     Owner, Suppression, export_for, exports_for, in_program, may_be_suppressed, suppress_for_ever,
     suppress_instrumentation, suppression, while_exporting_for,
 };
-pub(crate) use ticks::Calibration;
 pub use w3c::ParseContextError;
 
 use crate::record::{SpanId, SpanRef, TraceId};

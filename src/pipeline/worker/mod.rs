@@ -102,7 +102,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
-use crate::context::{self, Calibration, Owner};
+use crate::context::{self, Owner};
 use crate::escape;
 use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
@@ -211,9 +211,7 @@ impl Worker {
     pub(crate) fn run(mut self) -> bool {
         self.state.generation = Some(process::generation());
         context::suppress_for_ever();
-        let mut calibration = Calibration::default();
         while !self.is_done() && !self.is_forked() {
-            calibration.update();
             self.caught(Self::step);
         }
         if !self.is_forked() {
