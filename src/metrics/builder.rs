@@ -92,123 +92,6 @@ impl<'a> InstrumentBuilder<'a> {
         Self { limit: max, ..self }
     }
 
-    /// Creates a counter: a sum that only rises.
-    pub fn counter(self) -> Counter<u64> {
-        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Int))
-    }
-
-    /// Creates a counter of floats: a sum that only rises.
-    pub fn counter_f64(self) -> Counter<f64> {
-        Counter::new(self.make(InstrumentKind::Counter, NumberKind::Float))
-    }
-
-    /// Creates an up-down counter: a sum that rises and falls.
-    pub fn up_down_counter(self) -> UpDownCounter<i64> {
-        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Int))
-    }
-
-    /// Creates an up-down counter of floats: a sum that rises and falls.
-    pub fn up_down_counter_f64(self) -> UpDownCounter<f64> {
-        UpDownCounter::new(self.make(InstrumentKind::UpDownCounter, NumberKind::Float))
-    }
-
-    /// Creates a gauge: a current value.
-    pub fn gauge(self) -> Gauge<f64> {
-        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Float))
-    }
-
-    /// Creates a gauge of integers.
-    pub fn gauge_i64(self) -> Gauge<i64> {
-        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
-    }
-
-    /// Creates a gauge of unsigned integers.
-    pub fn gauge_u64(self) -> Gauge<u64> {
-        Gauge::new(self.make(InstrumentKind::Gauge, NumberKind::Int))
-    }
-
-    /// Creates a histogram: the distribution of values.
-    ///
-    /// Without [`bounds`](Self::bounds), and unless it is exponential, it has OpenTelemetry's default bounds, which fit
-    /// milliseconds: 0 to 10,000. A histogram of seconds has the bounds that the semantic conventions advise: 0.005 to
-    /// 10. It measures seconds if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or
-    /// `_seconds`.
-    ///
-    /// ```
-    /// # #[cfg(feature = "receiver")] {
-    /// use standpipe::receiver::TestTelemetry;
-    ///
-    /// let test = TestTelemetry::start();
-    /// test.meter("shop").build("checkout.duration").unit("s").histogram().record(0.032, ());
-    /// let metric = test.received().metric("checkout.duration").unwrap();
-    /// assert_eq!(metric.point(()).unwrap().bounds()[..3], [0.005, 0.01, 0.025]);
-    /// # }
-    /// ```
-    pub fn histogram(self) -> Histogram<f64> {
-        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Float))
-    }
-
-    /// Creates a histogram of integers.
-    pub fn histogram_u64(self) -> Histogram<u64> {
-        Histogram::new(self.make(InstrumentKind::Histogram, NumberKind::Int))
-    }
-
-    /// Registers a counter whose total is kept elsewhere: the callback reports it.
-    pub fn observe_counter(
-        self,
-        callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::Counter, NumberKind::Int, callback)
-    }
-
-    /// Like [`observe_counter`](Self::observe_counter), for floats.
-    pub fn observe_counter_f64(
-        self,
-        callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::Counter, NumberKind::Float, callback)
-    }
-
-    /// Registers an up-down counter whose total is kept elsewhere: the callback reports it.
-    pub fn observe_up_down_counter(
-        self,
-        callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::UpDownCounter, NumberKind::Int, callback)
-    }
-
-    /// Like [`observe_up_down_counter`](Self::observe_up_down_counter), for floats.
-    pub fn observe_up_down_counter_f64(
-        self,
-        callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::UpDownCounter, NumberKind::Float, callback)
-    }
-
-    /// Registers a gauge whose value is read at each collection: the callback reports it.
-    pub fn observe_gauge(
-        self,
-        callback: impl Fn(&mut Observer<'_, f64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::Gauge, NumberKind::Float, callback)
-    }
-
-    /// Like [`observe_gauge`](Self::observe_gauge), for integers.
-    pub fn observe_gauge_i64(
-        self,
-        callback: impl Fn(&mut Observer<'_, i64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
-    }
-
-    /// Like [`observe_gauge`](Self::observe_gauge), for unsigned integers.
-    pub fn observe_gauge_u64(
-        self,
-        callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
-    ) -> Observation {
-        self.observe(InstrumentKind::Gauge, NumberKind::Int, callback)
-    }
-
     fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
         let descriptor = self.descriptor(kind, number_kind);
         self.meter.registry.instrument(descriptor)
@@ -249,6 +132,101 @@ impl<'a> InstrumentBuilder<'a> {
             limit: self.limit,
         }
     }
+}
+
+/// Defines the methods that create an instrument: name, kind of instrument, type of numbers, and how they are stored.
+macro_rules! created {
+    ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
+        impl InstrumentBuilder<'_> {
+            $($(#[$doc])*
+            pub fn $method(self) -> $kind<$number> {
+                $kind::new(self.make(InstrumentKind::$kind, NumberKind::$stored))
+            })*
+        }
+    };
+}
+
+created! {
+    /// Creates a counter: a sum that only rises.
+    counter: Counter<u64>, Int;
+
+    /// Creates a counter of floats: a sum that only rises.
+    counter_f64: Counter<f64>, Float;
+
+    /// Creates an up-down counter: a sum that rises and falls.
+    up_down_counter: UpDownCounter<i64>, Int;
+
+    /// Creates an up-down counter of floats: a sum that rises and falls.
+    up_down_counter_f64: UpDownCounter<f64>, Float;
+
+    /// Creates a gauge: a current value.
+    gauge: Gauge<f64>, Float;
+
+    /// Creates a gauge of integers.
+    gauge_i64: Gauge<i64>, Int;
+
+    /// Creates a gauge of unsigned integers.
+    gauge_u64: Gauge<u64>, Int;
+
+    /// Creates a histogram: the distribution of values.
+    ///
+    /// Without [`bounds`](Self::bounds), and unless it is exponential, it has OpenTelemetry's default bounds, which fit
+    /// milliseconds: 0 to 10,000. A histogram of seconds has the bounds that the semantic conventions advise: 0.005 to
+    /// 10. It measures seconds if its unit is `s` or `seconds`, or if it has no unit and its name ends in `.seconds` or
+    /// `_seconds`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "receiver")] {
+    /// use standpipe::receiver::TestTelemetry;
+    ///
+    /// let test = TestTelemetry::start();
+    /// test.meter("shop").build("checkout.duration").unit("s").histogram().record(0.032, ());
+    /// let metric = test.received().metric("checkout.duration").unwrap();
+    /// assert_eq!(metric.point(()).unwrap().bounds()[..3], [0.005, 0.01, 0.025]);
+    /// # }
+    /// ```
+    histogram: Histogram<f64>, Float;
+
+    /// Creates a histogram of integers.
+    histogram_u64: Histogram<u64>, Int;
+}
+
+/// Defines the methods that register a callback: name, kind of instrument, type of numbers, and how they are stored.
+macro_rules! observed {
+    ($($(#[$doc:meta])* $method:ident: $kind:ident<$number:ty>, $stored:ident;)*) => {
+        impl InstrumentBuilder<'_> {
+            $($(#[$doc])*
+            pub fn $method(
+                self,
+                callback: impl Fn(&mut Observer<'_, $number>) + Send + Sync + 'static,
+            ) -> Observation {
+                self.observe(InstrumentKind::$kind, NumberKind::$stored, callback)
+            })*
+        }
+    };
+}
+
+observed! {
+    /// Registers a counter whose total is kept elsewhere: the callback reports it.
+    observe_counter: Counter<u64>, Int;
+
+    /// Like [`observe_counter`](Self::observe_counter), for floats.
+    observe_counter_f64: Counter<f64>, Float;
+
+    /// Registers an up-down counter whose total is kept elsewhere: the callback reports it.
+    observe_up_down_counter: UpDownCounter<i64>, Int;
+
+    /// Like [`observe_up_down_counter`](Self::observe_up_down_counter), for floats.
+    observe_up_down_counter_f64: UpDownCounter<f64>, Float;
+
+    /// Registers a gauge whose value is read at each collection: the callback reports it.
+    observe_gauge: Gauge<f64>, Float;
+
+    /// Like [`observe_gauge`](Self::observe_gauge), for integers.
+    observe_gauge_i64: Gauge<i64>, Int;
+
+    /// Like [`observe_gauge`](Self::observe_gauge), for unsigned integers.
+    observe_gauge_u64: Gauge<u64>, Int;
 }
 
 fn measures_seconds(name: &str, unit: &str) -> bool {

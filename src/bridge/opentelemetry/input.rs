@@ -20,6 +20,27 @@ use crate::telemetry::scope_cache::ScopeCache;
 /// Budget of a flush for which the SDK gives no timeout.
 const FLUSH_BUDGET: Duration = Duration::from_secs(5);
 
+/// Defines methods that the SDK's traits for exporters and processors share. Each calls the exporter's [`SdkInput`].
+macro_rules! pass_to_input {
+    (force_flush) => {
+        fn force_flush(&self) -> OTelSdkResult {
+            self.input.force_flush()
+        }
+    };
+    (shutdown_with_timeout) => {
+        fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+            self.input.shut_down(timeout)
+        }
+    };
+    (set_resource) => {
+        fn set_resource(&mut self, resource: &Resource) {
+            self.input.scopes.set_resource(resource);
+        }
+    };
+    ($($method:ident)+) => { $(pass_to_input! { $method })+ };
+}
+pub(super) use pass_to_input;
+
 /// The connection of one exporter to a provider.
 #[derive(Debug)]
 pub(super) struct SdkInput {

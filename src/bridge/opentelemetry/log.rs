@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
-use super::input::{Disposition, SdkInput};
+use super::input::{Disposition, SdkInput, pass_to_input};
 use super::value::with_any_value;
 use crate::bridge::shows_credentials;
 use crate::context::unix_nanos;
@@ -91,17 +91,11 @@ impl opentelemetry_sdk::logs::LogExporter for LogExporter {
         ready(self.take(batch.iter()))
     }
 
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.input.shut_down(timeout)
-    }
-
     fn event_enabled(&self, level: SdkSeverity, target: &str, _name: Option<&str>) -> bool {
         self.is_enabled(level, target)
     }
 
-    fn set_resource(&mut self, resource: &Resource) {
-        self.input.scopes.set_resource(resource);
-    }
+    pass_to_input! { shutdown_with_timeout set_resource }
 }
 
 impl LogProcessor for LogExporter {
@@ -110,21 +104,11 @@ impl LogProcessor for LogExporter {
         let _ = self.take([(&*log, scope)]);
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.input.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.input.shut_down(timeout)
-    }
-
     fn event_enabled(&self, level: SdkSeverity, target: &str, _name: Option<&str>) -> bool {
         self.is_enabled(level, target)
     }
 
-    fn set_resource(&mut self, resource: &Resource) {
-        self.input.scopes.set_resource(resource);
-    }
+    pass_to_input! { force_flush shutdown_with_timeout set_resource }
 }
 
 /// Returns whether a record at `trace` is one of ureq's. If it went through `tracing-log`, an attribute has the target.

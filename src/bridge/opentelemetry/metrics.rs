@@ -9,7 +9,7 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
-use super::input::{Disposition, Scopes, SdkInput};
+use super::input::{Disposition, Scopes, SdkInput, pass_to_input};
 use super::value::ConvertedValue;
 use crate::config;
 use crate::context::unix_nanos;
@@ -116,14 +116,6 @@ impl PushMetricExporter for MetricExporter {
         ready(self.input.take(|disposition| self.send(metrics, disposition)))
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.input.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.input.shut_down(timeout)
-    }
-
     fn temporality(&self) -> Temporality {
         match self.input.exporters().temporality() {
             None | Some(config::Temporality::Cumulative) => Temporality::Cumulative,
@@ -131,6 +123,8 @@ impl PushMetricExporter for MetricExporter {
             Some(config::Temporality::LowMemory) => Temporality::LowMemory,
         }
     }
+
+    pass_to_input! { force_flush shutdown_with_timeout }
 }
 
 /// Frames a metric and passes it on in as many parts as the limits require. `record` is reused as storage.

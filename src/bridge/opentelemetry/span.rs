@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
-use super::input::{Disposition, SdkInput};
+use super::input::{Disposition, SdkInput, pass_to_input};
 use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -67,17 +67,7 @@ impl opentelemetry_sdk::trace::SpanExporter for SpanExporter {
         ready(self.take(&batch))
     }
 
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.input.shut_down(timeout)
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        self.input.force_flush()
-    }
-
-    fn set_resource(&mut self, resource: &Resource) {
-        self.input.scopes.set_resource(resource);
-    }
+    pass_to_input! { shutdown_with_timeout force_flush set_resource }
 }
 
 impl SpanProcessor for SpanExporter {
@@ -91,17 +81,7 @@ impl SpanProcessor for SpanExporter {
         }
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.input.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.input.shut_down(timeout)
-    }
-
-    fn set_resource(&mut self, resource: &Resource) {
-        self.input.scopes.set_resource(resource);
-    }
+    pass_to_input! { force_flush shutdown_with_timeout set_resource }
 }
 
 /// Writes the whole span except its end time.
