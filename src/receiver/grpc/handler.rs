@@ -47,7 +47,7 @@ impl<'a> Handler<'a> {
             drop(permit);
         });
         if started.is_err() {
-            // The call stays queued for a running thread; if there is none, the client runs into its timeout.
+            // The call stays queued for a running thread; if no thread runs, the client runs into its timeout.
             self.pool.lock().threads -= 1;
         }
     }
