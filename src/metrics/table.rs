@@ -29,7 +29,7 @@ pub(super) struct Table {
     pub(super) seed: u64,
     /// The series without attributes, which is the only one of most instruments.
     bare: OnceLock<Arc<Series>>,
-    /// Preallocated with the first series that has attributes.
+    /// Allocated in full when the first series with attributes is added.
     buckets: OnceLock<Buckets>,
     /// The overflow series, for measurements beyond the limit.
     overflow: OnceLock<Arc<Series>>,
