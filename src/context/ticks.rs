@@ -83,8 +83,8 @@ impl Calibration {
         self.due = now + if rate.is_some_and(|(rate, _)| rate > 0) { USUAL_INTERVAL } else { MIN_INTERVAL };
     }
 
-    /// Returns the rate since the last reading and the counter, or a rate of 0 if it does not agree with the rate
-    /// before. It does not agree, for example, after the machine was suspended or moved to another host.
+    /// Returns the rate since the last reading, and the value of the counter. The rate is 0 if it does not agree with
+    /// the previous rate, for example after the machine was suspended or moved to another host.
     fn measure(&mut self, now: Reading) -> Option<(u64, u64)> {
         let last = self.last.replace(now)?;
         let (ticks, nanos) = (now.ticks.saturating_sub(last.ticks).max(1), now.nanos - last.nanos);
@@ -102,7 +102,8 @@ impl Reading {
         if !is_clock_source() || !is_invariant() {
             return None;
         }
-        // An interruption between the readings makes them differ. The closest of three pairs was not interrupted.
+        // An interruption between the readings increases the distance between the two readings of the counter. The
+        // closest of three pairs was not interrupted.
         let pair = || {
             let (before, nanos, after) = (read(), monotonic_nanos(), read());
             let between = after.wrapping_sub(before);
@@ -136,7 +137,8 @@ mod counter {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) fn read() -> u64 {
-        // SAFETY: the instruction only reads a counter. Every kernel that has made it the clock source permits it.
+        // SAFETY: the instruction only reads a counter. Every kernel that uses the counter as its clock source permits
+        // the instruction.
         unsafe { _rdtsc() }
     }
 }
