@@ -133,7 +133,6 @@ mod counter {
         cpuid(1 << 31).eax >= POWER_MANAGEMENT && cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
     }
 
-    /// Reads the counter.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) fn read() -> u64 {
@@ -150,7 +149,6 @@ mod counter {
         true
     }
 
-    /// Reads the counter.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) fn read() -> u64 {

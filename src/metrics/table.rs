@@ -17,9 +17,8 @@ use crate::record::{AttributeSet, Pattern};
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
-/// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
-///
-/// Nothing is allocated or freed while a lock is held, because an allocator that makes measurements would deadlock.
+/// The series of one instrument. Nothing is allocated or freed while a lock is held, because an allocator that makes
+/// measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
     aggregation: AggregationKind,

@@ -63,7 +63,6 @@ impl ExponentialHistogram {
         true
     }
 
-    /// Returns the data point.
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
         let (min, max) = self.totals.extremes();

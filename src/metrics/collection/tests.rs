@@ -49,8 +49,7 @@ struct World {
     ends: BTreeMap<(String, String), u64>,
 }
 
-/// Sums of measured or delivered values, over all series of an instrument, because some measurements fall into the
-/// overflow series.
+/// Sums of measured or delivered values over all series of an instrument, including the overflow series.
 #[derive(Debug, Default, PartialEq)]
 struct Arrived {
     orders: i64,

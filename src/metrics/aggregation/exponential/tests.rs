@@ -108,8 +108,7 @@ proptest! {
     fn every_value_is_in_its_bucket_at_every_scale(value in any_finite()) {
         let value = value.abs();
         prop_assume!(value > 0.0);
-        // A bound between two powers of two is not a double, so the doubles next to it may be assigned to either
-        // bucket.
+        // A bound between two powers of two is not a double, so the doubles next to it may be in either bucket.
         let neighbors = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
         let allowed = neighbors.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
         for scale in SCALES {
