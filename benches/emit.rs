@@ -80,7 +80,8 @@ struct Burst {
     allocations: f64,
 }
 
-/// Measures one program with a parked worker per number of attributes. The programs take turns in each round.
+/// Measures one program for each number of attributes; the worker of each program is parked. The programs take turns in
+/// each round.
 fn bursts(receiver: &Receiver, rounds: usize) -> Result<Vec<Burst>, Error> {
     let before = receiver.span_count();
     let mut programs = Vec::new();

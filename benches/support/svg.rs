@@ -185,7 +185,7 @@ struct Area {
     top: f64,
     bottom: f64,
     highest: f64,
-    /// Positions on the horizontal axis, at equal distances: each is a multiple of the previous one, or follows zero.
+    /// Values on the horizontal axis, in ascending order; they are drawn at equal distances, whatever their ratios.
     positions: Vec<f64>,
 }
 

@@ -11,7 +11,7 @@ use super::ContextGuard;
 
 pub(super) const BAGGAGE: &str = "baggage";
 
-/// Maximum members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least as much.
+/// Maximum members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least this much.
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 8192;
 
@@ -34,7 +34,7 @@ const MAX_BYTES: usize = 8192;
 /// # Limits
 ///
 /// A baggage has at most 64 members, and its header at most 8,192 bytes. W3C Baggage requires every implementation to
-/// propagate at least as much. A member that does not fit is left out as a whole.
+/// propagate at least this much. A member that does not fit is left out as a whole.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Baggage {
     /// Members with distinct keys; `None` if there are no members, so that an empty baggage needs no allocation.

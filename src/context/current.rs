@@ -165,7 +165,7 @@ pub(crate) fn leave_gone_layers(is_there: impl Fn(u64) -> bool) {
     });
 }
 
-/// Returns whether this thread is in a span of a bridge.
+/// Returns whether this thread has entered a span of a bridge and has not left it.
 #[cfg(feature = "tracing")]
 pub(crate) fn is_in_bridged() -> bool {
     read_stack(|stack| (!stack.bridged.is_empty()).then_some(())).is_some()
@@ -250,8 +250,8 @@ impl Stack {
         Entered(id)
     }
 
-    /// Like [`push`](Self::push), for a borrowed context. Most contexts have no state and are copied field by field:
-    /// the caller then has no clone that it might have to drop.
+    /// Like [`push`](Self::push), for a borrowed context. Most contexts have no state and are copied field by field, so
+    /// the caller has no clone to drop.
     #[inline(always)]
     fn push_copy(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
         let copy = SpanContext { state: None, ..*context };
@@ -304,7 +304,7 @@ impl Stack {
     }
 }
 
-/// Guard: keeps a context current on this thread until the guard is dropped. Returned by
+/// Keeps a context current on this thread until the guard is dropped. Returned by
 /// [`Context::enter`](crate::Context::enter), [`SpanContext::enter`], [`Baggage::enter`] and
 /// [`DetachedSpan::enter`](crate::DetachedSpan::enter). Guards may be dropped in any order.
 #[derive(Debug)]

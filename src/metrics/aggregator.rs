@@ -23,8 +23,7 @@ pub(super) enum AggregationKind {
     Exponential,
 }
 
-/// The state of one series. Integer sums and gauges need no lock. The others are behind locks that are rarely
-/// contended: see [`Striped`].
+/// The state of one series.
 #[derive(Debug)]
 pub(super) enum Aggregator {
     IntSum(AtomicI64),

@@ -378,7 +378,7 @@ impl BoundGauge<f64> {
 
 #[cfg(feature = "metrics")]
 impl BoundHistogram<f64> {
-    /// Records a value `times` times, at the cost of one.
+    /// Records a value `times` times, at the cost of one measurement.
     pub(crate) fn record_many(&self, value: f64, times: u64) {
         if self.0.handle.any(value).is_some() {
             self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));

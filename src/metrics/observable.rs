@@ -46,7 +46,7 @@ pub(super) struct Observations {
     values: Vec<(AttributeSet, Number)>,
     by_set: HashMap<AttributeSet, usize>,
     limit: usize,
-    /// True if values with different attributes may be added up, as in the overflow.
+    /// True if values with different attributes may be added up, as in the overflow series.
     adds_up: bool,
     only_rises: bool,
     rest: Option<Number>,

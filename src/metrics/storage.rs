@@ -23,7 +23,7 @@ pub(super) struct MetricStorage {
 
 #[derive(Debug)]
 enum SeriesTable {
-    /// Series that every collection exports, with the sum since the start. Found without a lock.
+    /// Series that every collection exports, with the sum since the start. A lookup needs no lock.
     Cumulative(Table),
     /// Series whose measurements are exported once. Idle series are forgotten, which needs exclusive access to the
     /// table.

@@ -17,9 +17,8 @@ use crate::record::{AttributeSet, Pattern};
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
-/// A hash table that only grows: a lookup follows a chain of nodes that are never changed, so it needs no lock.
-///
-/// Nothing is allocated or freed while a lock is held, because an allocator that makes measurements would deadlock.
+/// The series of one instrument. Nothing is allocated or freed while a lock is held, because an allocator that makes
+/// measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
     aggregation: AggregationKind,
@@ -29,7 +28,7 @@ pub(super) struct Table {
     pub(super) seed: u64,
     /// The series without attributes, which is the only one of most instruments.
     bare: OnceLock<Arc<Series>>,
-    /// Preallocated with the first series that has attributes.
+    /// Allocated in full when the first series with attributes is added.
     buckets: OnceLock<Buckets>,
     /// The overflow series, for measurements beyond the limit.
     overflow: OnceLock<Arc<Series>>,

@@ -267,7 +267,7 @@ impl<'a> SpanSpec<'a> {
         DetachedSpan::new(&self.tracer.shared, started)
     }
 
-    /// Opens a span below a recorded one, starting now (the fast path). `None` for any other span.
+    /// Opens a span that starts now below a recorded one (the fast path). Returns `None` for any other span.
     #[inline(always)]
     pub(super) fn open_below_recorded(
         &self,

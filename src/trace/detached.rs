@@ -194,7 +194,7 @@ impl DetachedSpan {
         }
     }
 
-    /// Discards the span and counts it as not enqueued because code of the program panicked.
+    /// Discards the span because code of the program panicked, and counts it as not enqueued.
     #[cfg(feature = "tracing")]
     #[cold]
     pub(crate) fn discard_in_panic(mut self) {

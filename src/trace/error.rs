@@ -153,7 +153,7 @@ pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&st
     }
 }
 
-/// Records on a span that a panic of its thread ends the span at `time`. Keeps a status that was set before.
+/// Records a panic on the span that it ends; `time` is the end of the span. Keeps a status that was set before.
 #[cold]
 #[inline(never)]
 pub(super) fn record_panic(open: &mut OpenSpan, time: u64) {

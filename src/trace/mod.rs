@@ -138,8 +138,8 @@ impl Tracer {
         SpanBuilder::new(self, name)
     }
 
-    /// Starts a span like [`SpanBuilder::start`], for the common case. The arguments travel in registers, a
-    /// [`SpanSpec`] in memory.
+    /// Starts a span like [`SpanBuilder::start`], for the common case. The arguments travel in registers;
+    /// a [`SpanSpec`] as the argument would travel in memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {
         let spec = SpanSpec::new(self, name, kind);

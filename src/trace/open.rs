@@ -254,7 +254,7 @@ pub(crate) fn first_bytes(name: &str) -> [u8; MARK_NAME_BYTES] {
     bytes
 }
 
-/// Returns a name of this length, shortened to the kept bytes.
+/// Returns a name for display, given its length and its first bytes. A shortened name ends in `…`.
 fn shown(len: usize, kept: &[u8]) -> String {
     let kept = &kept[..len.min(MARK_NAME_BYTES)];
     // The cut may be in the middle of a character.

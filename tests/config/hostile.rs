@@ -423,7 +423,7 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
     }
 }
 
-/// The parser recovers from a mistake in its own way.
+/// After a mistake, the parser decides what it skips. An exporter must not start without headers that were skipped.
 #[test]
 fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
     let text = format!(

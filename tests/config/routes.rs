@@ -5,7 +5,7 @@ use standpipe::{Application, Config, Exporter};
 
 use crate::support::settings::{diagnostics, names, refused};
 
-/// The example of the users, as a tree in TOML.
+/// The example from Tracetest's documentation, as a tree in TOML.
 const EXAMPLE: &str = r#"
 [telemetry.exporters.collector]
 serviceName = "tracetest"

@@ -116,7 +116,7 @@ fn a_level_that_lets_no_log_pass_switches_logs_off_and_says_so() {
 
 #[test]
 fn spans_and_logs_at_one_path_are_a_warning() {
-    // The documented example, with the log exporter of its text.
+    // The documented example, with the log exporter that the text of the documentation describes.
     let keys = "endpoint = \"https://tracing.mydomain.test/v1/otel\"\nheaders = [\"Authorization: <place_auth_here>\"]\n\
                 level = \"debug\"\nenable = true\n";
     let both = loaded(&tracer(&format!("{keys}enable.log-exporter = true")));

@@ -17,7 +17,7 @@ use crate::support::scene::{
 
 const BURST: u64 = 100_000;
 
-/// A receiver that keeps only the numbers of the received spans, with repetitions.
+/// Starts a receiver that keeps only the number of each received span, once for each arrival.
 fn counting_receiver() -> (Receiver, Arc<Mutex<Vec<u64>>>) {
     let numbers = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&numbers);
@@ -272,7 +272,7 @@ fn spans_of_a_request_are_grouped_by_scope() {
     let seen = Arc::clone(&groups);
     let receiver = Receiver::builder()
         .on_batch(move |batch| {
-            // Shared by the spans of a group: there are as many pointers as groups.
+            // The spans of a group share this pointer, so there are as many pointers as groups.
             let scopes: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.scope)).collect();
             let names: HashSet<_> = batch.spans.iter().map(|span| span.scope.name.clone()).collect();
             let resources: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.resource)).collect();
@@ -333,7 +333,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // The callers have records for ten seconds.
+    // So slow that the records of the callers last for ten seconds.
     receiver.always(Answer::ok().delay(Duration::from_millis(10)));
     // Several requests per round: while the last is sent, callers fill the room that the first released.
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));

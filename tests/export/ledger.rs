@@ -16,7 +16,7 @@ const PRODUCERS: u64 = 4;
 const SPANS_EACH: u64 = 3000;
 const QUEUE: usize = 500;
 
-/// Every failure that causes no wait, repeatedly.
+/// Returns successes and every failure that causes no wait, twenty times each.
 fn misbehaviour() -> impl Iterator<Item = Answer> {
     let answers = [
         Answer::ok(),
@@ -146,7 +146,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
         assert_eq!((total.accepted, total.in_flight), (balance(&total), 0), "{total}");
         assert!(total.dropped.shutdown > 0, "{total}");
     });
-    // Callers ended without a worker that could take their records.
+    // The callers have ended, although no worker takes their records any more.
     let total = telemetry.ledger().total();
     let emitted = u64::from(emitted.into_inner());
     assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted, "{total}");

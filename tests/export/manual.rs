@@ -206,7 +206,7 @@ fn metrics_are_collected_when_they_are_due() {
     wait_until(due);
     let next = telemetry.pump(LONG).expect("the next collection is due");
     assert!(next > due);
-    // More than once on a machine that is slower than the interval.
+    // A machine that is slower than the interval collects more than once.
     assert!(receiver.point_count() >= 1);
 }
 
@@ -268,7 +268,7 @@ fn a_collector_that_hangs_leaves_the_others_their_share_of_a_budget() {
         let config = Config::new().drop_budget(Duration::ZERO);
         config.exporter(exporter(&bad, "bad")).exporter(exporter(&good, "good"))
     };
-    // A share must suffice for a delivery on a busy machine.
+    // An exporter's share of this budget must suffice for a delivery on a busy machine.
     let budget = NOISE;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -304,7 +304,7 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         telemetry.pump(Duration::ZERO);
         let before = attempts(&telemetry);
         telemetry.pump(TURN);
-        // A turn that a busy machine uses up has no attempt, either.
+        // If a busy machine uses up a turn, the turn has no attempt, either.
         let is_bad = attempts(&telemetry) > before && good.request_count() == 0;
         assert!(!was_bad || !is_bad, "the one that hangs had two turns, one after the other");
         was_bad = is_bad;
@@ -340,7 +340,8 @@ fn a_caller_that_finds_no_room_waits_no_longer_than_it_may() {
         let begun = Instant::now();
         emit(&telemetry.tracer("shop"), 50);
         let took = begun.elapsed();
-        // Only the first record waits: no other one waits until something was delivered.
+        // Only the first record that finds the queue full waits; after that, no record waits as long as nothing has
+        // been delivered.
         assert!(took >= BUDGET && took < BUDGET + NOISE, "{took:?}");
         let counts = balanced(&telemetry);
         assert_eq!((counts.accepted, counts.not_enqueued.queue_full), (4, 46), "{counts}");
@@ -370,7 +371,7 @@ fn callers_that_would_wait_without_limit_are_refused() {
     }
 }
 
-/// Notes of the program's own code.
+/// Notes that hooks and callbacks of the program make.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Telemetry that its own hook can use.
@@ -446,7 +447,7 @@ fn a_caller_that_sends_calls_no_code_of_the_program() {
     let seen = Seen::default();
     let (heard, collected) = (Arc::clone(&seen), Arc::clone(&seen));
     let exporter = bounded(&format!("http://{}", closed_address()))
-        // The wait is reported after half a second, unless the machine is busy until its end.
+        // The wait is reported after half a second, or not at all if the machine is busy until the wait ends.
         .block_timeout(12 * BUDGET)
         .queue_records(4)
         .interval(Duration::from_millis(1));
@@ -518,7 +519,7 @@ fn a_thread_that_finds_another_at_it_waits_within_its_budget() {
         assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 1 });
         assert!(!is_over.load(Ordering::SeqCst), "the other is still at it");
         receiver.resume();
-        // They wait for the other thread's attempt, and then drive the worker themselves.
+        // Both calls wait for the other thread's attempt, and then drive the worker themselves.
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         pumping.join().unwrap();

@@ -1,4 +1,4 @@
-//! A probe passes through the stages in order. For the first that fails, it reports the cause and the remedy.
+//! A probe passes through the stages in order, and reports the cause and the remedy for the first stage that fails.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -148,7 +148,8 @@ fn a_refused_connection_asks_whether_a_collector_runs() {
     assert_eq!(advice, "is a collector running? try: standpipe receive");
 }
 
-/// Asserts that the probe ends with its budget, at this stage and with this message. Nothing else would have ended it.
+/// Asserts that the probe ends when its budget is used up, at this stage and with this message. Only the budget can end
+/// such a probe.
 #[track_caller]
 fn ends_in_time(exporter: &Exporter, stages: &[&str], what: &str) {
     let began = Instant::now();

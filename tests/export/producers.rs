@@ -221,7 +221,7 @@ fn a_panic_in_the_problem_hook_costs_neither_the_batch_nor_the_worker() {
     );
     let telemetry = Telemetry::start(config).unwrap();
     let tracer = telemetry.tracer("shop");
-    // Retried and accepted with a warning; refused; accepted.
+    // The first span is retried and accepted with a warning, the second is refused, and the third is accepted.
     for _ in 0..3 {
         tracer.span("checkout").end();
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);

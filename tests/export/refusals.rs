@@ -122,7 +122,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     let requests = receiver.request_count();
     assert!(requests < 100, "{requests} requests");
 
-    // Later it is tried again.
+    // After some time, the exporter sends requests again.
     receiver.behave();
     let deadline = Instant::now() + LONG;
     while receiver.span_count() == 0 {

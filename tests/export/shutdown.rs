@@ -119,7 +119,7 @@ fn where_nothing_listens_and_nothing_was_delivered_a_shutdown_makes_two_attempts
 
 #[test]
 fn attempts_before_the_shutdown_do_not_count_as_its_own() {
-    // So long that no second attempt precedes the shutdown, and the batch waits for it.
+    // These delays are so long that the batch is still waiting for its second attempt when the shutdown begins.
     let exporter = Exporter::http(closed_endpoint()).retry_delays(60 * PATIENCE, 60 * PATIENCE);
     let telemetry = start([exporter.give_up_after(120 * PATIENCE)]);
     emit(&telemetry, SPANS);
@@ -401,7 +401,7 @@ fn a_drop_without_shutdown_takes_no_longer_than_two_seconds() {
 #[test]
 fn a_drop_without_shutdown_takes_no_longer_than_the_budget_that_is_set() {
     let receiver = receiver_that(Answer::hang());
-    // Longer than without the setting.
+    // Longer than the default budget.
     let budget = Duration::from_secs(3);
     let config = Config::new().exporter(Exporter::http(receiver.endpoint())).drop_budget(budget);
     let telemetry = Telemetry::start(config).unwrap();

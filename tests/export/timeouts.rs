@@ -55,7 +55,7 @@ fn ends_in_time(exporter: Exporter, timeout: Duration, attribute_bytes: usize) -
     (problem, ledger)
 }
 
-/// Returns when the first attempt was seen to be under way.
+/// Waits until the first attempt is under way, and returns the time at which this was seen.
 fn wait_for_attempt(telemetry: &Telemetry, deadline: Instant) -> Instant {
     while telemetry.ledger().exporters[0].attempts == 0 {
         assert!(Instant::now() < deadline, "the attempt never began");
@@ -104,7 +104,7 @@ fn an_error_body_one_byte_at_a_time_does_not_stretch_the_time_out() {
 #[test]
 fn a_success_whose_body_comes_too_slowly_is_delivered_with_a_warning_in_time() {
     let receiver = receiver_that(Answer::ok().slow_body(STEP));
-    // The head must arrive before that, even on a busy machine.
+    // The head of the answer must arrive before this timeout, even on a busy machine.
     let timeout = Duration::from_secs(3);
     let (problem, ledger) = ends_in_time(Exporter::http(receiver.endpoint()), timeout, 0);
     assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{problem}");

@@ -257,7 +257,7 @@ fn a_client_certificate_that_is_asked_for_and_not_needed_is_no_hindrance() {
     assert_eq!(receiver.span_count(), 2);
 }
 
-/// The server may only have requested a certificate, and have another problem.
+/// The server may have requested a certificate without requiring one, and the alert may have another cause.
 #[test]
 fn an_alert_that_is_not_about_certificates_is_tried_again_though_one_was_asked_for() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());

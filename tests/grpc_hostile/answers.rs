@@ -186,7 +186,7 @@ fn the_delay_that_a_server_asks_for_is_kept() {
     for (case, number, is_padded) in [
         ("UNAVAILABLE", "14", true),
         ("UNAVAILABLE, unpadded", "14", false),
-        // With a delay it is retried, without one it is not.
+        // This status is retried only if the server sends a delay.
         ("RESOURCE_EXHAUSTED", "8", false),
     ] {
         let details = base64(&retry_in_a_second(), is_padded);

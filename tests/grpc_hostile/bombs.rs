@@ -94,7 +94,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
         peer.say(&head(request.stream))?;
         say_data(peer, request.stream, 5 << 20)?;
         peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
-        // The last MiB got its window only when the next call was made.
+        // The client granted the window for the last MiB only when it made the next call.
         peer.say(&well(3))?;
         peer.until_gone()
     });
@@ -102,8 +102,8 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
     stage.export(1).is(Fate::Delivered, "");
     let heard = stage.end();
     assert_eq!((heard.0.len(), heard.resets()), (1, vec![(FIRST, CANCEL)]));
-    // All bytes are returned to the window, including those after the reset, except a rest that is too small for an
-    // update.
+    // All bytes are returned to the window, including those after the reset, except a remainder that is too small for
+    // an update.
     assert!(heard.given_back(0) > (5 << 20) - WINDOW / 2, "{}", heard.given_back(0));
     assert!(heard.given_back(FIRST) <= (4 << 20) + WINDOW, "{}", heard.given_back(FIRST));
 }

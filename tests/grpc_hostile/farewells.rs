@@ -182,7 +182,7 @@ fn a_farewell_that_comes_while_a_call_waits_for_its_turn_moves_it_elsewhere() {
         peer.greet(&[(MAX_STREAMS, 0)])?;
         let request = peer.request()?;
         peer.say(&well(request.stream))?;
-        // Answered only when the next call waits.
+        // The client answers this ping only when its next call waits.
         peer.say(&ping())?;
         peer.hear_of(PING)?;
         peer.say(&go_away(request.stream, 0, ""))?;

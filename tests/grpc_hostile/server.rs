@@ -13,7 +13,7 @@ use crate::wire::{
     settings, well,
 };
 
-/// Acknowledgements are recorded only until this many frames are, because a flood causes many.
+/// Once more frames than this are recorded, acknowledgements are left out, because a flood causes many of them.
 const MAX_ACKS: usize = 1000;
 
 /// The script of a connection. An error means that the client has disconnected.

@@ -181,7 +181,8 @@ fn a_block_after_a_change_of_the_table_says_that_ours_is_empty() {
     let heard = stage.end();
     let first_bytes = heard.0[0].iter().filter(|frame| frame.kind == HEADERS).map(|frame| frame.payload[0]);
     let says_so: Vec<bool> = first_bytes.map(|byte| byte == 0x20).collect();
-    // The first always, the second after the first settings, the fourth after the change.
+    // The first block always says so, the second does because the first settings have arrived, and the fourth does
+    // because of the change.
     assert_eq!(says_so, [true, true, false, true]);
 }
 

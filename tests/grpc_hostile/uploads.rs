@@ -45,7 +45,7 @@ fn an_early_answer_stops_the_upload() {
         let mut stage = Stage::set(case, Setting::default(), move |peer| {
             peer.greet(&[])?;
             let stream = hear_all_it_may(peer)?;
-            // Window for the rest of the request, which must not be sent.
+            // The window has room for the rest of the request, but after this answer the client must not send the rest.
             let room = [update(stream, MAX_31_BITS - WINDOW), update(0, MAX_31_BITS - WINDOW)].concat();
             peer.say(&[status(stream, fields), room].concat())?;
             peer.behave()

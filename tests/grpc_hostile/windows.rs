@@ -16,7 +16,7 @@ fn fifteen_thousand_answers_fit_into_one_connection() {
         loop {
             let request = peer.request()?;
             let message = message(&[]);
-            // A server that respects its window waits here forever if nothing is returned to it.
+            // This server respects its window, so it would wait here forever if the client never enlarged the window.
             while peer.window < message.len() as i64 {
                 peer.hear()?;
             }

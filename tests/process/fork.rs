@@ -41,8 +41,8 @@ const MAX_LIFE_SECONDS: u32 = 50;
 /// Runs `work` in a forked child, which then ends. Returns the child's process id to the parent.
 #[allow(unsafe_code)]
 fn fork(work: impl FnOnce() -> bool) -> libc::pid_t {
-    // SAFETY: the test is about a child of a program with threads that uses this library. Everything else that it does
-    // is in `work`, and it exits without running the parent's exit handlers.
+    // SAFETY: the test is about a child of a program with threads that uses this library. Everything else that the
+    // child does is in `work`, and the child exits without running the parent's exit handlers.
     match unsafe { libc::fork() } {
         0 => {
             // SAFETY: only sets a timer whose signal ends this process.
@@ -211,7 +211,8 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
 fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
     const NAME: &str = "a_child_forked_by_the_hook_leaves_the_parents_spool_alone";
     let Some(task) = process::task() else {
-        // The hook is called for a failed attempt, or before the first attempt for a file that is left alone.
+        // The hook is called when an attempt fails, or before the first attempt if the spool contains a strange file,
+        // which is left alone.
         for (answer, strange) in [(Answer::status(503), None), (Answer::ok(), Some("strange"))] {
             let (spool, receiver) = (crate::spool::private(), Receiver::start().unwrap());
             receiver.script([answer]);
@@ -548,7 +549,8 @@ fn a_childs_counters_of_the_metrics_crate_start_from_zero_whether_kept_or_found(
     kept.increment(100);
     total.absolute(20);
     let all_good = thread::scope(|scope| {
-        // New keys, names and descriptions are created all the time, so that forks occur at every step of it.
+        // New keys, names and descriptions are created all the time, so that forks occur at every step of their
+        // creation.
         for _ in 0..LOAD {
             scope.spawn(|| {
                 for number in (0..1_000_000).take_while(|_| !stop.load(Ordering::Relaxed)) {
@@ -729,7 +731,7 @@ fn a_child_whose_worker_never_comes_counts_and_goes_on() {
     let telemetry = start(Exporter::http(endpoint).block_timeout(None).queue_records(2));
     let tracer = telemetry.tracer("shop");
     let child = fork(|| {
-        // As if the threads waited for a lock that a thread of the parent held.
+        // New threads hang, as they would if they waited for a lock that a thread of the parent held.
         system::let_no_thread_begin();
         emit(&tracer, "child", SPANS);
         let counts = telemetry.shutdown(PATIENCE).total();

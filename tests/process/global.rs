@@ -30,7 +30,7 @@ fn check_out() -> bool {
     span.is_recording()
 }
 
-/// Starts telemetry with a budget that is always sufficient, even if it is dropped.
+/// Starts telemetry with a budget that is always sufficient, even if the telemetry is dropped without a shutdown.
 fn start(receiver: &Receiver) -> Telemetry {
     start_with(Config::new().service_name("shop").exporter(gathering(receiver)).drop_budget(LONG))
 }

@@ -45,7 +45,7 @@ fn what_a_process_was_doing_when_it_was_killed_arrives_marked_as_interrupted() {
             scope.spawn(|| {
                 let _charge = tracer.span_builder("charge").parent(&context).set("amount", 12.5).start();
                 process::report("open");
-                // Until the process is killed.
+                // Waits until the process is killed.
                 std::thread::park();
             });
         });

@@ -32,7 +32,8 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // With a hook, because a program with threads starts one to call it for problems that callers report.
+    // The test needs a hook: telemetry with threads would start another thread that calls the hook for problems that
+    // callers report.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });
@@ -76,7 +77,7 @@ fn use_all(exporter: Exporter) -> String {
     format!("{} more, {started} started, {looked_up} looked up; {traces} spans, {logs} logs", most - before)
 }
 
-/// A receiver that makes the first request of each signal be retried.
+/// A receiver whose first answer for each signal causes a retry.
 fn receiver() -> Receiver {
     let receiver = Receiver::start().unwrap();
     receiver.script([Answer::status(503), Answer::ok(), Answer::status(503)]);
@@ -104,7 +105,7 @@ fn no_thread_is_started_over_grpc() {
     process::report(use_all(Exporter::grpc(endpoint)));
 }
 
-/// By name, which the calling thread looks up: the certificate is for `localhost`.
+/// The endpoint has a name, because the certificate is for `localhost`; the calling thread looks up this name.
 const NO_THREAD_BY_NAME: &str = "0 more, 0 started, 1 looked up; 10 spans, 8 logs";
 
 #[test]

@@ -45,7 +45,8 @@ const VARIABLES: [&str; 9] = [
     "REQUEST_METHOD",
 ];
 
-/// The task that the other tests run in a child process. By itself, it exports to its own receiver without a proxy.
+/// The task that the other tests run in a child process. When it runs as an ordinary test, it exports to its
+/// own receiver without a proxy.
 #[test]
 fn a_span_is_exported_as_the_environment_says() {
     let Ok(endpoint) = env::var(ENDPOINT) else {
@@ -449,8 +450,8 @@ fn hosts_that_no_proxy_names_are_reached_directly() {
     }
 }
 
-/// Returns whether `text` contains the variable `name` and its message. On Windows the name may be in lower case, which
-/// is searched first.
+/// Returns whether `text` contains the variable `name` and its message. On Windows, where names of variables are not
+/// case-sensitive, the text may contain the name in lower case, because the library looks up the lower-case name first.
 fn names(text: &str, name: &str) -> bool {
     text.contains(name) || cfg!(windows) && text.to_ascii_uppercase().contains(&name.to_ascii_uppercase())
 }
@@ -497,7 +498,8 @@ fn http_proxy_is_ignored_where_a_request_can_set_it() {
     }
 }
 
-/// A request's header can only become a variable in upper case, which Windows does not distinguish.
+/// A header of a request can become a variable only in upper case, so the lower-case variable can be trusted. Windows
+/// does not distinguish the two.
 #[cfg(not(windows))]
 #[test]
 fn the_variable_in_small_letters_is_obeyed_even_there() {

@@ -648,7 +648,8 @@ fn a_hook_may_fork_when_a_child_reports_that_it_cannot_open_the_spool() {
         let (reports, reported) = mpsc::channel();
         let hook = move |problem: &Problem| {
             if problem.kind == ProblemKind::Spool {
-                // On another thread, for which a fork lock held by this one would never be free.
+                // Forks on another thread: if this thread held the fork lock, the other thread would wait for it
+                // forever.
                 let has_forked = thread::spawn(|| process::in_a_fork(|| true)).join();
                 let _ = reports.send(has_forked.unwrap_or(false));
             }

@@ -12,8 +12,8 @@ mod source;
 
 /// Read it from the top: a module imports only modules above it, and itself.
 ///
-/// A module is `src/name.rs` or the folder `src/name/`. A name with a star is a part of a module with a row of its own.
-/// `module::Item` allows that one item.
+/// A module is `src/name.rs` or the folder `src/name/`. A name with a star stands for a part of a module; this part has
+/// its own row. `module::Item` allows that one item.
 #[rustfmt::skip]
 const LAYERS: &[Row] = &[
     // forks, per-process state, the start of threads, atomics that some machines lack
@@ -34,7 +34,7 @@ const LAYERS: &[Row] = &[
     row("config/yaml*", &["config"],                                               &["granit_parser"]),
     // instruments, and their series until the worker collects them
     row("metrics",         &["process", "record", "context", "config", "problem"], &[]),
-    // pure: aggregates many measurements to one data point
+    // pure: aggregates many measurements into one data point
     row("metrics/aggregation*", &["record"],                                  &[]),
     // pure: HTTP/2 without a socket, for the gRPC client and the receiver
     row("http2",           &[],                                               &[]),

@@ -77,7 +77,7 @@ fn the_history_shows_a_figure_that_was_raised_by_hand() {
     assert_eq!(faults.len(), 1);
     let said = faults[0].to_string();
     assert!(said.contains("raised without a new reason: 1000.0 before, 1100.0 now"), "{said}");
-    // Even if other commits have changed the file since.
+    // The fault is found even if other commits have changed the file since then.
     assert_eq!(by_hand.raised_without_reason(&[by_hand.clone(), first]).len(), 1);
 }
 

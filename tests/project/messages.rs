@@ -276,7 +276,7 @@ fn assert_explains(mut messages: Vec<String>) {
         let message = message.split("; ").next().unwrap();
         let parts = message.split('…').map(|part| part.trim_matches([' ', ':', ';', ',']));
         let parts: Vec<&str> = parts.filter(|part| part.len() >= MIN_PART).collect();
-        // A message may be longer than its beginning in the chapter.
+        // The chapter may contain only the beginning of a long part.
         let has = |explained: &str, part: &str| {
             explained.contains(part)
                 || explained.split('…').any(|shown| shown.len() > 30 && part.starts_with(shown.trim()))

@@ -63,7 +63,6 @@ impl ExponentialHistogram {
         true
     }
 
-    /// Returns the data point.
     pub(crate) fn point(&self) -> ExponentialPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
         let (min, max) = self.totals.extremes();
@@ -194,7 +193,7 @@ impl Buckets {
         self.offset = offset;
     }
 
-    /// Adds buckets whose scale is `finer` steps finer. The result must fit.
+    /// Adds buckets whose scale is `finer` steps finer. The range of all buckets must not exceed the maximum.
     fn merge(&mut self, other: &Self, finer: i32) {
         for (index, count) in (other.offset..).zip(&other.counts).filter(|(_, count)| **count > 0) {
             self.add(index >> finer, *count);
@@ -258,7 +257,8 @@ fn index(value: f64, scale: i32) -> i32 {
         // Buckets include their upper bound, so a power of two belongs to the bucket below.
         return (exponent - i32::from(mantissa == 1.0)) >> -scale;
     }
-    // Computed at the finest scale, so that the result equals that of coarsening.
+    // Computed at the finest scale and then shifted, so that the value gets the same bucket as if it had been counted
+    // at the finest scale and coarsened later.
     let steps = f64::from(1 << MAX_SCALE);
     let within = if mantissa == 1.0 {
         -1

@@ -48,7 +48,6 @@ impl ExplicitHistogram {
         true
     }
 
-    /// Returns the data point.
     pub(crate) fn point(&self) -> HistogramPoint<'_> {
         let Totals { count, sum, .. } = self.totals;
         let (min, max) = self.totals.extremes();

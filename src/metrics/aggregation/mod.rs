@@ -78,7 +78,7 @@ impl Mergeable for NeumaierSum {
 struct Totals {
     count: u64,
     sum: NeumaierSum,
-    /// Infinity without values, so that every value is smaller. `max` is negative infinity.
+    /// Infinity if there are no values, so that every value is smaller. `max` is negative infinity then.
     min: f64,
     max: f64,
 }
@@ -104,7 +104,7 @@ impl Totals {
     /// Extends minimum and maximum to include these numbers, neither of which is NaN.
     #[inline]
     fn reach(&mut self, min: f64, max: f64) {
-        // Comparisons instead of `f64::min`, which would also handle NaN.
+        // Comparisons, because `f64::min` does more work to handle NaN.
         self.min = if min < self.min { min } else { self.min };
         self.max = if max > self.max { max } else { self.max };
     }

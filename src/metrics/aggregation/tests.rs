@@ -25,7 +25,7 @@ pub(super) fn exact_sum(values: &[f64]) -> f64 {
     parts.iter().sum()
 }
 
-/// Any finite doubles of every size, with many round ones.
+/// Finite doubles of every size, many of them round numbers.
 pub(super) fn any_finite() -> impl Strategy<Value = f64> {
     let sizes = [5e-324, f64::MIN_POSITIVE, f64::MAX, f64::MAX.sqrt(), 0.0, 1.0, 5.0, 250.0, 10_000.0, 0.1];
     let round = prop::sample::select(sizes.to_vec());
@@ -56,7 +56,8 @@ pub(super) fn is_near(sum: f64, values: &[f64]) -> bool {
     may_overflow || (sum / 1024.0 - exact_sum(&scaled)).abs() <= 1e-12 * size + f64::MIN_POSITIVE
 }
 
-/// Asserts that counting a value `times` times equals counting it one by one, and that counts saturate.
+/// Asserts that counting a value `times` times in one call equals counting it in `times` separate calls, and that
+/// counts saturate.
 macro_rules! assert_many_are_counted {
     ($empty:expr) => {
         let (mut at_once, mut one_by_one) = ($empty, $empty);

@@ -12,7 +12,7 @@ use crate::config::PeriodicReaderSettings;
 use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
-/// Few enough that some attribute sets overflow, and have their own series again after an export.
+/// So low that some attribute sets fall into the overflow series, and can get their own series after an export.
 const LIMIT: usize = 5;
 
 /// An operation on the instruments.
@@ -49,7 +49,7 @@ struct World {
     ends: BTreeMap<(String, String), u64>,
 }
 
-/// Sums of measured or delivered values, over all series of an instrument, because some series share the overflow.
+/// Sums of measured or delivered values over all series of an instrument, including the overflow series.
 #[derive(Debug, Default, PartialEq)]
 struct Arrived {
     orders: i64,
@@ -90,7 +90,7 @@ impl World {
     fn measure(&self, series: i64, value: u8) {
         let series = &[("n", series)];
         self.orders.add(value.into(), series);
-        // Such fractions are added without rounding.
+        // Multiples of a quarter are added without rounding.
         self.revenue.add(f64::from(value) / 4.0, series);
         self.level.record(f64::from(value), series);
         self.size.record(f64::from(value), series);

@@ -1,5 +1,5 @@
-//! Examples from the documentation of users: each loads without an error and describes exactly the exporters of the
-//! JSON file next to it.
+//! Examples from the documentation of programs that use these layouts: each loads without an error and describes
+//! exactly the exporters of the JSON file next to it.
 
 use std::fs;
 

@@ -227,7 +227,7 @@ const TEXT: &[Row] = &[row(
     &["timeout = 10s", "check sampling = 10"],
 )];
 
-/// Two exporters, of which both providers select the first, read with these variables.
+/// Reads two exporters with these variables; both providers select the first exporter.
 fn over_tree(variables: &str, write: fn(&Lines<'static>) -> String, format: &str) -> Outcome {
     let exporter = "serviceName = 'shop'\nsampling = 100\nmetricsReaderInterval = '10s'\n\
                     exporter.type = 'collector'\nexporter.collector.endpoint = 'otel-collector:4317'";

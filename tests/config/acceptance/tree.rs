@@ -1,6 +1,7 @@
 //! The same tree in two formats.
 
-/// Lines such as `server.telemetry.exporter = 'c'`; later lines take precedence. Both formats parse the values alike.
+/// Lines such as `server.telemetry.exporter = 'c'`; later lines take precedence. A value is written in the same way in
+/// both formats.
 pub(crate) struct Lines<'t>(Vec<(Vec<&'t str>, &'t str)>);
 
 impl<'t> Lines<'t> {

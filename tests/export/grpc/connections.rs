@@ -150,7 +150,7 @@ fn a_throttle_holds_and_a_flush_cuts_it_short() {
     assert_eq!((receiver.span_count(), receiver.request_count()), (6, 2));
 }
 
-/// Asserts that the shutdown is in time and counts all spans as lost, if this exporter can deliver nothing.
+/// Asserts that the shutdown of this exporter, which can deliver nothing, is in time and counts all spans as lost.
 fn loses_all_in_time(exporter: Exporter) {
     let telemetry = start(exporter.timeout(Duration::from_secs(10)));
     // More than a socket buffers.

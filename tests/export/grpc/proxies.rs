@@ -20,7 +20,7 @@ const YES: &str = "HTTP/1.1 200 Connected\r\n\r\n";
 /// Name of the test that runs again as a child.
 const CHILD: &str = "a_span_goes_the_way_that_the_environment_says";
 
-/// The task that the other tests run in a child process. By itself, it uses no proxy.
+/// The task that the other tests run in a child process. When it runs as an ordinary test, it uses no proxy.
 #[test]
 fn a_span_goes_the_way_that_the_environment_says() {
     let Some(endpoint) = process::task() else {

@@ -38,7 +38,7 @@ fn serve(listener: &TcpListener) -> Seen {
         }
         if kind == DATA && flags & 1 != 0 {
             client.write_all(ANSWER).expect("the client listens");
-            // Until the client has closed the connection.
+            // Reads until the client has closed the connection.
             let _ = client.read_to_end(&mut Vec::new());
             return seen;
         }

@@ -121,7 +121,7 @@ fn a_wrong_port_is_recognized() {
         (what.as_str(), advice.as_str()),
         ("the server does not speak TLS", "write http:// instead of https://")
     );
-    // The reverse case.
+    // The reverse case: an HTTP exporter whose endpoint is the gRPC port.
     let (_, what, advice) = failure(&super::traces(receiver.grpc_endpoint()));
     assert!(what.contains("this is the gRPC port"), "{what}");
     assert_eq!(
@@ -144,7 +144,7 @@ fn tls_must_lead_to_http2() {
 
     let unconcerned = TlsFront::start(&leaf, receiver.grpc_address());
     let unwilling = TlsFront::offering("http/1.1", &leaf, receiver.grpc_address());
-    // A server without HTTP/2 may end the handshake because of it.
+    // A server that does not support HTTP/2 may end the handshake for this reason.
     let tls = ["resolve", "connect", "tls", "http/2"];
     for (front, expected) in [(unconcerned, &tls[..]), (unwilling, &["resolve", "connect", "http/2"])] {
         let (stages, what, _) = failure(&traces(front.url()).ca_pem(ca.pem()));

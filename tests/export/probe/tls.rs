@@ -40,7 +40,7 @@ fn a_client_certificate_that_is_asked_for_and_not_needed_is_no_fault() {
     let front = TlsFront::over_tls_1_2(&ca.leaf("localhost"), &ca, false, receiver.address());
     let report = probe(&traces(front.url()).ca_pem(ca.pem()), PATIENCE);
     assert!(report.is_good(), "{report}");
-    // Other faults are not attributed to it.
+    // Other faults are not attributed to the client certificate.
     let (_, what, _) = failure(&traces(front.url()).ca_pem(TestCa::new().pem()));
     assert!(what.contains("unknown issuer"), "{what}");
 }

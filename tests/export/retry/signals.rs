@@ -171,7 +171,7 @@ fn delivers_all_spans_and_logs_at_shutdown_though_a_push_of_metrics_hung_before(
 
 #[test]
 fn a_slow_signal_with_much_to_send_does_not_starve_the_others() {
-    // Log records for longer than the test waits.
+    // Sending the log records takes longer than the test waits.
     let receiver = without_logs(Answer::ok().delay(Duration::from_millis(100)));
     let telemetry = start(exporter(&receiver).batch_records(1).interval(Duration::from_millis(20)));
     log(&telemetry.logger("shop"), 1000);

@@ -52,7 +52,7 @@ fn generate(root: &Path) -> String {
     fs::read_to_string(folder.join("standpipe.answer.rs")).expect("one file per package")
 }
 
-/// Returns the number of the first line that differs, including its line ending.
+/// Returns the number of the first line that differs; a different line ending also counts as a difference.
 fn first_difference(left: &str, right: &str) -> Option<usize> {
     if left == right {
         return None;

@@ -31,7 +31,7 @@ fn mount_tmpfs(command: &mut Command, directory: &Path, bytes: u64) {
         // SAFETY: the calls affect only this process, which has one thread; all strings outlive them
         unsafe {
             if libc::unshare(libc::CLONE_NEWNS) != 0 {
-                // A user without the right to mount has it in a user namespace, as root.
+                // A user without the right to mount gets this right as root of a new user namespace.
                 checked(libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
                 fs::write("/proc/self/setgroups", "deny")?;
                 fs::write("/proc/self/gid_map", &group)?;

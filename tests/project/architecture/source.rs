@@ -18,7 +18,7 @@ pub(crate) struct NamedPath {
 }
 
 impl NamedPath {
-    /// The name that an import from this crate introduces, if it does.
+    /// Returns the name that an import of this path introduces; `None` if the path belongs to another crate.
     pub(crate) fn brings_in(&self) -> Option<&str> {
         let named = self.segments.strip_suffix(&["self".to_owned()]).unwrap_or(&self.segments);
         let is_ours = matches!(self.segments.first()?.as_str(), "crate" | "self" | "super");

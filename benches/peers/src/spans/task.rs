@@ -132,7 +132,7 @@ fn emit(pipe: &Pipe, setup: &Setup) -> Result<Caller, Error> {
 #[inline(never)]
 fn measured_emitting(emit: &dyn Fn(u64), spans: u64) {
     emit(spans);
-    // Prevents a tail call, with which this function would end for callgrind before the work begins.
+    // Prevents a tail call: with one, callgrind would see this function end before the work begins.
     black_box(());
 }
 

@@ -52,7 +52,7 @@ struct Case {
     name: &'static str,
     /// Events per span.
     events: u64,
-    /// Targets of the first contender for the calling thread and for the process.
+    /// Targets that the first contender should reach: one for the calling thread, and one for the whole process.
     targets: [&'static str; 2],
 }
 

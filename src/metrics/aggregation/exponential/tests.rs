@@ -17,7 +17,7 @@ fn histogram_of(values: &[f64]) -> ExponentialHistogram {
     histogram
 }
 
-/// Returns the bucket of a positive value by integer arithmetic, with 62 fractional bits: nine more than a double has.
+/// Returns the bucket of a positive value by integer arithmetic, with 62 fractional bits: ten more than a double has.
 fn plain_index(value: f64, scale: i32) -> i64 {
     const ONE: u64 = 1 << 62;
     let (mut exponent, mut mantissa) = (0i64, value);
@@ -28,14 +28,16 @@ fn plain_index(value: f64, scale: i32) -> i64 {
         (exponent, mantissa) = (exponent - 1, mantissa * 2.0);
     }
     if scale <= 0 {
-        // Exponent of the smallest power of two not below the value, divided by the powers per bucket, rounded up.
+        // Take the exponent of the smallest power of two that is not below the value, divide it by the number of powers
+        // per bucket, and round up; the index is one less.
         let power = if mantissa == 1.0 { exponent } else { exponent + 1 };
         return -(-power).div_euclid(1 << -scale) - 1;
     }
     if mantissa == 1.0 {
         return (exponent << scale) - 1;
     }
-    // The highest bound below the mantissa, composed of the square root of two, its square root, and so on.
+    // Finds the highest bound below the mantissa, as a product of some of these factors: the square root of two, the
+    // square root of that, and so on.
     let wanted = ((mantissa * (1u64 << 52) as f64) as u64) << 10;
     let (mut bound, mut root, mut fraction) = (ONE, 2 * u128::from(ONE), 0);
     for _ in 0..scale {
@@ -106,7 +108,7 @@ proptest! {
     fn every_value_is_in_its_bucket_at_every_scale(value in any_finite()) {
         let value = value.abs();
         prop_assume!(value > 0.0);
-        // A bound between powers of two is not a double, so its neighbors may be assigned to either bucket.
+        // A bound between two powers of two is not a double, so the doubles next to it may be in either bucket.
         let neighbors = [value.to_bits() - 1, value.to_bits() + 1].map(f64::from_bits);
         let allowed = neighbors.map(|near| if near > 0.0 && near.is_finite() { near } else { value });
         for scale in SCALES {

@@ -42,7 +42,7 @@ fn any_bounds() -> impl Strategy<Value = Arc<[f64]>> {
     prop_oneof![Just(Arc::from(DEFAULT_BOUNDS)), any]
 }
 
-/// Values of which many are bounds.
+/// Values, many of which equal a bound.
 fn any_values(bounds: &Arc<[f64]>) -> impl Strategy<Value = Vec<f64>> + use<> {
     let bounds = Arc::clone(bounds);
     let value = (any_finite(), any::<prop::sample::Index>(), any::<bool>());

@@ -107,7 +107,7 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "an event with an `error` and a message is not an exception, in any order of fields",
+        what: "an event with an `error` and a message is not an exception, whichever of the two fields comes first",
         why: "theirs depends on which of the two fields comes first",
         cases: &[
             ("*: late message: status", "error \"no milk\"", "error"),
