@@ -242,7 +242,6 @@ impl ExporterSet {
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the ledger of each exporter.
     pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
         self.running().iter().map(ExporterHandle::ledger).collect()
     }
@@ -332,7 +331,7 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room.
+/// Enqueues a frame that counts as `records` records for each exporter that takes it, first for those with room.
 ///
 /// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
 /// up.

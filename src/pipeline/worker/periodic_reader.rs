@@ -47,7 +47,7 @@ pub(super) struct ReaderState {
     found_no_room: bool,
     /// True once the last collection, that of the stop, has begun.
     is_last: bool,
-    /// Time of this collection that was spent on sending while it waited for room.
+    /// Time that this collection has spent on sending batches while it waited for room.
     spent_on_others: Duration,
 }
 
