@@ -34,8 +34,7 @@
 //
 // # No record is lost
 // A record has at least one owner on disk at every moment between its acceptance and its outcome:
-// 1. `Queue::enqueue` returns after the record is committed in a slot of the recorder (one Release store after the
-//    copy).
+// 1. `Queue::enqueue` returns after the record is committed in a recorder slot (one Release store after the copy).
 // 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot stores
 //    the place of the entry before the entry is written (`note_entry`). If the process dies after the append and before
 //    the mark, both copies exist, and the next process drops the copy in the slot (`OrphanedQueue::leave_to_entries`).
