@@ -204,8 +204,8 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed sampled span if code of the
-    /// program, such as the problem hook, begins the span. Spans about the export itself are not counted.
+    /// Returns whether a span that begins on this thread is suppressed. Counts the suppressed span if it is sampled
+    /// and code of the program, such as the problem hook, begins it. Spans about the export itself are not counted.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();

@@ -66,9 +66,9 @@ impl Worker {
         is_due && self.may_call_program() && is_free && !self.records_go_first(at, now)
     }
 
-    /// Returns whether other records go before the collection of a flush or a stop, because the metrics may describe
-    /// the sending of these records. The collection waits for the records of the oldest flush, or in a stop for one
-    /// attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
+    /// Returns whether other records must be sent before the collection of a flush or a stop, because the metrics may
+    /// describe the sending of these records. The collection waits for the records of the oldest flush, or in a stop
+    /// for one attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.stop_by() {
