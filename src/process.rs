@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics when it is dropped, unless none are `left`. The payload of the panic is another grenade.
+    /// Panics when it is dropped, unless `left` is zero. The payload of the panic is another grenade.
     struct Grenade {
         left: usize,
         dropped: Arc<AtomicUsize>,

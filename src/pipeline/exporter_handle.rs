@@ -68,7 +68,7 @@ impl ExporterSpec {
         let largest = self.largest_record();
         FrameLimits {
             bytes: largest.min(MAX_METRIC_FRAME_BYTES),
-            // At most a quarter of the queue, so that a frame fits in while callers enqueue all the time.
+            // At most a quarter of the queue, so that a frame finds room even while callers keep enqueuing records.
             points: self.batch.records.min(self.queue.records / 4).max(1) as u64,
             largest,
         }
@@ -173,8 +173,8 @@ pub(crate) struct ExporterHandle {
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// A copy of `stop`, set by a stop. The worker's end function also holds this cell, so the channel stays connected
-    /// if the handle is dropped before the worker ends.
+    /// A clone of `stop`, stored when a stop is requested. The function that runs at the worker's end also holds this
+    /// cell, so the channel stays connected if the handle is dropped before the worker ends.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.
@@ -284,8 +284,8 @@ impl ExporterHandle {
         let stopped = Arc::new(OnceLock::new());
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
-            // The worker closes its own counters: a stop that is requested on the worker's thread does not wait for the
-            // worker's end.
+            // The worker closes its own counters, because a stop on the worker's thread does not wait for the worker's
+            // end.
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
@@ -340,7 +340,6 @@ impl ExporterHandle {
         }
     }
 
-    /// Returns which records the exporter takes.
     #[inline]
     pub(crate) fn filter(&self) -> RecordFilter {
         self.filter
@@ -385,7 +384,6 @@ impl ExporterHandle {
         self.queues.iter().flatten().map(|queue| &**queue)
     }
 
-    /// Returns the queue of a signal.
     #[cfg(test)]
     pub(crate) fn queue(&self, signal: Signal) -> Option<&Queue> {
         self.queues[signal as usize].as_deref()
@@ -404,7 +402,7 @@ impl ExporterHandle {
         self.manual.as_deref()
     }
 
-    /// Returns the goal of callers that drive the worker until `reached` is disconnected.
+    /// Returns a goal for callers that drive the worker: it is reached when `reached` is disconnected.
     pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
         Some(Goal { worker: self.manual()?, reached: reached.clone() })
     }

@@ -204,8 +204,8 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed sampled span if code of the
-    /// program, such as the problem hook, begins the span. Spans about the export itself are not counted.
+    /// Returns whether a span that begins on this thread is suppressed. Counts the suppressed span if it is sampled
+    /// and code of the program, such as the problem hook, begins it. Spans about the export itself are not counted.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
@@ -242,7 +242,6 @@ impl ExporterSet {
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the ledger of each exporter.
     pub(crate) fn ledger(&self) -> Vec<ExporterLedger> {
         self.running().iter().map(ExporterHandle::ledger).collect()
     }
@@ -332,7 +331,7 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` for all exporters that take it, first for those with room.
+/// Enqueues a frame that counts as `records` records for each exporter that takes it, first for those with room.
 ///
 /// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
 /// up.

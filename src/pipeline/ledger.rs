@@ -9,18 +9,18 @@
 //!
 //! | count | counted in | remedy for the user |
 //! |---|---|---|
-//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout, a faster collector. A panicking thread and a forked child without a running worker never wait |
+//! | `not_enqueued.queue_full` | `pipeline/queue`: `Queue::enqueue_after_waiting` | a larger queue, `WhenFull::Block`, a longer block timeout, a faster collector. A panicking thread and a thread that exports never wait, and callers stop waiting if the worker thread has not begun to run within 5 s of its start |
 //! | `not_enqueued.too_large` | `pipeline/queue`: `Queue::enqueue_if_room`; before the queue `trace`, `logs`, `bridge/opentelemetry`; metrics `worker/periodic_reader` | smaller attributes, lower span and log limits, a larger `batch-bytes`, and a larger `queue-bytes` if that is the smaller of the two |
-//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a forked child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | shut down after the last record, a longer budget |
+//! | `not_enqueued.after_shutdown` | `pipeline/queue`: `Queue::enqueue_if_room` and `enqueue_after_waiting` of a closed queue, `exporter_set` in a forked child, `bridge/opentelemetry`; metrics `worker/periodic_reader` | a shutdown after the last record, a longer budget |
 //! | `not_enqueued.suppressed` | `pipeline/exporter_set`: `ExporterSet::suppresses_span`, `suppresses_log`; `bridge/opentelemetry` | emit no records in the problem hook |
 //! | `not_enqueued.no_worker` | `pipeline/exporter_set`: `ExporterSet::handles_of_child` | let the forked child start threads |
 //! | `not_enqueued.panicked` | `trace/detached`, `logs`, for the bridges | correct the `Debug` or `Display` implementation that panics |
 //! | `rejected` | `pipeline/worker/attempt`: `Worker::apply_verdict` | read the collector's message in the problem hook |
 //! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | correct the endpoint or the credentials: the collector refused the request with a status that must not be retried |
-//! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | make the collector reachable, a longer `give-up-after` |
+//! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | a reachable collector, a longer `give-up-after` |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, a larger `batch-bytes`, smaller records |
 //! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
-//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | make the collector reachable, a larger `spool-age` |
+//! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | a reachable collector, a larger `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: `Worker::count_damaged` | check the disk. The damaged file is kept as `*.damaged` |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
 //! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, called by `logs` and the bridges | a lower `level` of the exporter, if the log records are wanted |

@@ -130,9 +130,9 @@ pub(crate) fn next_step(
     }
 }
 
-/// Returns the pause that the server asked for, or the back-off if that is longer. After the first attempt the
-/// server's wish always holds, even if it is zero. If a server asks for a zero pause again, the back-off applies:
-/// otherwise it would get thousands of requests per second.
+/// Returns the pause that the server asked for, or the back-off if that is longer. For the pause between the first and
+/// the second attempt, the server's wish holds even if it is shorter than the back-off, or zero. If a server asks for
+/// a zero pause again, the back-off applies: otherwise it would get thousands of requests per second.
 fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration>) -> Pause {
     let requested = requested.map(|requested| requested.min(settings.max_retry_after));
     let back_off = back_off(settings, attempt);

@@ -93,9 +93,9 @@ impl FairShare {
         (0..COUNT).filter(|index| due[*index]).min_by_key(|index| self.spent[*index])
     }
 
-    /// Returns how long an attempt may take in a stop with the time `left`. All signals that have records get the same
-    /// total, and the result is the part of that total that this signal has not used. The result is at least an equal
-    /// part of `left`, because the other signals may be in a back-off and may not use their parts.
+    /// Returns how long an attempt may take in a stop whose remaining time is `left`. All signals that have records
+    /// get the same total, and the result is the part of that total that this signal has not used. The result is at
+    /// least an equal part of `left`, because the other signals may be in a back-off and may not use their parts.
     pub(crate) fn share(&self, index: usize, has_records: [bool; COUNT], left: Duration) -> Duration {
         let sharers = || (0..COUNT).filter(|other| *other == index || has_records[*other]);
         let count = sharers().count() as u32;

@@ -47,8 +47,8 @@ const COPY: u8 = 2;
 ///
 /// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
 /// attributes that share a bit are counted, in `more`. The fast path is open while it cannot exceed the limit, even if
-/// it sets all bits (`KeyBit::COUNT + more <= max`). Then `counted` replaces `seen` as the filter, and all bits of
-/// `seen` are set, so that every attribute takes the slow path and is counted.
+/// it sets all bits (`KeyBit::COUNT + more <= max`). Once the fast path is closed, `counted` replaces `seen` as the
+/// filter, and all bits of `seen` are set, so that every attribute takes the slow path and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,

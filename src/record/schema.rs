@@ -84,7 +84,7 @@ pub(crate) enum Kind {
     /// Bytes of a trace or span id. OTLP/JSON has them in hexadecimal, and all other bytes in base64.
     Id,
     Bytes,
-    /// Message type, by its index in the table, which is smaller than an address.
+    /// Index of the message type in the table: an index takes less memory than an address.
     Message(u8),
 }
 

@@ -171,8 +171,8 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// # Safety
-    /// As long as the owner of the place lives, everything that the place refers to must stay at its address, unless
-    /// the process forks, and nothing else may refer to `data`.
+    /// As long as the owner of the place lives, everything that the place refers to must stay at its address, except
+    /// in a forked child, and nothing else may refer to `data`.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(place: SlotPlace, data: &'static mut [u8]) -> Self {
         Self { place, data, len: 0 }

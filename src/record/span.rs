@@ -170,7 +170,6 @@ impl SpanRecord {
         self.limits = *limits;
     }
 
-    /// Frees the storage.
     pub(crate) fn free(&mut self) {
         *self = Self { copies: self.copies.take(), ..Self::default() };
     }
@@ -238,7 +237,8 @@ impl SpanRecord {
         fields.for_each(|(tag, value)| out.field(*tag, value));
     }
 
-    /// Returns `COUNT` bytes of storage that start with the name of a span that has just begun; `None` if there are fewer.
+    /// For a span that has just begun, returns the `COUNT` bytes of storage from the start of its name on; `None` if
+    /// the storage ends earlier.
     #[inline(always)]
     pub(crate) fn begun_name<const COUNT: usize>(&self, head: &SpanHead<'_>) -> Option<&[u8; COUNT]> {
         // The name is the last field of every head.
@@ -250,7 +250,7 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // The state first, because only it may shrink: the record then never exceeds its size before or after.
+        // The trace state first, because only this field may shrink. So the record never exceeds its final size.
         self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.update_copies();
@@ -368,7 +368,6 @@ impl SpanRecord {
         self.update_copies();
     }
 
-    /// Returns whether a status was set.
     pub(crate) fn has_status(&self) -> bool {
         self.status != StatusState::Unset
     }

@@ -49,7 +49,7 @@ impl Lane {
 
     fn forget(&mut self, slot: &Slot) {
         self.records -= u64::from(slot.header.records);
-        // The count belongs to the first entry, and another entry may now be the first.
+        // `failed_reads` belongs to the first entry, and another entry may now be the first.
         self.failed_reads = 0;
     }
 }
@@ -90,8 +90,8 @@ impl Jump {
         (u128::from(by_ms) > TOLERANCE.as_millis()).then_some(Self { from_ms, by_ms })
     }
 
-    /// Shifts a time before the jump, so that its age does not change. A later time stays unchanged: it was taken after
-    /// the jump, or earlier, while the clock was still right.
+    /// Shifts a time that was read before the jump, so that its age does not change. A time after `from_ms` stays
+    /// unchanged: it was read after the jump, or while the clock was right earlier, for example before a reboot.
     pub(super) fn shift(self, time_ms: &mut u64) {
         if *time_ms <= self.from_ms {
             *time_ms += self.by_ms;

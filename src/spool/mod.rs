@@ -30,12 +30,11 @@
 // # Files
 // `recorder` maps the queue's chunks, `journal` is a state machine over `storage` (tests replace the storage with one
 // that fails), `segment` is the format of the journal's files, `orphaned_spool` reads the files of a dead process for
-// delivery and inspection, `directory` names, creates and locks files.
+// delivery and inspection, and `directory` names, creates and locks files.
 //
 // # No record is lost
 // A record has at least one owner on disk at every moment between its acceptance and its outcome:
-// 1. `Queue::enqueue` returns after the record is committed in a slot of the recorder (one Release store after the
-//    copy).
+// 1. `Queue::enqueue` returns after the record is committed in a recorder slot (one Release store after the copy).
 // 2. A batch that cannot be delivered is appended to the journal before its slots are marked as settled. A slot stores
 //    the place of the entry before the entry is written (`note_entry`). If the process dies after the append and before
 //    the mark, both copies exist, and the next process drops the copy in the slot (`OrphanedQueue::leave_to_entries`).
@@ -94,8 +93,8 @@ const SEGMENT_BYTES: u64 = 8 << 20;
 const OPEN_SPANS: u32 = 512;
 /// Interval of [`Spool::tick`] while records are pending, or always if the recorder has places for open spans.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// Delay of the first repeated search for files of dead processes: a process that was killed just before this one
-/// started may still have been alive during the search at the start.
+/// Delay of the second search for files of dead processes: a process that was killed just before this one started may
+/// not have ended yet during the first search.
 const FIRST_SEARCH_DELAY: Duration = Duration::from_secs(1);
 const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -43,7 +43,8 @@ pub(crate) struct OrphanedSpool {
     is_left_alone: bool,
     /// Notes to report.
     notes: Vec<Note>,
-    /// Numbers of damaged places and of unproven chunks of the recorder that were already reported.
+    /// How many damaged places of the recorder, and how many of its chunks that may not have reached the disk, were
+    /// already reported.
     noted: (u64, u64),
     /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],

@@ -87,7 +87,7 @@ impl Owner {
     /// Reads the header of a segment. Returns its owner and its length, or `None` if it is damaged.
     ///
     /// # Errors
-    /// The version, if this program does not know the layout.
+    /// Returns the version in the file, if this program does not know the layout.
     pub(crate) fn of_segment(bytes: &[u8], instance: &str, segment: u64) -> Result<Option<(Self, u64)>, u8> {
         let Some(head) = bytes.first_chunk::<SEGMENT_HEAD_LEN>() else { return Ok(None) };
         let len = u16::from_le_bytes([head[6], head[7]]);
@@ -144,8 +144,8 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Pending = 0,
-    /// The entry is delivered or expired. Every unknown byte means pending, and this byte has four bits that zero does
-    /// not: a flipped bit can make an entry be sent twice, but cannot lose it.
+    /// The entry is delivered or expired. Every unknown byte means pending, and this byte differs from zero in four
+    /// bits, so a flipped bit can cause an entry to be sent twice, but not to be lost.
     Done = 0x5a,
     /// The entry was found damaged and was counted. Its segment is kept.
     Damaged = 0xa5,

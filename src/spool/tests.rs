@@ -445,7 +445,7 @@ fn a_recorder_with_damage_is_kept_whole() {
     let folder = Folder::new("damaged-recorder");
     folder.leave_chunk(true);
     let (recorder, slot_headers) = (folder.file(".recorder"), 2 * 4096);
-    // The state of another slot, which may be free or not.
+    // A damaged state of another slot, which does not show whether that slot is free.
     folder.edit(".recorder", |bytes| {
         bytes[slot_headers + size_of::<SlotHeader>()..][..4].fill(0);
         bytes[slot_headers + 4096 + Chunk::SLOT_BYTES..][..4].copy_from_slice(b"data");
@@ -485,7 +485,8 @@ fn what_others_have_left_is_removed_when_the_last_of_it_was_too_old_or_damaged()
     folder.leave("otlp", &[b"body"]);
     let old = SpoolSettings { age: Some(Duration::ZERO), ..folder.settings() };
     let mut spool = Spool::open(&old, "otlp", RESOURCE, SLOTS, 1).unwrap().unwrap();
-    // The clock may show the same time.
+    // Repeated, because the clock may still show the time at which the request was written, and then the request is
+    // not too old yet.
     while of_logs(spool.expire()) == Dropped::default() {}
     spool.close();
     assert_eq!(folder.names(), Vec::<String>::new());

@@ -17,7 +17,7 @@ const HOPELESS_FOR: Duration = Duration::from_secs(1);
 /// oversized record in the request may be the reason.
 const MAX_DOUBTS: u32 = 3;
 
-/// Divisor of the size of a refused metric. It is large, because collections may be lost until the size fits.
+/// Divides the size of a refused metric. Large, because collections may be lost until the size fits.
 const METRIC_STEP: usize = 8;
 /// Minimum size at which a metric is divided. A collector that refuses even smaller metrics accepts none at all, and
 /// more parts would only repeat the head of the metric.

@@ -192,7 +192,8 @@ impl Counters {
         let signals = outcomes.counts.iter_mut().zip(accepted()).zip(unrecorded);
         for ((counts, accepted), unrecorded) in signals {
             let left = unsettled(counts, accepted);
-            // Recovered records stay in the spool until they have an outcome, so at most the accepted ones are dropped.
+            // Recovered records stay in the spool until they have an outcome, so at most the accepted records are
+            // dropped.
             let dropped = left.min(if is_recorded { unrecorded } else { accepted });
             counts.dropped.shutdown += dropped;
             counts.spooled += left - dropped;

@@ -21,8 +21,8 @@
 //!   before `waiting_records` is read. All of this is `SeqCst`, so the first waiter sees the change or is woken.
 //! - A waiter that leaves, for whatever reason, wakes the next one ([`Waiter::drop`]).
 //! - A wake-up before the sleep is kept in [`Parker`] and ends the next sleep.
-//! - A waiter reads the number of deliveries before its last attempt, and shuts the latch for that number. A delivery
-//!   meanwhile has changed the number, so it opens the latch although it precedes the shutting (`SeqCst`).
+//! - A waiter reads the number of deliveries before its last attempt, and stores that number in the latch to shut it.
+//!   A delivery in between changes the number, so the latch stays open (`SeqCst`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -58,8 +58,8 @@ pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
     /// One latch of this signal and one of the exporter, which all its signals share. The shared latch makes an
-    /// unreachable collector cost one wait instead of one per signal. The other latch does the same for a single signal
-    /// that is not delivered while the other signals are.
+    /// unreachable collector cost one wait instead of one per signal. The signal's own latch stays shut while only
+    /// other signals are delivered, so a single signal that is not delivered also costs only one wait.
     latches: [Arc<Latch>; 2],
     waiters: Mutex<Waiters>,
     /// Number of records for which callers wait.
@@ -118,7 +118,7 @@ impl Backpressure {
         }
     }
 
-    /// Limits every wait to the time by which the worker thread must have begun to run, until it has begun.
+    /// Makes callers stop waiting if the worker thread has not begun to run in time.
     pub(super) fn expect(&self, start: Arc<WorkerStart>) {
         let _ = self.start.set(start);
     }
@@ -193,8 +193,8 @@ impl Backpressure {
         loop {
             // Read before `try_reserve`: a delivery after this line reopens a latch that is shut below.
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
-            // The caller is in the list already, so room released from now on wakes it: by the worker if it is first,
-            // otherwise by the waiter in front of it.
+            // The caller is in the list already, so it is woken when room is released from now on: by the worker if
+            // the caller is first, otherwise by the waiter in front of it.
             let is_first = self.is_first(waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
@@ -202,7 +202,7 @@ impl Backpressure {
             }
             let now = clock::now();
             if timeout.is_some_and(|timeout| timeout <= now) {
-                // The waiters behind see the shut latch when they become first, one after the other.
+                // The waiters behind this one see the shut latch when they become first, one after the other.
                 self.latches.iter().zip(deliveries).for_each(|(latch, seen)| latch.shut(seen));
                 return None;
             }
@@ -213,7 +213,7 @@ impl Backpressure {
             }
             if report_at.is_some_and(|at| at <= now) {
                 report_at = None;
-                // An instrumented allocator would emit records here that wait behind this waiter.
+                // An instrumented allocator would emit records here, and these would wait behind this waiter.
                 context::suppress_instrumentation(|| report(now - since));
             }
             let room_maker = self.room_maker.get().filter(|_| is_first).and_then(Weak::upgrade);
@@ -361,7 +361,7 @@ impl Latch {
 /// The start of a worker thread.
 ///
 /// In a forked child the thread may never reach its work: it may wait for a lock that another thread of the parent held
-/// at the fork. So callers wait for it without a limit only once it has begun to run.
+/// at the fork. So callers may wait for the worker without a limit only once the thread has begun to run.
 #[derive(Debug)]
 pub(crate) struct WorkerStart {
     due: Instant,

@@ -17,8 +17,8 @@ use crate::config::MAX_QUEUE_RECORDS;
 
 /// A number of records and a number of bytes in one word, so that one atomic operation changes both.
 ///
-/// Above each number is a guard bit, normally clear. Set for a subtraction, the bit absorbs the borrow of a number that
-/// falls below zero, so one subtraction and one test compare both numbers.
+/// Above each number is a guard bit, which is normally clear. The bit is set before a subtraction, and absorbs the
+/// borrow if the number falls below zero. So one subtraction and one test compare both numbers.
 ///
 /// ```text
 /// 63     62 ........ 39  38     37 ........ 0
@@ -143,7 +143,8 @@ impl Level {
         let mut now = self.left.load(Ordering::SeqCst);
         loop {
             let left = Pair(now).checked_sub(needed)?;
-            // SeqCst with the worker's threshold: at least one of the two sees the other.
+            // SeqCst with the worker's threshold: the worker sees this reservation, or the caller sees the threshold,
+            // or both.
             match self.left.compare_exchange_weak(now, left.0, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(Reservation { left }),
                 Err(changed) => now = changed,
@@ -155,7 +156,7 @@ impl Level {
         self.left.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
 
-    /// Returns the room that is left just below the level `wake_at`.
+    /// Returns the room that is left when the queued records and bytes are each one less than in `wake_at`.
     fn min_left(&self, wake_at: WakeAt) -> Pair {
         Pair::new(
             (self.records + 1).saturating_sub(wake_at.records.max(1)),

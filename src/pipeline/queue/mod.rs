@@ -142,7 +142,8 @@ impl Queue {
         }
     }
 
-    /// Limits the waits of callers to the time by which the worker thread must have begun to run.
+    /// Makes callers stop waiting at the time by which the worker thread must have begun to run, if it has not begun
+    /// by then.
     pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
     }
@@ -330,8 +331,8 @@ impl Queue {
     ) -> Option<Reservation> {
         let hold_room = || HOLDS_ROOM.with(|holds_room| holds_room.set(true));
         let enter = || self.level.reserve(records, bytes).inspect(|_| hold_room());
-        // The program's allocator emits this record while the thread appends another one, whose reservation may be the
-        // last room. Waiting here would be a deadlock.
+        // The program's allocator emits this record while the same thread appends another record, which may have
+        // reserved the last room. Waiting here would be a deadlock.
         if HOLDS_ROOM.with(Cell::get) {
             self.wake_threshold.wake();
             return enter();
@@ -398,7 +399,6 @@ impl Queue {
         self.level.pressure()
     }
 
-    /// Returns the maximum number of queued records.
     pub(crate) fn max_records(&self) -> usize {
         self.level.capacity().0
     }

@@ -95,7 +95,7 @@ impl Shard {
 
 impl OpenChunk {
     /// Appends a record to the open chunk if it fits there and `reserve` succeeds.
-    // `always`: two calls for each record cost as much as the work that they do.
+    // `always`: without inlining, the two calls for each record would cost as much as the work inside them.
     #[inline(always)]
     pub(super) fn append_fast(
         &mut self,

@@ -19,7 +19,7 @@ const USUAL: Duration = Duration::from_millis(5);
 pub(super) struct Book {
     /// All records, indexed by their numbers.
     records: Vec<Record>,
-    /// Records below this number have arrived; the last of these first arrived at `seen_at`.
+    /// Records below this number have arrived, and `seen_at` is the time of the first arrival of the last one.
     seen: usize,
     seen_at: Option<Instant>,
     /// For each scope: records below this number must not arrive again, because the pipeline has an answer for them or
@@ -90,8 +90,8 @@ impl Book {
         numbers.iter().for_each(|number| self.records[*number].is_overtaken = true);
     }
 
-    /// Forgets the order of arrival, after the program was killed: records that it had not noted as settled arrive
-    /// again.
+    /// Forgets the order of arrival, after the program was killed: records that the program had not noted as settled
+    /// arrive again.
     pub(super) fn forget_order(&mut self) {
         (self.seen, self.seen_at, self.answered) = (0, None, [0; SCOPES.len()]);
     }

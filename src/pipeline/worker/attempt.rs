@@ -131,8 +131,8 @@ impl Worker {
     fn attempt_deadline(&self, at: usize, give_up: Instant, now: Instant) -> Instant {
         let deadline = now + self.attempt_timeout;
         let Some(stop) = self.state.stop.get() else {
-            // The last attempt gets its whole timeout, and so does an attempt that begins after the batch's time has
-            // run out, while another signal was sent or between two turns of a caller.
+            // The last attempt gets its whole timeout. So does an attempt that begins after the batch's time has run
+            // out, which can happen while another signal is sent, or between two turns of a caller.
             let is_last = self.deliveries[at].is_last || give_up <= now;
             return if is_last { deadline } else { deadline.min(give_up) };
         };

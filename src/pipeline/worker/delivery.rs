@@ -64,7 +64,7 @@ pub(crate) struct Delivery {
 pub(super) enum Readiness {
     /// Nothing: an attempt or a round is due.
     Due,
-    /// This time, regardless of the queue's level.
+    /// The given point in time, regardless of the queue's level.
     Until(Instant),
     /// The queue reaching this level, or the time if one is given.
     Records(WakeAt, Option<Instant>),

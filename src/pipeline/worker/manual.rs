@@ -173,7 +173,8 @@ pub(crate) fn drive(mut goals: Vec<Goal<'_>>, until: Instant, deadline: Instant)
     }
 }
 
-/// Does everything that is due, but begins nothing after `until`. Returns when more will be due.
+/// Does everything that is due, but begins nothing after `until`. Returns the time at which more work may be due, or
+/// `None` if no such time is known.
 pub(crate) fn pump(workers: &[&ManualWorker], until: Instant) -> Option<Instant> {
     loop {
         let turn = Turn { until: Some(until), attempts_by: None, may_call_program: true };

@@ -193,7 +193,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Time since which turns on callers' threads have found no work and no time for the next work; `None` after work.
+    /// Start of an idle period without a thread: nothing is due, now or at a known time. `None` after work.
     idle_since: Option<Instant>,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct ReaderState {
     found_no_room: bool,
     /// True once the last collection, that of the stop, has begun.
     is_last: bool,
-    /// Time of this collection that was spent on sending while it waited for room.
+    /// Time that this collection has spent on sending batches while it waited for room.
     spent_on_others: Duration,
 }
 
@@ -66,9 +66,9 @@ impl Worker {
         is_due && self.may_call_program() && is_free && !self.records_go_first(at, now)
     }
 
-    /// Returns whether other records go before the collection of a flush or a stop, because the metrics may describe
-    /// the sending of these records. The collection waits for the records of the oldest flush, or in a stop for one
-    /// attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
+    /// Returns whether other records must be sent before the collection of a flush or a stop, because the metrics may
+    /// describe the sending of these records. The collection waits for the records of the oldest flush, or in a stop
+    /// for one attempt per signal, so the wait has an end. It does not wait for deliveries that are paused.
     fn records_go_first(&self, at: usize, now: Instant) -> bool {
         let flush = self.state.flushes.iter().find(|flush| flush.waits_for_collection_after.is_some());
         let is_wanted = |other: usize| match self.stop_by() {

@@ -286,7 +286,8 @@ impl Worker {
 
     /// Writes the unsettled parts of a divided request to the spool as separate requests, and removes the original.
     /// Otherwise the next process would send the settled parts again. The new requests are last in the order. A spool
-    /// that drains keeps the original, because the new requests would belong to its exporter and not to their owner.
+    /// opened by `standpipe drain` keeps the original, because the new requests would belong to the draining exporter
+    /// and not to the owner of the original.
     fn keep_halves(&mut self, at: usize) {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         let of_spool = || delivery.parts.iter().filter(|part| part.is_spooled());

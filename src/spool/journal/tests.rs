@@ -121,7 +121,8 @@ fn an_append_that_failed_hides_no_other_and_leaves_no_file_of_its_own() {
     let (mut journal, _) = open(&disk);
     journal.append_text(Signal::Logs, "first");
     for effect in (0..=u8::MAX).rev() {
-        // The first fault tears the end of the segment; then each append begins with the creation of a new one.
+        // The first fault leaves a partial entry at the end of the segment. After that, each append creates a new
+        // segment first, and its second call fails.
         disk.arm(Fault { after: u8::from(effect < u8::MAX), effect });
         match journal.append(Signal::Logs, 1, &[b"lost"], 0, |_| ()) {
             Err(error) => assert_eq!(error.to_string(), "a fault"),

@@ -160,7 +160,7 @@ impl Recorder {
         self.fork_flag.is_set().then_some(slot)
     }
 
-    /// Returns slots that were just taken from the pool.
+    /// Makes the [`Slot`] for slots that were just taken from the pool.
     #[allow(unsafe_code)]
     fn slot(self: &Arc<Self>, number: usize, slots: usize) -> Slot {
         let header_at = self.header.slot_headers_at() + number * size_of::<SlotHeader>();
@@ -269,7 +269,6 @@ impl Recorder {
         page
     }
 
-    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.header.slots as usize
     }

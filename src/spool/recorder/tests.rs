@@ -349,8 +349,9 @@ fn single_step(
     }
 }
 
-/// After `over` steps, all enqueued records must be there, and none that was settled or is in an entry, which is
-/// written at the end of its step. Records that the next step changes may be there or not.
+/// After `over` steps, all enqueued records must be there, except those that were settled or are in an entry, which
+/// must not be there. An entry counts as written once its step is over. Records that the next step changes may be
+/// there or not.
 fn judge(over: usize, path: &Path) -> Result<(), String> {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, step) in (0..).zip(script()).take(over + 1) {
@@ -384,7 +385,7 @@ fn a_record_is_found_from_the_instruction_on_that_accepts_it_and_never_torn() {
     let right = watch(test, "", &expected);
     println!("{} instructions, {} faults", right.instructions, right.faults);
     assert!(right.instructions > 10_000 && right.faults == 0, "{right:?}");
-    // Control: the test detects such faults.
+    // Control: if one change is made in the wrong order, the test finds faults.
     for wrong in ["commit", "begin", "note"] {
         let watched = watch(test, wrong, &expected);
         println!("{wrong}: {} faults, the last: {}", watched.faults, watched.last_fault);

@@ -182,8 +182,8 @@ fn reports_a_long_wait_once() {
         });
         let waited = reported.recv_timeout(LONG).expect("it is reported");
         assert!(waited >= LONG_WAIT, "{waited:?}");
-        // Woken without room, the waiter tries again and continues to wait. After the second try, the first one can
-        // have no further effect.
+        // A waiter that is woken without room tries again and continues to wait. The second try shows that the waiter
+        // has finished the first.
         tries.try_iter().for_each(drop);
         for _ in 0..2 {
             backpressure.notify();

@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Checks that the worker does not run without a reason, nor retry without a pause. A pause is half of the first
-    /// delay on average, and a server may ask for a zero pause once after an answer.
+    /// delay on average, and after each attempt that need not be repeated, the server may ask for a zero pause once.
     fn check_turns(&self) {
         let attempts: u64 = self.attempts().iter().sum();
         let offered: u64 = self.offered.iter().map(Cell::get).sum();
@@ -137,7 +137,7 @@ impl World {
                     self.fail(format!("{signal} had {:?} of {budget:?}: {counts}", book.time_in_stop));
                 }
             }
-            // One per 100 ms, plus the first, the last, and two before a server was reached.
+            // At most one attempt per 100 ms, plus the first, the last, and two before a server was reached.
             if later > budget.as_millis() as u64 / 100 + 4 + tried.saturating_sub(later) {
                 self.fail(format!("{later} of {tried} attempts of {signal} led to nothing in {budget:?}"));
             }

@@ -108,7 +108,7 @@ impl Story {
         }
     }
 
-    /// Returns a span in which the same key is set twice: on the span, on two events and on a link.
+    /// Returns a span in which the same key is set twice in each of four places: span, two events and link.
     pub(super) fn with_equal_keys_everywhere() -> Self {
         let setting = |number| ("key".to_owned(), Value::Int(number));
         let settings = vec![setting(1), setting(2)];

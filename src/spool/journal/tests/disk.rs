@@ -146,7 +146,7 @@ impl Storage for Disk {
             if state.files.contains_key(&id) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            // A removed file of this name does not return.
+            // A power loss does not bring back a removed file of this name.
             state.durable.remove(&id);
             state.bad.retain(|(segment, _), _| *segment != id);
             state.files.insert(id, Vec::new());
