@@ -45,9 +45,9 @@
 //! | level of the bridge | [`LogBridge::level`] | no |
 //! | level of each exporter | [`Exporter::level`](crate::Exporter::level); `level` in a file, where the default is `info` | yes, by exporter |
 //!
-//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level equals that of the most verbose
-//! exporter. Only exporters with a less verbose level then have records to count. `enabled` and `log_enabled!` never
-//! count.
+//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level equals that of the most
+//! verbose exporter. The ledger then counts filtered records only for exporters with a less verbose level. Calls of
+//! `enabled` and `log_enabled!` are never counted.
 //!
 //! The bridge ignores records that ureq, an HTTP client, logs at `trace`: they contain whole requests with credentials.
 
@@ -71,9 +71,9 @@ const FLUSH_BUDGET: Duration = Duration::from_secs(2);
 
 /// A logger of the `log` crate that sends its records through a provider.
 ///
-/// Records that a [filter](self#filters) excludes cost little. Records that the exporters' own threads log are ignored.
-/// If the queue is full, the caller waits or the record is counted, as for every record; after a shutdown it is
-/// counted.
+/// Records that a [filter](self#filters) excludes cost little. Records that the exporters' own threads log are
+/// ignored. If the queue is full, the caller waits, or the record is dropped and counted, as with every record. After
+/// a shutdown, records are only counted.
 ///
 /// ```standalone_crate
 /// use standpipe::bridge::log::LogBridge;
@@ -153,8 +153,8 @@ impl LogBridge {
     /// [`max_level`](Self::max_level).
     ///
     /// # Errors
-    /// Returns an error if the program already has a logger. Pass that logger to [`chain`](Self::chain) before it is
-    /// installed.
+    /// Returns an error if the program already has a logger. To use both, pass the other logger to
+    /// [`chain`](Self::chain) instead of installing it.
     pub fn install(self) -> Result<(), SetLoggerError> {
         let finest = self.max_level();
         log::set_boxed_logger(Box::new(self))?;
@@ -250,7 +250,7 @@ impl Log for LogBridge {
     /// Waits for at most two seconds, and not at all on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
-        // This method cannot report an outcome; the ledger has it.
+        // This method cannot return an outcome; the ledger shows it.
         let _ = self.provider.flush(FLUSH_BUDGET);
     }
 }

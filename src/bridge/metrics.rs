@@ -50,7 +50,7 @@ use crate::telemetry::scope_cache::{AppendMap, ScopeCache};
 const SCOPE: &str = "metrics";
 /// Default maximum number of series of a metric, the same as for any instrument.
 const CARDINALITY: usize = 2000;
-/// Maximum number of cached names. A program with more generates names at run time.
+/// Maximum number of cached names. A program that exceeds this number probably generates names at run time.
 const MAX_NAMES: usize = 10_000;
 
 /// Exports the measurements of the `metrics` crate's macros. See the [module](self) for an example.
@@ -221,8 +221,9 @@ struct Family<I: Instrument> {
 }
 
 impl<I: Instrument> Instruments<I> {
-    /// Returns the handle of a key. A name has at most `limit` keys, one per series. `make` creates the instrument,
-    /// which reads its unit and description from the argument.
+    /// Returns the handle of a key. Only the first `limit - 1` keys of a name get a handle each (racing threads may
+    /// add a few); all further keys share one handle. `make` creates the instrument, which reads its unit and
+    /// description from the argument.
     #[inline]
     fn handle(&self, key: &Key, limit: usize, make: impl FnOnce(&LateMetadata) -> I) -> Arc<Handle<I>> {
         match self.handles.find(key.get_hash(), |handle| handle.has(key)) {

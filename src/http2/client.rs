@@ -38,7 +38,7 @@ pub(crate) struct ClientConnection {
     is_broken: bool,
 }
 
-/// The event for which the sending of a message waits.
+/// The event that a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The output must be written; then more can be framed.

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Frames without effect on a call, RST_STREAM and GOAWAY, counted since the owner last reset this field.
+    /// RST_STREAM, GOAWAY and frames without effect on a call, counted since the owner last set this field to 0.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the

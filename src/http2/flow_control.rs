@@ -127,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// Losing one byte of credit per response would stall a connection after some thousands.
+        /// Losing one byte of credit per response would stall a connection after some thousands of responses.
         #[test]
         fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
             let mut receive_window = ReceiveWindow::default();

@@ -26,7 +26,7 @@ pub fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Returns the delay of a `Retry-After` header, which is in seconds or an HTTP date. A date in the past means no delay.
+/// Returns the delay that a `Retry-After` header asks for, in seconds or as an HTTP date. A past date means no delay.
 pub(crate) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -33,8 +33,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Checks the settings. `protocol` is the one that TLS must negotiate (ALPN). HTTP/2 uses a proxy only through a
-    /// tunnel.
+    /// Checks the settings. TLS must negotiate `protocol` (ALPN). HTTP/2 uses a proxy only through a tunnel.
     ///
     /// # Errors
     /// Returns an error if the endpoint, headers, certificates or proxy cannot be used.
@@ -78,7 +77,8 @@ impl Route {
         self.tls.is_some()
     }
 
-    /// Returns the texts that no message may show, in case a server or a proxy repeats them, including `others`.
+    /// Returns the texts that no message may show, even if a server or a proxy repeats them: the secrets of the proxy,
+    /// the values of the headers, the hidden texts of the settings, and `others`.
     pub(super) fn secrets(
         &self,
         settings: &ConnectionSettings,
@@ -162,7 +162,7 @@ impl Connector {
     }
 }
 
-/// Times and findings of each step of a connection.
+/// Times and results of the steps of a connection.
 #[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe reports the steps"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {

@@ -1,6 +1,7 @@
 //! Opens TCP connections: looks up a host, races its addresses, and lets another thread end an attempt.
 //!
-//! The system's DNS lookup has no timeout, so it runs on its own thread: one at a time, and none for an IP address.
+//! The system's DNS lookup has no timeout, so it runs on its own thread. The lookups of a transport never overlap; an
+//! IP address needs none.
 //!
 //! Addresses are tried by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250
 //! ms before the next one is tried in parallel. The address family that succeeded is tried first the next time, so an
@@ -8,7 +9,7 @@
 //! thread. A thread that loses the race ends by the deadline of its attempt and closes its connection.
 //!
 //! Without threads (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
-//! after the other: each for one head start, then each again for a share of the remaining time.
+//! after the other: each for at most 250 ms, then each again for an equal share of the remaining time.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -42,7 +43,7 @@ impl Lookup {
         Self { host, port, driver, pending: None }
     }
 
-    /// Looks up the host, which may have moved since the last time, or waits for an unfinished lookup.
+    /// Looks up the host at each attempt, because its addresses may change, or waits for an unfinished lookup.
     ///
     /// # Errors
     /// Returns `TimedOut` at the deadline, `NotFound` if there is no such host, and otherwise the error of the system.
@@ -112,8 +113,8 @@ impl Dialer {
         }
         let addresses = self.order(addresses);
         let stream = match (&addresses[..], self.driver) {
-            // Usually connects without another thread. A blocked connect cannot be interrupted, so it gets one head
-            // start.
+            // Usually connects without another thread. A blocked connect cannot be interrupted, so it lasts at most
+            // one head start.
             ([address], Driver::OwnThread) => match connect(address, time_left(deadline)?.min(HEAD_START)) {
                 // Continues on another thread, so that the attempt can be interrupted.
                 Err(error) if error.kind() == ErrorKind::TimedOut => self.race(&addresses, deadline),
@@ -167,7 +168,7 @@ impl Dialer {
         Err(failure)
     }
 
-    /// Starts a thread that connects to `address`. Returns false if there are too many.
+    /// Starts a thread that connects to `address`. Returns false if there are too many threads or none can be started.
     fn start(&self, results: &Arc<Results>, address: SocketAddr, timeout: Duration) -> bool {
         let thread = Arc::clone(&self.threads);
         // `self` and `thread` each hold one reference in addition.
@@ -188,7 +189,7 @@ impl Dialer {
     }
 }
 
-/// Tries each address for one head start, then each again for an equal share of the remaining time.
+/// Tries each address for at most [`HEAD_START`], then each again for an equal share of the remaining time.
 fn connect_in_turn(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failure = ErrorKind::TimedOut.into();
     let turns = 2 * addresses.len();
@@ -239,7 +240,7 @@ impl<T> Mailbox<T> {
 /// Returns `TimedOut` after `timeout`, and otherwise the error of the system.
 pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(address, timeout)?;
-    // Each write is a complete piece, whose end Nagle's algorithm would only delay.
+    // Each write is already a complete piece; Nagle's algorithm would only delay its end.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -311,7 +312,7 @@ impl Interrupter {
     }
 
     /// Returns a function that [ends all attempts](Self::interrupt_for_good).
-    // Not through ureq's agent, because a clone of it would keep the connection open.
+    // The function does not hold a clone of ureq's agent, because the clone would keep the connection open.
     pub(super) fn interrupting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
         Box::new(move || interrupter.interrupt_for_good())

@@ -79,8 +79,9 @@ pub(super) enum Fault {
     Broken,
 }
 
-/// Decompresses the first `limit` bytes, and at most one byte beyond them. If `is_whole` is false, `compressed` may be cut
-/// off, and the bytes before the cut are returned. The second value is true if the returned bytes are the whole content.
+/// Returns at most `limit` bytes of the decompressed content, and decompresses at most one byte more, to learn whether
+/// the content is longer. If `is_whole` is false, `compressed` may be cut off, and the bytes before the cut are
+/// returned. The second value is true if the returned bytes are the whole content.
 #[cfg(feature = "gzip")]
 pub(super) fn decompress(compressed: &[u8], is_whole: bool, limit: usize) -> Result<(Vec<u8>, bool), Fault> {
     use std::io::Read;

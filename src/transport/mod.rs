@@ -104,7 +104,6 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Returns the length of the body.
     fn len(&self) -> usize {
         self.body.iter().map(|piece| piece.len()).sum()
     }

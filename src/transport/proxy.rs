@@ -136,7 +136,6 @@ pub(super) fn status_text(status: StatusCode) -> String {
     }
 }
 
-/// Returns the name of an HTTP status.
 #[cfg(feature = "receiver")]
 pub(crate) fn status_name(status: u16) -> Option<&'static str> {
     StatusCode::from_u16(status).ok()?.canonical_reason()
@@ -237,7 +236,7 @@ mod tests {
         }
     }
 
-    /// A proxy that has its answer ready.
+    /// A proxy with a prepared answer.
     struct Wire {
         request: Vec<u8>,
         answer: Cursor<Vec<u8>>,

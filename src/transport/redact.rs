@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::base64;
 
-/// Length of the parts of a secret that are searched, at any position. Shorter words, such as `Basic` and `Bearer`, may
-/// be shown.
+/// Length of the parts of a secret that messages are searched for. A part may begin at any character of the secret.
+/// Shorter words, such as `Basic` and `Bearer`, may be shown.
 const PART: usize = 8;
-/// Minimum length of a password, and of a secret's beginning at the end of a message, which may have been cut there.
+/// Minimum length of a hidden password, and of the beginning of a secret at the end of a message that was cut off.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 
@@ -20,7 +20,7 @@ pub(super) struct Secrets {
     parts: Vec<[u8; PART]>,
     /// Complete tokens, and their forms in JSON, URLs, base64 and hexadecimal digits.
     wholes: Vec<Vec<u8>>,
-    /// Forms whose beginning may be at the end of a cut message.
+    /// Complete tokens in lower case; a message that was cut off may end with the beginning of one.
     beginnings: Vec<Vec<u8>>,
 }
 
@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_password_is_concealed_that_a_server_has_read_from_basic_credentials() {
-        // of shop:open-sesame-4711
+        // base64 of `shop:open-sesame-4711`
         for scheme in ["Basic", "basic"] {
             let secrets = [format!("{scheme} c2hvcDpvcGVuLXNlc2FtZS00NzEx")];
             let said = "shop:open-sesame-4711 is unknown, and so is c2hvcDpvcGVuLXNlc2FtZS00NzEx";
             assert_eq!(redacted(said, &[&secrets[0]]), "shop:*** is unknown, and so is ***");
         }
-        // of shop:hunter2 and shop:x
+        // base64 of `shop:hunter2` and of `shop:x`
         let secrets = ["Basic c2hvcDpodW50ZXIy", "Basic c2hvcDp4"];
         assert_eq!(redacted("Hunter2 of shop, 68756e74657232", &secrets), "*** of shop, ***");
         assert_eq!(redacted("a box", &secrets), "a box");

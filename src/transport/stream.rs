@@ -203,8 +203,8 @@ fn is_pause(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns a new timeout for the socket if the socket has no timeout yet, or one that ends after the deadline. A shorter
-/// timeout is kept, because a wait that ends too early is repeated. Keeping a timeout for many calls saves system calls.
+/// Returns a new timeout for the socket if its current timeout is absent or would end after the deadline (on Windows,
+/// always). A shorter timeout is kept to save system calls, and a wait that ends too early is repeated.
 fn new_limit(current: Option<Duration>, deadline: Instant) -> Result<Option<Duration>> {
     let left = time_left(deadline)?;
     Ok(match current {

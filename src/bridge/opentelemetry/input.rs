@@ -1,4 +1,4 @@
-//! The common part of the exporters for the SDK: where records go, when the exporter is shut down, and the encoded
+//! The common part of the exporters for the SDK: whether records are sent or counted, the shutdown, and the encoded
 //! resource and scopes of the SDK.
 
 use std::sync::Arc;
@@ -76,8 +76,8 @@ impl SdkInput {
         !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
-    /// Calls `send_or_count` with the disposition of records: they are counted after a shutdown or on a thread of the
-    /// provider's own exporters.
+    /// Calls `send_or_count` with the disposition of the records, unless they are to be ignored. If the exporter has
+    /// been shut down, or on a thread of the provider's own exporters, they are only counted; otherwise they are sent.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();

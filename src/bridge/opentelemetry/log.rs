@@ -111,7 +111,7 @@ impl LogProcessor for LogExporter {
     pass_to_input! { force_flush shutdown_with_timeout set_resource }
 }
 
-/// Returns whether a record at `trace` is one of ureq's. If it went through `tracing-log`, an attribute has the target.
+/// Returns whether a record at `trace` comes from ureq. After `tracing-log`, an attribute contains the target.
 fn is_of_ureq(log: &SdkLogRecord) -> bool {
     let of_tracing = log.attributes_iter().filter(|(key, _)| key.as_str() == "log.target");
     let mut targets = of_tracing.filter_map(|(_, value)| match value {

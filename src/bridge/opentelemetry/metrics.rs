@@ -58,9 +58,9 @@ use crate::telemetry::provider::Provider;
 /// # Counting and limits
 ///
 /// The ledger counts data points. A metric with many points is sent in parts, within the limits of batches and queues.
-/// If a queue is full, the reader's thread waits, or the whole part is dropped and its points are counted, depending on
-/// the exporter's settings. A part waits for its delivery like a span. Newer metrics do not supersede it, unlike those
-/// of [`Meter`](crate::Meter)s.
+/// If a queue is full, the reader's thread waits, or the whole part is dropped and its points are counted, depending
+/// on the exporter's settings. A part stays in the queue until it is sent, as a span does. Newer metrics do not
+/// supersede it, unlike those of [`Meter`](crate::Meter)s.
 ///
 /// # Temporality
 ///

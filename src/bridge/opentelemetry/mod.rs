@@ -111,7 +111,7 @@ impl TryFrom<&trace::SpanContext> for SpanContext {
 /// `opentelemetry::Context::new().with_remote_span_context((&context).into())`.
 impl From<&SpanContext> for trace::SpanContext {
     fn from(context: &SpanContext) -> Self {
-        // OpenTelemetry's rules for keys are slightly stricter.
+        // OpenTelemetry's rules for keys are slightly stricter. A `tracestate` that breaks them is left out.
         let state = context.tracestate().parse::<TraceState>().unwrap_or_default();
         trace::SpanContext::new(
             trace::TraceId::from_bytes(context.trace_id.0),

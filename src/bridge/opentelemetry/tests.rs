@@ -1,5 +1,5 @@
-//! Shared test helpers: arbitrary scopes, resources and attributes, and the protocol's own messages in the same form as
-//! those of the bridge.
+//! Shared test helpers: arbitrary scopes, resources and attributes, and functions that make the messages of the bridge
+//! and of `opentelemetry-proto` comparable.
 
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;

@@ -96,7 +96,6 @@ impl Drop for LayerId {
     }
 }
 
-/// Returns the number of dropped layers.
 #[inline]
 fn layers_gone() -> u64 {
     LAYERS_GONE.load(Ordering::Acquire)

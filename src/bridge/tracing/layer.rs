@@ -144,7 +144,7 @@ impl TracingLayer {
         }
     }
 
-    /// Returns whether an event becomes a log record. `is_of_span`: its span belongs to this layer.
+    /// Returns whether an event becomes a log record. `is_of_span` is true if the event's span belongs to this layer.
     fn is_log(&self, is_of_span: bool) -> bool {
         !is_of_span || self.events.are_logs()
     }

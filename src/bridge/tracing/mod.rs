@@ -59,7 +59,7 @@
 //! | the [sampler](crate::Sampler) | spans and their events | no |
 //! | [level](crate::Exporter::level) of each exporter; in a file, the default is `info` | events that become log records | yes, by exporter |
 //!
-//! `enabled!` never counts.
+//! Calls of `enabled!` are never counted.
 //!
 //! # Several layers
 //!
@@ -128,7 +128,7 @@ pub struct TracingLayer {
     id: LayerId,
     scopes: Scopes,
     spans: OpenSpans,
-    /// True if the target is an attribute. If unset, it is an attribute if it is not the scope.
+    /// True if the target is an attribute. If unset, the target is an attribute unless it is the scope.
     target: Option<bool>,
     events: Events,
     location: bool,
@@ -236,9 +236,9 @@ pub trait SpanExt {
     /// Makes the span a child of a remote span. The sampler decides again, and attributes that were set before are
     /// kept.
     ///
-    /// Returns false without effect if the span was already entered, is already a parent, or its context was read; if a
-    /// filter excludes it from the layer; or if the subscriber has no such layer, or hides it, as a `reload::Layer`
-    /// does.
+    /// Returns false and has no effect if the span was entered before, is already a parent, or has had its context
+    /// read; if a filter excludes the span from the layer; or if the subscriber has no such layer, or hides it, as a
+    /// `reload::Layer` does.
     fn set_parent(&self, parent: &SpanContext) -> bool;
 
     /// Returns the context that identifies the span to others; `None` if [`set_parent`](Self::set_parent) would not

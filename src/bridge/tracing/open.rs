@@ -14,7 +14,7 @@ use crate::context::{self, SpanContext};
 use crate::process::{PerProcess, lock};
 use crate::trace::DetachedSpan;
 
-/// Number of shards, a power of two. More threads rarely access spans at the same time.
+/// Number of shards, a power of two. Programs rarely access spans on more threads than this at the same time.
 const SHARDS: usize = 32;
 /// Slots per shard, a power of two. Few programs have more than a few hundred open spans.
 const PLACES: usize = 16;
@@ -74,7 +74,6 @@ impl OpenSpans {
         self.shard(id).get_mut(id.into_u64()).map(work)
     }
 
-    /// Returns the context of a span.
     pub(super) fn context(&self, id: &Id) -> Option<SpanContext> {
         self.with(id, |open| open.span.context().clone())
     }

@@ -1,8 +1,9 @@
 //! Decoder of Huffman-coded strings (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical, so the bytes in code order and the number of codes of each length suffice. The decoder
-//! compares the next 30 bits with the end of the codes of each length, shortest first. That is a linear search of at
-//! most 30 steps per byte, without the large tables of a state machine; responses carry a few short fields.
+//! The code is canonical, so the bytes in code order and the number of codes of each length suffice. The codes of one
+//! length are a range of consecutive numbers; the decoder compares the next 30 bits with the end of each range
+//! (extended to 30 bits), from the shortest codes to the longest. That is a linear search of at most 30 steps per
+//! byte, without the large tables of a state machine; responses carry a few short fields.
 
 use super::Malformed;
 
@@ -23,7 +24,6 @@ struct End {
     symbols: u16,
 }
 
-/// Decodes a string.
 pub(super) fn decode(encoded: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut bytes = Bytes { encoded, bits: 0, count: 0 };
     let mut decoded = Vec::new();
@@ -79,7 +79,7 @@ impl Bytes<'_> {
         (ahead & CODE_BITS) as u32
     }
 
-    /// Checks the remaining bits, which are not a complete code: the padding is fewer than 8 ones.
+    /// Checks the remaining bits, which are not a complete code: they must be padding, at most 7 bits and all ones.
     fn padding(&self) -> Result<(), Malformed> {
         let ones = (1 << self.count) - 1;
         match self.count {

@@ -711,7 +711,7 @@ mod fields {
         }
         // 127, the 66th entry, does not fit into seven bits
         assert_decodes(&mut decoder, "ff 00", &[("n", "9")]);
-        // 64, the third entry, does not fit into six bits, and not into four
+        // 64, the third entry, fits neither into six bits nor into four
         assert_decodes(&mut decoder, "7f 01 01 21", &[("n", "!")]);
         assert_decodes(&mut decoder, "0f 31 01 22", &[("n", "\"")]);
         assert_decodes(&mut decoder, "1f 31 01 23", &[("n", "#")]);

@@ -1,4 +1,4 @@
-//! The printed JSON of every kind of record, literally and compared with the output of the protocol's own decoder.
+//! Compares the printed JSON of every kind of record with literals, and with the output of a reference encoder.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
-/// Returns the line of a request with this one framed record in it, without the framing.
+/// Returns the JSON of one framed record, cut out of the line of a request that contains only this record.
 fn record_line(signal: Signal, framed: &[u8]) -> String {
     let scope = Scope::new(signal, "shop", "");
     let request = wrapped(0x0a, &wrapped(0x12, &[scope.field(), framed].concat()));
@@ -324,7 +324,7 @@ fn of_values_that_exclude_each_other_the_last_is_printed() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    // field 100, as a number and as a text
+    // field 100, as a number and as text
     let strange = [0xa0, 0x06, 1, 0xa2, 0x06, 1, b'x'];
     let log = [&strange[..], &wrapped(0x1a, b"WARN"), &strange].concat();
     assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"severityText":"WARN"}"#);

@@ -129,7 +129,7 @@ pub(in crate::transport) mod race {
             let addresses = [hole.address, good];
             let stream = dialer.connect(&addresses, begun + 2 * PATIENCE).unwrap();
             assert_eq!(stream.peer_addr().unwrap(), good, "{driver:?}");
-            // An equal share of the time would be one `PATIENCE`.
+            // With an equal share of the time for each address, this would take one `PATIENCE`.
             assert!(
                 (HEAD_START..PATIENCE / 2).contains(&begun.elapsed()),
                 "{driver:?} {:?}",
@@ -190,7 +190,7 @@ pub(in crate::transport) mod race {
         let dialer = dialer(Driver::OwnThread);
         let begun = Instant::now();
         dialer.connect(&[hole.address, good], begun + 2 * PATIENCE).unwrap();
-        // There is room in the backlog now: the connect that lost succeeds when its SYN is repeated.
+        // Accepting makes room in the backlog, so the connect that lost succeeds when its SYN is repeated.
         let queued: Vec<_> = hole.queued.iter().map(|queued| queued.local_addr().unwrap()).collect();
         let (report, losers) = mpsc::channel();
         let listener = hole.listener.try_clone().unwrap();

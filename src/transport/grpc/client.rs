@@ -11,8 +11,8 @@ use super::PROTOCOL;
 use super::failure::CallFailure;
 use crate::http2::client::{ClientConnection, End, Message, Progress, Response};
 
-/// Age at which an idle connection is not reused. Load balancers drop idle connections after a minute or more, and not
-/// all announce it. We send no keep-alive pings, because servers close the connections of clients that ping unasked.
+/// Time after which an idle connection is no longer reused. Load balancers drop idle connections after a minute or
+/// more, and not all announce it. We send no keep-alive pings, because servers disconnect clients that ping unasked.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Maximum repetitions of a request that the server has certainly not processed.
 const MAX_REFUSALS: u32 = 2;
@@ -98,7 +98,7 @@ impl Client {
     fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
-            // If the server is plaintext, the TLS stream leads to the proxy, which negotiates no protocol.
+            // If the server is plaintext, TLS ends at the proxy, and no protocol is negotiated.
             Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
                 Err(CallFailure::no_http2())
             }
@@ -149,7 +149,8 @@ impl Connection {
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {
-            // On the first call, the server's limit is known only now. A repetition would fail, too.
+            // On the first call, the server's limit may have arrived only after the request was sent. A request that
+            // exceeds the limit is not repeated, because the repetition would fail, too.
             self.conn.check_head(request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         }
         match end {

@@ -44,7 +44,7 @@ impl CallFailure {
     /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            // An interrupted handshake looks like that of a server that requires a client certificate.
+            // An interrupted handshake looks as if the server required a client certificate.
             Self::Network(NetworkError::Tls(ref fault))
                 if fault.kind != TlsFaultKind::ClientCertificateWanted =>
             {

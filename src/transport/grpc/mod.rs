@@ -110,7 +110,7 @@ impl Head {
         for (name, value) in &settings.headers {
             let name = name.to_ascii_lowercase();
             head.count(&name, value.expose());
-            // Intermediaries must not keep credentials in their tables either.
+            // Intermediaries must not keep credentials in their tables.
             hpack::encode_sensitive(&name, value.expose().as_bytes(), &mut head.block);
         }
         head

@@ -114,7 +114,7 @@ impl Transport for HttpStream {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // Output after a response is the next request.
+        // Once a response is awaited, the next output begins a new request.
         self.is_at_head = true;
         self.stream.set_deadline(deadline(timeout.for_read()));
         let read = self.stream.read(self.buffers.input_append_buf());

@@ -30,7 +30,7 @@ use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
-/// Age at which an idle connection is not reused. Load balancers drop idle connections after a minute or more.
+/// Time after which an idle connection is no longer reused. Load balancers drop it after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Size of a read, and maximum length of a response head.
 const READ_BYTES: usize = 16 << 10;
@@ -127,7 +127,7 @@ impl HttpSpec {
     }
 }
 
-/// Returns the URL of a signal. If a proxy forwards requests, it is the proxy's URL with the path of the server's.
+/// Returns the URL of a signal. If a proxy forwards requests, it is the proxy's URL with the server's path and query.
 fn url(settings: &ConnectionSettings, signal: Signal, forwarder: Option<&Proxy>) -> Url {
     let (url, shown) = (settings.url(signal), settings.shown_url(signal));
     let called = match forwarder {
@@ -226,7 +226,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
-        // Saves a connection that could not be used, and gives a clearer reason than a timeout.
+        // Avoids opening a connection that there is no time to use, and gives a clearer reason than a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }

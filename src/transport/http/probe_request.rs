@@ -120,7 +120,7 @@ impl HttpSpec {
 }
 
 impl NetworkError {
-    /// Returns the error as a probe reports it. A probe names the proxy itself.
+    /// Returns the error as a probe reports it: without the name of the proxy, which the probe adds to its messages.
     pub(in crate::transport) fn into_probe(self) -> ProbeFailure {
         match self {
             Self::TimedOut => ProbeFailure::TimedOut,

@@ -43,7 +43,7 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
     status_verdict(status, after, reason)
 }
 
-/// Returns the message in the body of an error: of a `google.rpc.Status`, or the body as text.
+/// Returns the message in the body of an error: that of a protobuf `google.rpc.Status`, or the body as text.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
     // Bytes that were read before an error may still contain the reason.
     let mut body = Vec::new();

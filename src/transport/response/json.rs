@@ -1,7 +1,7 @@
 //! Reader of export responses in JSON, which some collectors send even to a protobuf request. Pure.
 //!
-//! It reads only count and message of a `partialSuccess`, checks brackets and strings, and skips the rest: a collector
-//! that answers with a success status has the batch, so a small error in its JSON must not count as a refusal.
+//! It reads only the count and the message of a `partialSuccess`, checks brackets and strings, and skips the rest: a
+//! collector that answers with a success status has the batch, so a small JSON error must not count as a refusal.
 
 /// The fields of an export response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,7 +19,7 @@ pub(super) enum Fault {
     Foreign,
 }
 
-/// Reads an object that is empty or has a `partialSuccess`, of any signal. Returns the fields read before a fault, too.
+/// Reads an object that is empty or has a `partialSuccess`, of any signal. Fields before a fault are returned, too.
 pub(super) fn read(body: &[u8]) -> (PartialSuccess, Result<(), Fault>) {
     let mut reader = Reader { rest: body, ..Reader::default() };
     let read = reader.object();
@@ -103,7 +103,7 @@ impl Reader<'_> {
 
     fn word(&mut self, token: &mut Vec<u8>) -> Result<(), Fault> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-        // Inside an object, a word is followed by a delimiter, so one at the end of the body was cut off.
+        // Inside an object, a delimiter follows each word, so a word at the end of the body was cut off.
         let length = self.rest.iter().position(|byte| !is_part(byte)).ok_or(Fault::CutShort)?;
         token.extend_from_slice(&self.rest[..length]);
         self.rest = &self.rest[length..];

@@ -156,7 +156,7 @@ impl From<PartialSuccess> for Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// Its beginning: all of it arrived, but only a part is kept.
+    /// The beginning of the body: all of the body arrived, but the rest was not kept.
     Prefix,
     /// The connection ended inside the body.
     BrokenOff,

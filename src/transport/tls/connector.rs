@@ -33,7 +33,7 @@ pub(crate) struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// Creates a connector. `protocol` is the one that both sides must agree on (ALPN).
+    /// Creates a connector. Both sides must agree on `protocol` (ALPN).
     ///
     /// # Errors
     /// Returns an error if the certificates or the name of the host cannot be used.
@@ -353,8 +353,8 @@ mod tests {
         }
     }
 
-    /// A server and the authority that a client must trust. It may request a client certificate, and accepts clients
-    /// without one.
+    /// A server and the authority that a client must trust. If `asks` is true, the server requests a client
+    /// certificate, but accepts clients without one.
     fn server(version: &'static SupportedProtocolVersion, asks: bool) -> (Arc<ServerConfig>, TlsSettings) {
         let key = KeyPair::generate().unwrap();
         let certificate =

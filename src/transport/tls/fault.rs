@@ -126,7 +126,7 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
         | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
-        // For example the alert of a load balancer without a server, or of a server that lacks resources.
+        // For example the alert of a load balancer without a healthy server, or of a server that lacks resources.
         other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }

@@ -1,4 +1,4 @@
-//! Compares written log records with those of the protocol's own conversion.
+//! Compares the log records that the bridge writes with the result of the conversion in `opentelemetry-proto`.
 
 use std::collections::HashMap;
 
@@ -88,7 +88,7 @@ fn written(log: &SdkLogRecord, record: &mut LogRecord) -> Vec<u8> {
     record.finish_foreign(severity, &end(log)).expect("not outgrown").to_vec()
 }
 
-/// Returns the result of the protocol's own conversion, with the corrections that the bridge promises.
+/// Returns the result of the conversion in `opentelemetry-proto`, with the corrections that the bridge promises.
 fn expected(log: &SdkLogRecord, scope: &InstrumentationScope, resource: &Resource) -> ResourceLogs {
     let resource = ResourceAttributesWithSchema::from(resource);
     let mut expected = ResourceLogs::from(((log, scope), &resource));
@@ -119,7 +119,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Logs);
         scopes.set_resource(&resource);
-        // One record for all logs, as a thread reuses it: nothing of one log may be left in the next.
+        // One record is reused for all logs, as a thread does: nothing of one log may be left in the next.
         let mut record = LogRecord::default();
         for (log, scope) in &logs {
             let framed = written(log, &mut record);

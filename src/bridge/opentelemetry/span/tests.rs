@@ -1,4 +1,4 @@
-//! Compares written spans with those of the protocol's own conversion.
+//! Compares the spans that the bridge writes with the result of the conversion in `opentelemetry-proto`.
 
 use std::time::{Duration, SystemTime};
 
@@ -94,7 +94,7 @@ fn any_span() -> impl Strategy<Value = SpanData> {
     )
 }
 
-/// Returns the result of the protocol's own conversion, with the corrections that the bridge promises.
+/// Returns the result of the conversion in `opentelemetry-proto`, with the corrections that the bridge promises.
 fn expected(span: &SpanData, resource: &Resource) -> ResourceSpans {
     let resource = ResourceAttributesWithSchema::from(resource);
     let mut expected = ResourceSpans::new(span.clone(), &resource);
@@ -122,7 +122,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Traces);
         scopes.set_resource(&resource);
-        // One record for all spans, as a thread reuses it: nothing of one span may be left in the next.
+        // One record is reused for all spans, as a thread does: nothing of one span may be left in the next.
         let mut record = SpanRecord::default();
         for span in &spans {
             write(span, &mut record, 1 << 20);
