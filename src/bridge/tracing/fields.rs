@@ -157,37 +157,44 @@ impl Fields {
     }
 }
 
+/// Defines the methods of [`Visit`] for numbers: each calls `$take` with a `$kind`. Integers beyond 64 bits become text.
+macro_rules! visit_numbers {
+    ($take:ident $kind:ident) => {
+        #[inline]
+        fn record_bool(&mut self, field: &Field, value: bool) {
+            self.$take(field, $kind::Bool(value));
+        }
+
+        #[inline]
+        fn record_i64(&mut self, field: &Field, value: i64) {
+            self.$take(field, $kind::Int(value));
+        }
+
+        #[inline]
+        fn record_u64(&mut self, field: &Field, value: u64) {
+            record_integer(self, field, value);
+        }
+
+        fn record_i128(&mut self, field: &Field, value: i128) {
+            record_integer(self, field, value);
+        }
+
+        fn record_u128(&mut self, field: &Field, value: u128) {
+            record_integer(self, field, value);
+        }
+
+        #[inline]
+        fn record_f64(&mut self, field: &Field, value: f64) {
+            self.$take(field, $kind::Float(value));
+        }
+    };
+}
+
 impl Visit for Fields {
-    #[inline]
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.push(field, Recorded::Bool(value));
-    }
-
-    #[inline]
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.push(field, Recorded::Int(value));
-    }
-
-    #[inline]
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        record_integer(self, field, value);
-    }
-
-    fn record_i128(&mut self, field: &Field, value: i128) {
-        record_integer(self, field, value);
-    }
-
-    fn record_u128(&mut self, field: &Field, value: u128) {
-        record_integer(self, field, value);
-    }
+    visit_numbers! { push Recorded }
 
     fn record_bytes(&mut self, field: &Field, value: &[u8]) {
         self.push(field, Recorded::Bytes(value.to_vec()));
-    }
-
-    #[inline]
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.push(field, Recorded::Float(value));
     }
 
     #[inline]
@@ -271,36 +278,10 @@ impl FieldsOf<'_> {
 }
 
 impl Visit for FieldsOf<'_> {
-    #[inline]
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, Value::Bool(value));
-    }
-
-    #[inline]
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, Value::Int(value));
-    }
-
-    #[inline]
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        record_integer(self, field, value);
-    }
-
-    fn record_i128(&mut self, field: &Field, value: i128) {
-        record_integer(self, field, value);
-    }
-
-    fn record_u128(&mut self, field: &Field, value: u128) {
-        record_integer(self, field, value);
-    }
+    visit_numbers! { set Value }
 
     fn record_bytes(&mut self, field: &Field, value: &[u8]) {
         self.set(field, Value::Bytes(value));
-    }
-
-    #[inline]
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, Value::Float(value));
     }
 
     #[inline]
