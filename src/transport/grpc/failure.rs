@@ -41,7 +41,8 @@ impl CallFailure {
         Self::Unprocessed(quote("the server accepts no calls", go_away))
     }
 
-    /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
+    /// Converts the failure of a call that this side interrupted: most network errors and a closed connection become a
+    /// timeout, because the interruption, not the server, probably caused them.
     pub(super) fn broken_off(self) -> Self {
         match self {
             // An interrupted handshake looks as if the server required a client certificate.
@@ -91,7 +92,7 @@ impl CallFailure {
     }
 }
 
-/// Returns `what`, with the reason in the server's GOAWAY.
+/// Returns `what`, followed by the code and the text of the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),

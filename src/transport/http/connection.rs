@@ -66,7 +66,7 @@ impl UreqConnector for HttpConnector {
         let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
         if let Some(shared) = &self.timeline {
-            // Before the error is returned: a probe also shows the steps of a failed connection.
+            // Stored before the error is returned, because a probe also shows the steps of a failed connection.
             *lock(shared) = timeline;
         }
         let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
@@ -92,7 +92,7 @@ pub(super) struct HttpStream {
     stream: Stream,
     buffers: LazyBuffers,
     origin: Option<Arc<str>>,
-    /// True while the next output begins a request, false while it continues one: a body may look like a request line.
+    /// True if the next output begins a request. The output does not show it: a body may look like a request line.
     is_at_head: bool,
     #[cfg(feature = "probe")]
     timeline: Option<Arc<Mutex<Timeline>>>,
