@@ -214,7 +214,7 @@ impl NetworkError {
         }
     }
 
-    /// Returns the verdict on a request. Errors of certificates and of the TLS protocol are final, others retryable.
+    /// Returns the verdict on a request. Errors of certificates or the TLS protocol are final, other errors retryable.
     pub(super) fn verdict(&self, request: &str) -> Verdict {
         self.verdict_with(format!("{request}: {}", self.what()))
     }

@@ -132,7 +132,7 @@ pub(crate) enum Verdict {
     ProxyRefused {
         reason: String,
     },
-    /// The same records may be accepted in a smaller request.
+    /// The records may be accepted in several smaller requests.
     TooLarge {
         reason: String,
     },

@@ -66,7 +66,7 @@ impl CallFailure {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
-    /// Returns the verdict. Problems of the network are retryable; those of certificates or of the protocol are not.
+    /// Returns the verdict. Network errors are retryable; errors of certificates or of the protocol are not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
         let reason = format!("call {target}: {}", self.what());
         match self {

@@ -214,7 +214,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-            // The client closes the connection, because it is not kept.
+            // Waits until the client closes the connection.
             while client.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {}
         });
         let begun = Instant::now();
