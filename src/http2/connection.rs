@@ -1,8 +1,8 @@
 //! The part of a connection that client and server share: frames, header blocks, settings, flow control and flood
 //! protection.
 //!
-//! The owner passes frames to [`Connection::handle`], which answers SETTINGS, PING and the connection's flow control
-//! itself and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
+//! The owner passes frames to [`Connection::handle`], which answers SETTINGS and PING, counts the connection's windows,
+//! and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
 
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Settings, setting};

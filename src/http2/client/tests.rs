@@ -194,7 +194,7 @@ fn calls_follow_each_other_on_odd_streams_until_there_are_none() {
     begin(&mut conn);
     conn.receive(&Script::default().answer(3).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
-    // Skips to the last stream number, which a client uses for its call number 2^30.
+    // Skips to the last stream number, that of the client's 2^30th call.
     conn.next_stream = MAX_STREAM;
     assert!(conn.is_open() && conn.may_start());
     begin(&mut conn);
@@ -677,7 +677,7 @@ mod random {
 }
 
 mod sending {
-    //! Flow control: a message is sent completely within any windows.
+    //! Flow control: a message is sent completely, whatever the sizes of the windows.
 
     use super::*;
 

@@ -209,7 +209,7 @@ pub(super) const CODES: [(u32, usize); 257] = [
 }
 
 mod encoder {
-    //! The encoder, byte by byte.
+    //! Checks the output of the encoder byte by byte.
 
     use proptest::prelude::*;
 
