@@ -49,8 +49,7 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// Returns whether nothing more can be written: the peer closed the connection, or a write was not finished by its
-    /// deadline.
+    /// Returns whether nothing more can be written: the peer closed the connection, or a write missed its deadline.
     #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
