@@ -76,8 +76,7 @@ impl ClientConnection {
         self.connection.peer.has_greeted
     }
 
-    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the length
-    /// of a frame, they begin with the faulty bytes.
+    /// Returns the received bytes after the last frame that was taken, as [`Connection::unread`] does.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()

@@ -133,8 +133,7 @@ mod tests {
             let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
-                // Never fails: after each call, more than half of the window is available, which is more than the
-                // largest piece.
+                // Never fails: after each call, more than half of the window is left, which exceeds the largest piece.
                 given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
                 prop_assert_eq!(given + u64::from(receive_window.owed), received);
