@@ -17,7 +17,7 @@ use super::flow_control::INITIAL_WINDOW;
 use super::frame::{self, Code, Fault, Frame, MAX_STREAM, PREFACE, kind, setting};
 use super::hpack::List;
 
-/// Maximum size of a response's headers or trailers, with 32 bytes per field in addition to its text (section 6.5.2).
+/// Maximum size of a response's headers or trailers: the names, the values and 32 bytes per field (section 6.5.2).
 const HEADER_LIST_BYTES: usize = 32 << 10;
 /// Maximum frames without effect during a call: pings, settings, empty data. An honest server sends a few.
 const MAX_NOISE: u32 = 10_000;
@@ -76,8 +76,7 @@ impl ClientConnection {
         self.connection.peer.has_greeted
     }
 
-    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the length
-    /// of a frame, they begin with the faulty bytes.
+    /// Returns the received bytes after the last frame that was taken, as [`Connection::unread`] does.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.connection.unread()
@@ -167,7 +166,7 @@ impl ClientConnection {
         })
     }
 
-    /// Returns how the call ended, once it has.
+    /// Takes the end of the call, once the call has ended.
     pub(crate) fn take_end(&mut self) -> Option<End> {
         let end = self.call.as_mut()?.end.take()?;
         self.call = None;
@@ -212,13 +211,13 @@ impl ClientConnection {
                 self.leave(last_stream, code, debug);
                 Ok(())
             }
-            // WINDOW_UPDATE is not counted as noise: an upload against a small window takes thousands of them. Those of
-            // stream 0 were already applied to the connection's window.
+            // WINDOW_UPDATE is not counted as noise: an upload against a small window takes thousands of them. A frame
+            // for stream 0 was already applied to the connection's window.
             Event::Frame(Frame::WindowUpdate { stream: stream @ 1.., increment }) => {
                 self.widen(stream, increment)
             }
             Event::Frame(_) => Ok(()),
-            // Every SETTINGS causes this event, so it is also where a server that enables push is detected.
+            // Every SETTINGS frame causes this event, even if no window changes, so push can be checked here.
             Event::WindowsShift(_) if self.connection.peer.wants_push => {
                 Err(Fault::protocol("a server that enables push"))
             }
@@ -319,8 +318,8 @@ fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
     if bytes.starts_with(b"HTTP/") {
         return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
     }
-    // The fourth byte of a frame is its type, and the first frame is SETTINGS. A byte above the last known type is
-    // text, or an unknown protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
+    // The fourth byte of a frame is its type. If it is above the last known type, the bytes are text, or an unknown
+    // protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
     if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
         return Err(Fault::protocol("the peer speaks neither HTTP/2 nor HTTP/1: check the port"));
     }

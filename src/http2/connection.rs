@@ -1,8 +1,8 @@
 //! The part of a connection that client and server share: frames, header blocks, settings, flow control and flood
 //! protection.
 //!
-//! The owner passes frames to [`Connection::handle`], which answers SETTINGS, PING and the connection's flow control
-//! itself and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
+//! The owner passes frames to [`Connection::handle`], which answers SETTINGS and PING, counts the connection's windows,
+//! and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
 
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Settings, setting};
@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// RST_STREAM, GOAWAY and frames without effect on a call, counted since the owner last set this field to 0.
+    /// Number of RST_STREAM, GOAWAY and frames without effect on a call since the owner last set this field to 0.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
@@ -123,8 +123,8 @@ impl Connection {
                 Ok(Some(Event::Frame(frame)))
             }
             Frame::Reset { .. } | Frame::GoAway { .. } => {
-                // Counted although a reset affects a call: opening and resetting streams in a loop is an attack, too
-                // (CVE-2023-44487).
+                // Counted although a reset affects a call, because opening and resetting streams in a loop is a known
+                // attack (CVE-2023-44487).
                 self.count_noise()?;
                 Ok(Some(Event::Frame(frame)))
             }
@@ -190,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Begins a header block, with the announcement of an empty table if one is due.
+    /// Begins a header block. If an announcement of an empty table is due, the block begins with it.
     pub(crate) fn begin_block(&mut self) -> Vec<u8> {
         let mut block = Vec::new();
         if std::mem::take(&mut self.owes_size_update) {

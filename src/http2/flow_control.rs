@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(window.shift(1), Ok(()));
         assert_eq!(window.available(), MAX_STREAM as usize);
         assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
-        // From the lowest value that settings can cause.
+        // Begins at the lowest value that settings can cause.
         let mut window = Window::new(0);
         window.shift(-i64::from(MAX_STREAM)).unwrap();
         window.shift(i64::from(MAX_STREAM)).unwrap();
@@ -127,13 +127,13 @@ mod tests {
     }
 
     proptest! {
-        /// Losing one byte of credit per response would stall a connection after some thousands of responses.
+        /// Losing one byte of credit per response would stall a connection after tens of thousands of responses.
         #[test]
         fn all_that_came_is_given_back_or_owed(pieces in prop::collection::vec(0usize..=16_384, 0..300)) {
             let mut receive_window = ReceiveWindow::default();
             let (mut received, mut given) = (0, 0);
             for piece in pieces {
-                // Never fails: after an update, half of the window is always available, which is more than a frame.
+                // Never fails: after each call, more than half of the window is left, which exceeds the largest piece.
                 given += u64::from(receive_window.receive(piece).expect("there is room").unwrap_or(0));
                 received += piece as u64;
                 prop_assert_eq!(given + u64::from(receive_window.owed), received);

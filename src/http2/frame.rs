@@ -1,5 +1,5 @@
-//! Frames: a head of nine bytes, then a payload (RFC 9113, sections 4.1 and 6). [`Frame::read`] checks all rules that
-//! depend on the frame alone, except one: it accepts a window increment of 0.
+//! Frames: a head of nine bytes, then a payload (RFC 9113, sections 4.1 and 6). [`Frame::read`] checks the rules that
+//! depend on the frame alone, except for window increments of 0 and for settings (see [`Settings::each`]).
 
 #[cfg(test)]
 mod tests;

@@ -33,7 +33,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Checks the settings. TLS must negotiate `protocol` (ALPN). HTTP/2 uses a proxy only through a tunnel.
+    /// Checks the settings. If `protocol` is given, TLS must negotiate it (ALPN), and a proxy must open a tunnel.
     ///
     /// # Errors
     /// Returns an error if the endpoint, headers, certificates or proxy cannot be used.
@@ -117,7 +117,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection, and notes in `timeline` when each step was done.
+    /// Opens a connection, and notes the time and the result of each step in `timeline`.
     pub(super) fn connect(
         &mut self,
         deadline: Instant,
@@ -191,12 +191,13 @@ pub(crate) enum NetworkError {
     HostNotFound(io::Error),
     Io(io::Error),
     Tls(TlsFault),
-    /// The proxy itself answered with an error. `advice` is set if it refused the credentials or the server.
+    /// The proxy itself answered with an error. `advice` is set if the proxy asked for credentials, rejected them
+    /// (407), or refused to connect to the server (403).
     ProxyStatus {
         status: String,
         advice: Option<String>,
     },
-    /// An error on the way to the proxy, with the name of the proxy.
+    /// An error of the proxy or of the connection to it, with the name of the proxy.
     AtProxy {
         proxy: String,
         error: Box<NetworkError>,
@@ -213,7 +214,7 @@ impl NetworkError {
         }
     }
 
-    /// Returns the verdict on a request. Errors of the network are retryable; those of certificates and of the protocol are not.
+    /// Returns the verdict on a request. Errors of certificates or the TLS protocol are final, other errors retryable.
     pub(super) fn verdict(&self, request: &str) -> Verdict {
         self.verdict_with(format!("{request}: {}", self.what()))
     }

@@ -8,7 +8,7 @@
 //! unreachable family delays only one connection. std has only blocking connects, so each address gets a short-lived
 //! thread. A thread that loses the race ends by the deadline of its attempt and closes its connection.
 //!
-//! Without threads (`Driver::Caller`), a lookup takes as long as the system takes, and the addresses are tried one
+//! Without threads (`Driver::Caller`), a lookup takes as long as the system takes. Several addresses are tried one
 //! after the other: each for at most 250 ms, then each again for an equal share of the remaining time.
 
 use std::io::{self, ErrorKind};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{Driver, lock, spawn};
 
-/// Time that an address has before the next one is tried.
+/// Time that each address has before the next address is tried.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// Maximum threads that connect at the same time, including those that lost an earlier race.
 const MAX_THREADS: usize = 4;
@@ -43,7 +43,8 @@ impl Lookup {
         Self { host, port, driver, pending: None }
     }
 
-    /// Looks up the host at each attempt, because its addresses may change, or waits for an unfinished lookup.
+    /// Looks up the host anew at each attempt, because its addresses may change. If an earlier attempt ended before its
+    /// lookup, waits for the result of that lookup instead.
     ///
     /// # Errors
     /// Returns `TimedOut` at the deadline, `NotFound` if there is no such host, and otherwise the error of the system.
@@ -142,7 +143,7 @@ impl Dialer {
     }
 
     fn race(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
-        // If there are more addresses than threads, some wait until others have failed.
+        // If there are more addresses than threads, some addresses wait until earlier ones have failed.
         let share = time_left(deadline)? / addresses.len().div_ceil(MAX_THREADS) as u32;
         let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0_usize);
         self.interrupter.watch_race(&results);
@@ -160,7 +161,7 @@ impl Dialer {
             }
             match results.take(left.min(HEAD_START)) {
                 Some(Ok(stream)) => return Ok(stream),
-                // May be the interrupter's message, which belongs to no thread and ends the loop.
+                // If the error comes from the interrupter, not from a thread, the loop ends, so the count is not used.
                 Some(Err(error)) => (running, failure) = (running.saturating_sub(1), clearer(failure, error)),
                 None => {}
             }
@@ -171,7 +172,7 @@ impl Dialer {
     /// Starts a thread that connects to `address`. Returns false if there are too many threads or none can be started.
     fn start(&self, results: &Arc<Results>, address: SocketAddr, timeout: Duration) -> bool {
         let thread = Arc::clone(&self.threads);
-        // `self` and `thread` each hold one reference in addition.
+        // The count includes the references of `self` and `thread`; each of the others belongs to a connecting thread.
         if Arc::strong_count(&self.threads) > MAX_THREADS + 1 {
             return false;
         }
@@ -251,7 +252,7 @@ pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
     left.ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Returns whether the peer has stopped reading. The peer may have sent the reason before.
+/// Returns whether an error shows that the peer has stopped reading. The peer may have sent the reason before.
 pub(super) fn is_hang_up(error: &io::Error) -> bool {
     // Windows may report `ConnectionAborted`.
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)

@@ -81,17 +81,17 @@ pub(crate) use tls::TlsFaultKind;
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
-    /// Forgets an earlier cut, so that the next attempt is not ended by it.
+    /// Ends the effect of an earlier [cut](Self::cutter), so that the next attempt can run.
     fn forget_cut(&mut self) {}
 
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
 
-    /// Returns a function that ends a running `send` from another thread, and makes all later calls end at once.
+    /// Returns a function that, from another thread, ends a running `send` if possible, and all later ones immediately.
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
 
-    /// Returns a function that ends a running `send` from another thread, if possible, and later ones until
-    /// [`forget_cut`](Self::forget_cut). The next attempts use a new connection.
+    /// Returns a function that, from another thread, ends a running `send` if possible, and later ones until
+    /// [`forget_cut`](Self::forget_cut) is called. The attempts after that call use a new connection.
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
 }
 
@@ -113,7 +113,7 @@ impl Payload<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
-    /// Final: the collector accepted the rest. If `rejected` is 0, the message is a warning.
+    /// Final: the collector accepted all but `rejected` records. If `rejected` is 0, the message is a warning.
     AcceptedPartly {
         rejected: u64,
         message: String,
@@ -123,7 +123,7 @@ pub(crate) enum Verdict {
         after: Option<Duration>,
         reason: String,
     },
-    /// There is no server at the address, or no such host: nothing was sent. The same request may be sent again.
+    /// No server listens at the address, or the host does not exist. Nothing was sent; the request may be sent again.
     Unreachable {
         reason: String,
     },
@@ -132,7 +132,7 @@ pub(crate) enum Verdict {
     ProxyRefused {
         reason: String,
     },
-    /// The same records may be accepted in a smaller request.
+    /// The records may be accepted in several smaller requests.
     TooLarge {
         reason: String,
     },
@@ -212,7 +212,7 @@ impl Error for SetupError {
     }
 }
 
-/// Opens a transport, in this process or in a forked child.
+/// A function that opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 
 /// Prepares a gRPC transport.

@@ -44,7 +44,7 @@ impl Proxy {
         Ok(Some(Self { variable: name, proxy }))
     }
 
-    /// Returns host and port. An IPv6 address is in its brackets.
+    /// Returns host and port. An IPv6 address keeps its brackets.
     pub(super) fn peer(&self) -> (&str, u16) {
         (self.proxy.host(), self.proxy.port())
     }
@@ -83,7 +83,7 @@ impl Proxy {
         let credentials = credentials.unwrap_or_default();
         let request = format!("CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n{credentials}\r\n");
         wire.write_all(request.as_bytes())?;
-        // No body follows a successful CONNECT, and the body of a refusal is not read: the connection is closed.
+        // No body follows a successful CONNECT. The body of a refusal is not read, because the connection is closed.
         let head = read_head(wire)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse::<StatusCode>().ok());
         match status {
@@ -93,8 +93,8 @@ impl Proxy {
         }
     }
 
-    /// Returns the error for an error status of the proxy itself, with advice if the user must correct a variable. It
-    /// does not quote the proxy, which may repeat the password.
+    /// Returns the error for an error status of the proxy itself, with advice for the statuses 403 and 407. The error
+    /// does not quote the response, which may repeat the password.
     pub(super) fn refusal(&self, status: StatusCode) -> NetworkError {
         let variable = self.variable;
         let advice = match status.as_u16() {
@@ -108,7 +108,7 @@ impl Proxy {
         NetworkError::ProxyStatus { status: status_text(status), advice }
     }
 
-    /// Adds the proxy and its environment variable to an error on the way to it.
+    /// Adds the address and the environment variable of the proxy to an error of the proxy or of the connection to it.
     pub(super) fn name(&self, error: NetworkError) -> NetworkError {
         let proxy = format!("proxy {} ({})", self.shown(), self.variable);
         NetworkError::AtProxy { proxy, error: Box::new(error) }
@@ -141,7 +141,7 @@ pub(crate) fn status_name(status: u16) -> Option<&'static str> {
     StatusCode::from_u16(status).ok()?.canonical_reason()
 }
 
-/// Returns the peer of a URL. An IPv6 address is in its brackets.
+/// Returns host and port of a URL. An IPv6 address keeps its brackets.
 pub(super) fn host_and_port(url: &str) -> Option<(&str, u16)> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::base64;
 
-/// Length of the parts of a secret that messages are searched for. A part may begin at any character of the secret.
+/// Length of the parts of secrets for which messages are searched. A part may begin at any character of the secret.
 /// Shorter words, such as `Basic` and `Bearer`, may be shown.
 const PART: usize = 8;
-/// Minimum length of a hidden password, and of the beginning of a secret at the end of a message that was cut off.
+/// Minimum length of a password that is redacted alone, and of the beginning of a secret at the end of a cut message.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 

@@ -12,8 +12,8 @@ use super::dial::connect;
 use super::dial::{is_hang_up, time_left};
 use super::tls::Session;
 
-/// If more time than this is left, the socket timeout is half of the time left, so that it stays valid for more calls.
-/// Otherwise it is all of the time left.
+/// If more time than this is left until the deadline, the socket timeout is half of it, so that later calls can use the
+/// same timeout. Otherwise the socket timeout is all of the time left.
 const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
 
 /// A connection: TCP, or TLS over another connection.
@@ -49,21 +49,20 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// Returns whether nothing more can be written: the peer closed the connection, or a write ended inside a TLS
-    /// record.
+    /// Returns whether nothing more can be written: the peer closed the connection, or a write missed its deadline.
     #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
     }
 
-    /// Returns whether an idle connection can be reused. If it is readable, the peer has closed it or sends out of
-    /// turn.
+    /// Returns whether an idle connection can be reused. A readable connection cannot: the peer has closed it, or has
+    /// sent bytes that do not belong to a response.
     pub(super) fn is_idle(&mut self) -> bool {
         let tcp = self.tcp();
         !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
     }
 
-    /// Reads bytes that have already arrived. Returns `None` if no byte has.
+    /// Reads bytes that have already arrived. Returns `None` if there are none.
     #[cfg(feature = "grpc")]
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
@@ -116,8 +115,8 @@ pub(crate) struct DeadlineStream {
     read_limit: Option<Duration>,
     /// Current write timeout of the socket.
     write_limit: Option<Duration>,
-    /// True if the peer has closed the connection, or a write was not finished by its deadline. The rest of a request
-    /// is then not written; the peer may have sent the reason before it closed, and reads still return these bytes.
+    /// True if the peer has closed the connection, or a write was not finished by its deadline. Later writes do
+    /// nothing. Reads still return the bytes that the peer sent before, which may contain the reason.
     is_write_closed: bool,
     /// First byte from the peer, which shows its protocol.
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
@@ -146,7 +145,7 @@ impl DeadlineStream {
 
     fn is_silent(&self) -> Result<bool> {
         self.stream.set_nonblocking(true)?;
-        // A peek instead of a read, so that an unexpected byte stays for the protocol.
+        // Peeks instead of reading, so that the protocol still receives an unexpected byte.
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false)?;
         Ok(peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
@@ -198,7 +197,7 @@ impl Write for DeadlineStream {
     }
 }
 
-/// Returns whether a wait ended before the deadline and must be repeated.
+/// Returns whether the timeout of the socket ended a wait, possibly before the deadline.
 fn is_pause(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
@@ -260,7 +259,7 @@ mod tests {
 
         timed.deadline = Instant::now() + SOON;
         let written = loop {
-            // Until the buffers of both sides are full.
+            // Writes until the buffers of both sides are full.
             if let Err(failure) = timed.write(&[0; 65_536]) {
                 break failure;
             }

@@ -8,7 +8,7 @@ use super::super::hpack::Field;
 
 /// Bytes of a response's body that are kept; the rest is skipped.
 pub(crate) const MAX_KEPT_BYTES: usize = 64 << 10;
-/// Maximum body of a response. A longer one ends the call.
+/// Maximum body of a response. A longer body ends the call.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// A gRPC message: a prefix of five bytes (compressed flag and length), then the body.
@@ -31,7 +31,7 @@ impl<'a> Message<'a> {
         self.prefix.len() + self.length
     }
 
-    /// Appends `length` bytes from `start` on, which may be inside the prefix.
+    /// Appends `length` bytes of the message to `out`, from position `start` on. The prefix belongs to the message.
     pub(super) fn copy(&self, start: usize, length: usize, out: &mut Vec<u8>) {
         let end = start + length;
         let mut before = 0;
@@ -57,7 +57,7 @@ pub(crate) struct Response {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Responded(Response),
-    /// The server has not processed the request and never will (section 8.7), so it can be sent again elsewhere.
+    /// The server has not processed the request and never will (section 8.7), so the request can be sent again.
     Unprocessed,
     Reset(Code),
     /// The response is too long, or broke a rule that only this call depends on.
@@ -77,7 +77,7 @@ pub(super) struct Call {
     answer: Option<Response>,
     /// Received bytes of the body, including skipped ones.
     body_bytes: usize,
-    /// True if the server has reset the stream or ignores it, so that it needs no RST_STREAM from us.
+    /// True if the server has reset the stream or ignores it, so that no RST_STREAM is due.
     is_over_there: bool,
     broken_off: Option<Code>,
 }

@@ -110,7 +110,7 @@ fn written(conn: &mut ClientConnection) -> Vec<WrittenFrame> {
     frames
 }
 
-/// Returns the content of all DATA frames on a stream, and whether they ended it.
+/// Returns the content of all DATA frames on a stream, and whether they ended the stream.
 fn sent_on(frames: &[WrittenFrame], stream: u32) -> (Vec<u8>, bool) {
     let data = frames.iter().filter(|frame| frame.kind == kind::DATA && frame.stream == stream);
     let ends = data.clone().any(|frame| frame.flags & flag::END_STREAM != 0);
@@ -194,7 +194,7 @@ fn calls_follow_each_other_on_odd_streams_until_there_are_none() {
     begin(&mut conn);
     conn.receive(&Script::default().answer(3).0).unwrap();
     assert_eq!(conn.take_end(), Some(answered()));
-    // Skip to the last stream number: a client can make 2^30 calls on a connection.
+    // Skips to the last stream number, that of the client's 2^30th call.
     conn.next_stream = MAX_STREAM;
     assert!(conn.is_open() && conn.may_start());
     begin(&mut conn);
@@ -353,7 +353,7 @@ mod answers {
 
     #[test]
     fn late_headers_are_decoded_for_the_tables_sake() {
-        // Literals that become entry 62 of the table.
+        // Encodes a literal that gets index 62 in the table.
         let indexing = |name: &str, value: &str| {
             let mut block = vec![0x40, name.len() as u8];
             block.extend_from_slice(name.as_bytes());
@@ -677,7 +677,7 @@ mod random {
 }
 
 mod sending {
-    //! Flow control: a message is sent completely within any windows.
+    //! Flow control: a message is sent completely, whatever the sizes of the windows.
 
     use super::*;
 
@@ -730,7 +730,7 @@ mod sending {
         written(&mut conn);
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
-        // 65,535 - 60,005.
+        // The rest of the connection's window: 65,535 - 60,005.
         assert_eq!(sent_on(&written(&mut conn), 3).0.len(), 5_530);
         conn.receive(&Script::default().window_update(0, 1).0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
@@ -759,7 +759,7 @@ mod sending {
         conn.start(&[], 0).unwrap();
         assert_eq!(conn.send(&message), Progress::Waits);
         assert_eq!(sent_on(&written(&mut conn), 1).0.len(), 65_535);
-        // Now the stream's window is -65,525.
+        // These settings change the stream's window to -65,525.
         conn.receive(&Script::greeting().settings(&[(4, 10)]).window_update(0, 100_000).0).unwrap();
         for (increment, goes) in [(65_525, 0), (3, 3), (100, 100)] {
             conn.receive(&Script::default().window_update(1, increment).0).unwrap();

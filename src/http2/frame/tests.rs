@@ -4,7 +4,7 @@ use super::*;
 
 const STREAM: u32 = 5;
 
-/// Reads a frame from its encoded bytes.
+/// Reads a frame with this head and payload.
 fn read(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Frame<'_>, Fault> {
     Frame::read(Head { length: payload.len(), kind, flags, stream }, payload)
 }
@@ -82,7 +82,7 @@ fn each_kind_of_frame_is_read() {
             &goodbye,
             Frame::GoAway { last_stream: 7, code: Code::ENHANCE_YOUR_CALM, debug: b"bye" },
         ),
-        // The first bit is reserved here, too.
+        // The first bit of the increment is reserved, too.
         (
             kind::WINDOW_UPDATE,
             0,

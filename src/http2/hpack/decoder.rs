@@ -95,7 +95,7 @@ impl Listed {
         self.room = self.room.and_then(|room| room.checked_sub(name.len() + value.len() + OVERHEAD));
         match self.room {
             Some(_) => self.fields.push(Field { name: name.to_vec(), value: value.to_vec() }),
-            // The memory is freed at once; decoding continues only for the table.
+            // The memory is freed immediately; decoding continues only for the table.
             None => self.fields = Vec::new(),
         }
     }

@@ -1,9 +1,9 @@
 //! Decoder of Huffman-coded strings (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical, so the bytes in code order and the number of codes of each length suffice. The codes of one
-//! length are a range of consecutive numbers; the decoder compares the next 30 bits with the end of each range
-//! (extended to 30 bits), from the shortest codes to the longest. That is a linear search of at most 30 steps per
-//! byte, without the large tables of a state machine; responses carry a few short fields.
+//! The code is canonical: the order of the bytes by code and the number of codes of each length define it. The codes of
+//! one length are a range of consecutive numbers; the decoder compares the next 30 bits with the end of each range
+//! (extended to 30 bits), from the shortest codes to the longest. This linear search takes at most 30 steps per byte.
+//! It is slower than a state machine with large tables, but responses carry only a few short fields.
 
 use super::Malformed;
 
@@ -44,7 +44,7 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// Returns `None` at the end of the string.
+    /// Decodes the next byte, or returns `None` at the end of the string.
     fn next(&mut self) -> Result<Option<u8>, Malformed> {
         while let (0..MAX_CODE_BITS, Some((&byte, rest))) = (self.count, self.encoded.split_first()) {
             self.bits = self.bits << 8 | u64::from(byte);

@@ -26,11 +26,11 @@ pub(crate) struct Field {
     pub(crate) value: Vec<u8>,
 }
 
-/// Error for a block that cannot be decoded, with the reason for messages.
+/// Error for a block that cannot be decoded. It contains the reason, to be shown in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Size that each field adds to its name and value, in tables and lists (section 4.1).
+/// Bytes that each field counts in addition to its name and value, in tables and lists (section 4.1).
 const OVERHEAD: usize = 32;
 
 /// Appends a field.

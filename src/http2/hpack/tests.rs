@@ -64,11 +64,11 @@ mod bounds {
 
     #[test]
     fn a_list_as_long_as_the_limit_is_kept() {
-        // `:method: GET` counts 42
+        // `:method: GET` counts as 42 bytes
         let mut decoder = Decoder::new(TABLE_LIMIT, 2 * 42);
         assert_decodes(&mut decoder, "82 82", &[(":method", "GET"), (":method", "GET")]);
         assert_eq!(decoder.decode(&hex("82 82 82")), Ok(List::TooLong));
-        // `a: x` and `a: xy` count 34 and 35
+        // `a: x` counts as 34 bytes, and `a: xy` as 35
         let mut decoder = Decoder::new(TABLE_LIMIT, 34);
         assert_decodes(&mut decoder, "00 01 61 01 78", &[("a", "x")]);
         assert_eq!(decoder.decode(&hex("00 01 61 02 7879")), Ok(List::TooLong));
@@ -109,7 +109,7 @@ mod bounds {
         let entry = [b'x'; TABLE_LIMIT - 32];
         let bomb = [indexing(b"", &entry), vec![0xbe; 12 * 1024]].concat();
         assert_eq!(decoder.decode(&bomb), Ok(List::TooLong));
-        // A list of exactly the limit is accepted.
+        // A list whose size is exactly the limit is accepted.
         let Ok(List::Fields(fields)) = decoder.decode(&[0xbe; 8]) else { panic!("it is not too long") };
         assert_eq!(fields.iter().map(size).sum::<usize>(), LIST_LIMIT);
         assert_eq!(decoder.decode(&[0xbe; 9]), Ok(List::TooLong));
@@ -179,7 +179,7 @@ pub(super) const CODES: [(u32, usize); 257] = [
     (0x3fffffff, 30),
 ];
 
-    /// Bits as bytes, the last one filled up with ones.
+    /// Bits to be packed into bytes; the unused bits of the last byte are set to 1.
     #[derive(Default)]
     pub(super) struct Bits {
         bits: Vec<bool>,
@@ -209,7 +209,7 @@ pub(super) const CODES: [(u32, usize); 257] = [
 }
 
 mod encoder {
-    //! The encoder, byte by byte.
+    //! Checks the output of the encoder byte by byte.
 
     use proptest::prelude::*;
 
@@ -238,7 +238,7 @@ mod encoder {
     #[test]
     fn a_name_of_the_static_table_is_an_index() {
         assert_eq!(encoded(":path", b"/sample/path"), hex("04 0c 2f73616d706c652f70617468"));
-        // 31 and 58 do not fit into four bits
+        // the indexes 31 and 58, which do not fit into four bits
         assert_eq!(encoded("content-type", b"a"), hex("0f 10 01 61"));
         assert_eq!(encoded("user-agent", b"a"), hex("0f 2b 01 61"));
     }
@@ -271,7 +271,7 @@ mod encoder {
         }
     }
 
-    /// Names in the static table, and others.
+    /// Generates names: some from the static table, and some arbitrary ones.
     fn name() -> impl Strategy<Value = String> {
         let known = (0..61_usize).prop_map(|place| STATIC_FIELDS[place].0.to_owned());
         prop_oneof![known, "[a-z0-9-]{0,40}", any::<String>()]
@@ -301,7 +301,7 @@ mod encoder {
 }
 
 mod examples {
-    //! The examples of RFC 7541, appendix C, with the table after each. Examples of integers are in another module.
+    //! The examples of RFC 7541, appendix C, with the table after each. The examples of integers are in `integers`.
 
     use super::*;
 
@@ -709,9 +709,9 @@ mod fields {
         for value in b'!'..=b'z' {
             assert!(decoder.decode(&indexing(b"n", &[value])).is_ok());
         }
-        // 127, the 66th entry, does not fit into seven bits
+        // index 127, the 66th entry, which does not fit into seven bits
         assert_decodes(&mut decoder, "ff 00", &[("n", "9")]);
-        // 64, the third entry, fits neither into six bits nor into four
+        // index 64, the third entry, which fits neither into six bits nor into four
         assert_decodes(&mut decoder, "7f 01 01 21", &[("n", "!")]);
         assert_decodes(&mut decoder, "0f 31 01 22", &[("n", "\"")]);
         assert_decodes(&mut decoder, "1f 31 01 23", &[("n", "#")]);
@@ -977,7 +977,7 @@ mod malformed {
         }
     }
 
-    /// The error is the same for a list that is too long to be kept.
+    /// Errors are found even after the list has become too long to be kept.
     #[test]
     fn a_list_that_is_too_long_may_be_malformed_too() {
         let mut decoder = Decoder::new(TABLE_LIMIT, 10);
@@ -1012,11 +1012,11 @@ mod random {
     struct FieldSpec {
         field: Field,
         how: How,
-        /// True for the longer of two equivalent encodings.
+        /// True to encode the name as a string even if the tables contain the name.
         spells_name: bool,
         huffman_name: bool,
         huffman_value: bool,
-        /// Selects one of the entries with the right name.
+        /// Selects one of the indexes that fit.
         pick: prop::sample::Index,
     }
 
@@ -1090,7 +1090,7 @@ mod random {
             self.block.extend(encoded);
         }
 
-        /// The RFC's pseudocode.
+        /// Encodes an integer as the pseudocode of RFC 7541, section 5.1, does.
         fn integer(&mut self, mut value: usize, prefix: u32, pattern: u8) {
             let most = 2_usize.pow(prefix) - 1;
             if value < most {
@@ -1140,7 +1140,7 @@ mod random {
         prop::collection::vec((updates, prop::collection::vec(spec(), 0..12)), 1..8)
     }
 
-    /// Decodes any bytes, and checks that the decoder keeps its limits.
+    /// Checks that the decoder has kept its limits.
     fn assert_bounds(decoder: &Decoder, list: &List, list_limit: usize) {
         if let List::Fields(fields) = list {
             assert!(fields.iter().map(size).sum::<usize>() <= list_limit);
@@ -1216,7 +1216,7 @@ mod strings {
     use super::codes::{Bits, CODES, encoded};
     use super::*;
 
-    /// A whole string with its length in front.
+    /// Returns a Huffman-coded string with its length in front.
     fn huffman(encoded: &[u8]) -> Vec<u8> {
         let mut block = Vec::new();
         put_integer(encoded.len(), 7, 0x80, &mut block);
@@ -1353,7 +1353,7 @@ mod table {
 
     use super::*;
 
-    /// Returns a decoder whose table is full with `a: 1`, `b: 2` and `c: 3`, the last being the newest.
+    /// Returns a decoder whose table is filled by `a: 1`, `b: 2` and `c: 3`, from the oldest to the newest.
     fn full() -> Decoder {
         let mut decoder = Decoder::new(3 * 34, LIST_LIMIT);
         let block = [indexing(b"a", b"1"), indexing(b"b", b"2"), indexing(b"c", b"3")].concat();
@@ -1443,10 +1443,10 @@ mod table {
     #[test]
     fn a_smaller_size_evicts_the_oldest_at_once() {
         let mut decoder = full();
-        // 68, room for exactly two
+        // 68 bytes, room for exactly two entries
         assert_decodes(&mut decoder, "3f 25", &[]);
         assert_entries(&decoder, &[("c", "3"), ("b", "2")]);
-        // 67
+        // 67 bytes
         assert_decodes(&mut decoder, "3f 24", &[]);
         assert_entries(&decoder, &[("c", "3")]);
         assert_eq!(decoder.table.max_size, 67);
@@ -1458,7 +1458,7 @@ mod table {
         assert_decodes(&mut decoder, "3f 03", &[]);
         assert!(decoder.decode(&indexing(b"d", b"4")).is_ok());
         assert_entries(&decoder, &[("d", "4")]);
-        // 34, room for one
+        // the size is 34 bytes, room for one entry
         assert!(decoder.decode(&indexing(b"e", b"5")).is_ok());
         assert_entries(&decoder, &[("e", "5")]);
     }

@@ -21,7 +21,7 @@ use crate::record::{
 const AMPLE: usize = 1 << 20;
 const PERIOD: Period = Period { start: 1, time: 2 };
 
-/// Returns the line of a request, without its end.
+/// Returns the printed line of a request, without the line end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
     json::write(&mut line, signal, request)?;
@@ -44,7 +44,7 @@ fn record_line(signal: Signal, framed: &[u8]) -> String {
     record.unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
-/// A field that holds these bytes.
+/// Returns a length-delimited field that holds these bytes.
 fn wrapped(tag: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![tag];
     prost::encoding::encode_varint(bytes.len() as u64, &mut field);
@@ -1107,7 +1107,7 @@ mod model {
         ])
     }
 
-    /// Fields that are `None` are left out.
+    /// Returns an object of the fields that are not `None`.
     fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
         let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         Json::Object(there.collect::<Map<_, _>>())

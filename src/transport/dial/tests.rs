@@ -95,7 +95,7 @@ pub(in crate::transport) mod race {
         queued: Vec<TcpStream>,
     }
 
-    /// Fills the backlog of a listener on loopback over IPv6, or prints why it cannot.
+    /// Returns a listener on IPv6 loopback whose backlog is full, or prints why there is no IPv6 loopback.
     pub(in crate::transport) fn ipv6_black_hole() -> Option<BlackHole> {
         let listener = TcpListener::bind("[::1]:0")
             .inspect_err(|error| crate::tests::skip(format_args!("no IPv6 on loopback: {error}")));

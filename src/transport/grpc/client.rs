@@ -26,7 +26,7 @@ const READ_BYTES: usize = 16 << 10;
 pub(super) struct Request<'a> {
     /// Encoded header block.
     pub(super) block: &'a [u8],
-    /// Size of the header list by HTTP/2's count.
+    /// Size of the header list as HTTP/2 counts it.
     pub(super) list_bytes: usize,
     pub(super) message: Message<'a>,
 }
@@ -98,7 +98,7 @@ impl Client {
     fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
-            // If the server is plaintext, TLS ends at the proxy, and no protocol is negotiated.
+            // If only the connection to the proxy uses TLS, no protocol is negotiated.
             Stream::Tls(tls) if self.connector.route.is_tls() && tls.session.protocol() != Some(PROTOCOL) => {
                 Err(CallFailure::no_http2())
             }
@@ -111,7 +111,7 @@ impl Client {
 struct Connection {
     conn: ClientConnection,
     stream: Stream,
-    /// When the last call ended.
+    /// When the connection was opened, or its last call ended.
     used: Instant,
 }
 

@@ -41,7 +41,8 @@ impl CallFailure {
         Self::Unprocessed(quote("the server accepts no calls", go_away))
     }
 
-    /// Converts the failure of a call that this side interrupted: a timeout, for which the server is not to blame.
+    /// Converts the failure of a call that this side interrupted: most network errors and a closed connection become a
+    /// timeout, because the interruption, not the server, probably caused them.
     pub(super) fn broken_off(self) -> Self {
         match self {
             // An interrupted handshake looks as if the server required a client certificate.
@@ -65,7 +66,7 @@ impl CallFailure {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
-    /// Returns the verdict. Problems of the network are retryable; those of certificates or of the protocol are not.
+    /// Returns the verdict. Network errors are retryable; errors of certificates or of the protocol are not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
         let reason = format!("call {target}: {}", self.what());
         match self {
@@ -91,7 +92,7 @@ impl CallFailure {
     }
 }
 
-/// Returns `what`, with the reason in the server's GOAWAY.
+/// Returns `what`, followed by the code and the text of the server's GOAWAY.
 fn quote(what: &str, go_away: Option<&GoAway>) -> String {
     match go_away {
         None => what.to_owned(),

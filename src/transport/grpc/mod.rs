@@ -50,11 +50,11 @@ pub(crate) struct GrpcSpec {
     compression: Compression,
 }
 
-/// The header block of a request. It uses no dynamic table, so it is encoded once and sent with every request.
+/// The headers of a request, except `grpc-timeout`. The block uses no dynamic table, so all requests can share it.
 #[derive(Clone, Default)]
 struct Head {
     block: Vec<u8>,
-    /// Size by HTTP/2's count.
+    /// Size of these headers as HTTP/2 counts it.
     list_bytes: usize,
 }
 
@@ -98,7 +98,7 @@ impl Head {
         match settings.compression {
             // Responses are short, so compression would gain nothing.
             Compression::None => head.add("grpc-accept-encoding", "identity"),
-            // grpc-go then responds in gzip, even if `grpc-accept-encoding` does not list it.
+            // grpc-go responds to a gzip request in gzip, even if `grpc-accept-encoding` does not list gzip.
             Compression::Gzip => {
                 head.add("grpc-encoding", "gzip");
                 head.add("grpc-accept-encoding", "identity,gzip");
@@ -126,7 +126,7 @@ impl Head {
     }
 }
 
-// Written by hand, because the block contains the metadata.
+// Written by hand, because the block contains the user's headers, which may be credentials.
 impl std::fmt::Debug for Head {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Head").field("bytes", &self.block.len()).finish()

@@ -46,7 +46,7 @@ impl Grpc {
     /// call.
     ///
     /// # Errors
-    /// Why there is no response.
+    /// Returns the reason if there is no response.
     pub(crate) fn try_export(
         &mut self,
         signal: Signal,

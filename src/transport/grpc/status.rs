@@ -51,8 +51,8 @@ impl Status {
     const DATA_LOSS: Self = Self(15);
     const UNAUTHENTICATED: Self = Self(16);
 
-    /// Returns the code for a response without a gRPC status, as a proxy sends it. It only names the problem: the
-    /// verdict follows from the HTTP status.
+    /// Returns the code for a response without a gRPC status, such as the response of a proxy. The code only names the
+    /// problem: the verdict follows from the HTTP status.
     fn of_http(status: u16) -> Self {
         match status {
             400 | 431 => Self::INTERNAL,
@@ -118,7 +118,7 @@ impl Status {
 pub(super) struct ReceivedStatus {
     pub(super) status: Status,
     pub(super) message: String,
-    /// Delay of its `RetryInfo`.
+    /// Delay that the server asks for.
     after: Option<Duration>,
     /// HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
     http: Option<u16>,
@@ -164,7 +164,7 @@ pub(super) fn read(answer: &Response) -> Option<ReceivedStatus> {
 /// Reads a successful response. The collector has the batch, whatever the message looks like.
 ///
 /// # Errors
-/// The defect of the message.
+/// Returns the defect of the message.
 pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
     let Some(([flag, length @ ..], message)) = answer.body.split_first_chunk::<PREFIX_BYTES>() else {
         return Err("the answer has no message");
@@ -175,8 +175,7 @@ pub(super) fn read_success(answer: &Response) -> Result<Verdict, &'static str> {
         None => return Err(CUT_SHORT),
     };
     let encoding = find(&answer.head, "grpc-encoding").unwrap_or_default();
-    // Decompression stops at the number of bytes that is kept, because a small message can decompress to a thousand
-    // times its length.
+    // Decompression stops at `MAX_KEPT_BYTES`, because a small message can decompress to a thousand times its length.
     let unpacked = match flag {
         0 => Ok((Cow::Borrowed(message), is_whole)),
         // Servers respond to a gzip request in gzip, some of them regardless of `grpc-accept-encoding`.

@@ -66,7 +66,7 @@ impl UreqConnector for HttpConnector {
         let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
         if let Some(shared) = &self.timeline {
-            // Before the error is returned: a probe also shows the steps of a failed connection.
+            // Stored before the error is returned, because a probe also shows the steps of a failed connection.
             *lock(shared) = timeline;
         }
         let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
@@ -92,7 +92,7 @@ pub(super) struct HttpStream {
     stream: Stream,
     buffers: LazyBuffers,
     origin: Option<Arc<str>>,
-    /// True while the next output begins a request, false while it continues one: a body may look like a request line.
+    /// True if the next output begins a request. The output does not show it: a body may look like a request line.
     is_at_head: bool,
     #[cfg(feature = "probe")]
     timeline: Option<Arc<Mutex<Timeline>>>,
@@ -214,7 +214,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-            // The client closes the connection, because it is not kept.
+            // Waits until the client closes the connection.
             while client.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {}
         });
         let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! OTLP over HTTP/1.1, by ureq.
 //!
-//! `connection` has the connections under ureq, `response` turns a response into a verdict, `probe_request` sends empty
-//! requests for a probe.
+//! `connection` makes the connections that ureq uses, `response` turns a response into a verdict, and `probe_request`
+//! sends empty requests for a probe.
 
 mod connection;
 #[cfg(feature = "probe")]
@@ -30,7 +30,7 @@ use crate::process::{Driver, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
-/// Time after which an idle connection is no longer reused. Load balancers drop it after a minute or more.
+/// Time after which an idle connection is not reused. Load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Size of a read, and maximum length of a response head.
 const READ_BYTES: usize = 16 << 10;
@@ -59,7 +59,7 @@ struct Url {
     shown: String,
 }
 
-// Written by hand because the URL may contain a secret.
+// Written by hand, because the URL may contain a secret.
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Url").field(&self.shown).finish()
@@ -120,7 +120,7 @@ impl HttpSpec {
         Http { spec: self.clone(), agent, compressor: Compressor::default(), interrupter }
     }
 
-    /// Returns the proxy if it is the proxy, not the server, that refused the request.
+    /// Returns the proxy if the proxy, not the server, refused the request.
     fn refusing_proxy(&self, answer: &Response<ureq::Body>) -> Option<&Proxy> {
         let is_refusal = answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
         self.route.forwarder().filter(|_| is_refusal)
@@ -155,7 +155,7 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
 }
 
 /// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
-/// credentials, unless such headers are configured: two of them would make the request invalid.
+/// credentials, unless these headers are configured: a header that occurs twice would make the request invalid.
 fn headers(
     settings: &ConnectionSettings,
     forwarder: Option<&Proxy>,
@@ -226,7 +226,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
-        // Avoids opening a connection that there is no time to use, and gives a clearer reason than a timeout.
+        // Without this check, a connection would be opened in vain, and the reason would be a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }
@@ -253,7 +253,7 @@ impl Transport for Http {
     }
 }
 
-/// Reads a body in pieces as one stream, directly into ureq's buffer, without an intermediate copy.
+/// Reads the pieces of a body as one stream, directly into ureq's buffer, without an intermediate copy.
 #[derive(Debug)]
 struct BodyReader<'a> {
     rest: &'a [&'a [u8]],

@@ -40,7 +40,7 @@ pub(crate) enum ProbeEnd {
 pub(crate) enum ProbeFailure {
     TimedOut,
     Tls(TlsFault),
-    /// The proxy itself answered with an error, with advice if the user must correct a variable.
+    /// The proxy itself answered with an error. `advice` is set for the statuses 403 and 407.
     Proxy {
         status: String,
         advice: Option<String>,
@@ -72,7 +72,7 @@ impl ProbeFailure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProbeResponse {
     pub(crate) status: u16,
-    /// Status with its name.
+    /// Status with its name, such as `502 Bad Gateway`.
     pub(crate) status_text: String,
     /// Content type in lower case; empty if absent.
     pub(crate) content_type: String,

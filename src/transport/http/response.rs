@@ -45,7 +45,7 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
 
 /// Returns the message in the body of an error: that of a protobuf `google.rpc.Status`, or the body as text.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
-    // Bytes that were read before an error may still contain the reason.
+    // If reading fails, the bytes read so far may still contain the reason.
     let mut body = Vec::new();
     let _ = answer.body_mut().as_reader().take(KEPT_BYTES as u64).read_to_end(&mut body);
     let (body, _) = unpacked(body, answer, Extent::Whole);

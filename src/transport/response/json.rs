@@ -223,7 +223,7 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..end]), Err(Fault::CutShort), "cut at {end}");
         }
-        // Once `partialSuccess` was read, the response is recognized wherever it is cut.
+        // A cut object with another name, but without `partialSuccess`, is foreign.
         assert_eq!(read(br#"{"error":"#), Err(Fault::Foreign));
     }
 

@@ -124,14 +124,14 @@ fn sensible(seconds: i64, nanos: i32) -> Option<Duration> {
     (seconds <= MAX_DELAY_SECONDS && nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
 }
 
-/// Makes a server's text safe for one log line, without control characters that a terminal would obey.
+/// Makes a server's text safe for a log line: shortens it, and replaces control characters, which terminals obey.
 pub(super) fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(MAX_MESSAGE_CHARS));
     line.extend(text.chars().take(MAX_MESSAGE_CHARS).map(|c| if c.is_control() { ' ' } else { c }));
     line
 }
 
-/// Why the body of a successful response is not an export response.
+/// Why the body of a successful response cannot be read as an export response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Oddity {
     /// The collector has the batch, but its response has a defect.
@@ -183,8 +183,8 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
             (_, Err(Fault::Foreign)) => Err(Oddity::Foreign),
         };
     }
-    // A server that sets no content type lets its library guess one, so a body that begins like a protobuf response is
-    // read. If it is text, it can only parse as unknown fields, never as a count.
+    // The content type may be a guess of the server's HTTP library, so a body that begins like a protobuf response is
+    // read. If the body is text, it can only parse as unknown fields, never as a count.
     match extent != Extent::BrokenOff && body.starts_with(PARTIAL_SUCCESS) {
         true => read().map_err(|_| Oddity::Foreign),
         false => Err(Oddity::Foreign),

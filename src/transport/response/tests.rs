@@ -21,7 +21,7 @@ fn an_empty_partial_success_is_plain_success() {
 
 #[test]
 fn rejected_records_are_counted_with_the_reason() {
-    // Bytes by hand: partial_success { rejected: 300, error_message: "too old" }.
+    // Encoded by hand: partial_success { rejected: 300, error_message: "too old" }.
     let body = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
     assert_eq!(read_partial_success(body, false), rejecting(300, "too old"));
 }
@@ -73,7 +73,7 @@ fn the_reason_of_a_partial_success_is_fit_for_a_log_line() {
 
 #[test]
 fn a_status_gives_its_message() {
-    // Bytes by hand: code 3, message "bad id".
+    // Encoded by hand: code 3, message "bad id".
     let status = read_status(b"\x08\x03\x12\x06bad id").expect("a status");
     assert_eq!(status, StatusMessage { message: "bad id".into(), retry_delay: None });
 }
@@ -177,7 +177,7 @@ fn retry_info(retry_delay: Delay) -> Detail {
     }
 }
 
-/// Returns the delay in a status without a message, or `None` if the status does not count as one.
+/// Returns the delay that is read from a status without a message.
 fn delay_read_from(asked: Delay) -> Option<Duration> {
     let body = RpcStatus { code: 14, message: String::new(), details: vec![retry_info(asked)] };
     read_status(&body.encode_to_vec())?.retry_delay
@@ -291,7 +291,7 @@ fn a_delay_is_kept_only_for_what_is_tried_again() {
 }
 
 proptest! {
-    /// The input is an encoded message with one byte changed, which may shift all later bytes.
+    /// The input is an encoded message in which one byte is changed. All later bytes may then have another meaning.
     #[test]
     fn what_is_understood_is_what_protobuf_says(
         rejected: i64, text in ".{0,20}", seconds in -2..9_i64, at: proptest::sample::Index, byte: u8,

@@ -66,7 +66,7 @@ impl Gate {
         self.decide(Fate::Verdict(verdict))
     }
 
-    /// Makes the next send return `verdict` at once.
+    /// Makes the next send return `verdict` without a wait.
     pub(crate) fn answer_in_advance(&self, verdict: Verdict) {
         lock(&self.shared.state).fate = Some(Fate::Verdict(verdict));
     }

@@ -33,7 +33,7 @@ pub(crate) struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// Creates a connector. Both sides must agree on `protocol` (ALPN).
+    /// Creates a connector. If `protocol` is given, it is offered to the server by ALPN.
     ///
     /// # Errors
     /// Returns an error if the certificates or the name of the host cannot be used.
@@ -66,7 +66,7 @@ impl TlsConnector {
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
-        // The verifier delegates to the same verification; it only keeps the certificate.
+        // Not dangerous: the verifier keeps the certificate, and then verifies it as strictly as before.
         Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
         self.recorder = Some(recorder);
         Ok(self)
@@ -79,7 +79,7 @@ impl TlsConnector {
     }
 
     /// Returns a copy for another transport, with its own session cache. The cache has a lock: a child forked while a
-    /// thread of the parent holds it would wait forever.
+    /// thread of the parent holds the lock would wait forever.
     pub(crate) fn without_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         // A new cache, because a clone of the configuration would share the old one.

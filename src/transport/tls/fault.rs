@@ -18,7 +18,7 @@ const SECONDS_OF_A_DAY: u64 = 86_400;
 /// Returns the TLS fault of a failed connection, if TLS is the cause.
 pub(crate) fn fault(error: &io::Error) -> Option<TlsFault> {
     let mut error: &(dyn StdError + 'static) = error;
-    // A connection inside another wraps the inner error.
+    // The error may be wrapped, for example by a connection that uses another connection.
     for _ in 0..MAX_CAUSE_DEPTH {
         if let Some(error) = error.downcast_ref::<Error>() {
             return Some(fault_of(error));
@@ -84,7 +84,7 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
     tls_fault(kind, format!("the server's certificate {what}"))
 }
 
-/// Returns the names of a certificate. rustls writes them as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
+/// Returns the end of a message, with names that rustls writes as `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
 fn only_for(presented: &[String]) -> String {
     let bare = |name: &String| {
         let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);
@@ -126,7 +126,7 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         | Alert::InsufficientSecurity
         | Alert::ExportRestriction
         | Alert::EncryptedClientHelloRequired => tls_fault(TlsFaultKind::Other, ended(alert)),
-        // For example the alert of a load balancer without a healthy server, or of a server that lacks resources.
+        // Sent, for example, by a load balancer without a healthy server, or by a server that lacks resources.
         other => tls_fault(TlsFaultKind::Passing, ended(other)),
     }
 }

@@ -45,7 +45,7 @@ fn warned(message: &str) -> Verdict {
     Verdict::AcceptedPartly { rejected: 0, message: format!("call {TARGET}: {message}") }
 }
 
-/// `Status { details: [RetryInfo { retry_delay: 2.5 s }] }`, by hand.
+/// Returns `Status { details: [RetryInfo { retry_delay: 2.5 s }] }`, encoded by hand.
 fn details_with_delay() -> Vec<u8> {
     let delay = b"\x08\x02\x10\x80\xca\xb5\xee\x01";
     let info = [&[0x0a, delay.len() as u8][..], delay].concat();

@@ -9,7 +9,7 @@ pub struct ExportAnswer {
 /// Some records were rejected, or the collector has a warning.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PartialSuccess {
-    /// Number of rejected records in the request, which must not be sent again.
+    /// Number of records of the request that were rejected. The request must not be sent again.
     #[prost(int64, tag = "1")]
     pub rejected: i64,
     /// Reason for the rejection, or a warning if `rejected` is 0.
