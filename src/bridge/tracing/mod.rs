@@ -48,8 +48,8 @@
 //!
 //! # Filters
 //!
-//! The layer itself has no filter. A span or event passes these filters in order. Only events that the last filter
-//! excludes are in the ledger, as [`filtered`](crate::ledger::Counts::filtered):
+//! The layer itself has no filter. A span or event passes these filters in order. Of the spans and events that a
+//! filter excludes, the ledger counts only those of the last filter, as [`filtered`](crate::ledger::Counts::filtered):
 //!
 //! | filter | applies to | counted |
 //! |---|---|---|
@@ -212,7 +212,7 @@ impl fmt::Debug for TracingLayer {
     }
 }
 
-/// Additional methods of a [`tracing::Span`] that goes through a [`TracingLayer`].
+/// Additional methods of a [`tracing::Span`] that a [`TracingLayer`] exports.
 ///
 /// ```
 /// use standpipe::SpanContext;
