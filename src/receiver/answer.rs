@@ -248,7 +248,7 @@ impl Answer {
         Self { message: Some(message.into()), body: Body::Status, ..self }
     }
 
-    /// Waits before answering. The request is counted when it has arrived, its records when they are answered.
+    /// Waits before answering. The request is counted when it has arrived, its records after the delay.
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }

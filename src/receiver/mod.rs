@@ -165,8 +165,8 @@ impl Receiver {
         self.shared.read(|state| state.store.metrics())
     }
 
-    /// Returns the newest kept metric with this name. A metric with very many data points is sent in parts; this is the
-    /// last part.
+    /// Returns the newest kept metric with this name. Of a metric that was sent in parts because of its many data
+    /// points, returns the last part.
     pub fn metric(&self, name: &str) -> Option<ReceivedMetric> {
         self.metrics().into_iter().rfind(|metric| metric.name() == name)
     }

@@ -1,5 +1,5 @@
-//! Refusals, with a message for the client and a kind for the program that runs the receiver, and the check of the host
-//! that a request names.
+//! Refusals of requests, each with a message for the client and a kind for the program that runs the receiver; and the
+//! check of the hosts that a request names.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;

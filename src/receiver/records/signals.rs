@@ -180,7 +180,7 @@ impl ReceivedLog {
         &self.log.event_name
     }
 
-    /// Returns the time of the event, or the observed time if the sender gave only that.
+    /// Returns the time of the log record, or its observed time if the sender gave no other time.
     pub fn time(&self) -> SystemTime {
         time(self.unix_nanos())
     }
