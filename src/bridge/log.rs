@@ -34,7 +34,7 @@
 //!
 //! # Filters
 //!
-//! A record passes these filters in order. The ledger counts records that the last filter excludes as
+//! A record passes these filters in order. Records that the last filter excludes are counted in the ledger as
 //! [`filtered`](crate::ledger::Counts::filtered). The bridge never sees records that the first two exclude, and does
 //! not count those that its own level excludes.
 //!
