@@ -34,18 +34,18 @@
 //!
 //! # Filters
 //!
-//! A record passes these filters in order. The ledger counts records that the last filter excludes as
+//! A record passes these filters in order. Records that the last filter excludes are counted in the ledger as
 //! [`filtered`](crate::ledger::Counts::filtered). The bridge never sees records that the first two exclude, and does
 //! not count those that its own level excludes.
 //!
 //! | filter | set by | counted |
 //! |---|---|---|
 //! | static level | features of `log`, such as `release_max_level_info` | no: the call is not compiled |
-//! | dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to the most verbose level of any exporter | no |
+//! | dynamic level | [`log::set_max_level`]; [`LogBridge::install`] sets it to [`LogBridge::max_level`] | no |
 //! | level of the bridge | [`LogBridge::level`] | no |
 //! | level of each exporter | [`Exporter::level`](crate::Exporter::level); `level` in a file, where the default is `info` | yes, by exporter |
 //!
-//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level equals that of the most
+//! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is at most that of the most
 //! verbose exporter. The ledger then counts filtered records only for exporters with a less verbose level. Calls of
 //! `enabled` and `log_enabled!` are never counted.
 //!
@@ -95,7 +95,7 @@ pub struct LogBridge {
     provider: Provider,
     by_target: ScopeCache<Box<str>, Logger>,
     by_place: ScopeCache<Place, Arc<CallSite>, MAX_CALL_SITES>,
-    /// Logger for queries that do not depend on the target.
+    /// Logger for questions whose answer does not depend on the target.
     any: Logger,
     level: LevelFilter,
     location: bool,
@@ -117,8 +117,8 @@ impl LogBridge {
         }
     }
 
-    /// Adds a logger that also gets every record. It is called first, so it does not wait for room in a queue. It
-    /// applies its own filters, and also gets the records that the exporters' own threads log.
+    /// Adds a logger that also gets every record. The added logger is called first, so it does not wait for room in a
+    /// queue. It applies its own filters, and also gets the records that the exporters' own threads log.
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
         self
@@ -135,11 +135,11 @@ impl LogBridge {
         Self { location, ..self }
     }
 
-    /// Returns the most verbose level that the exporters or a chained logger accept. More verbose calls can be filtered
-    /// by `log` itself at no cost.
+    /// Returns the most verbose level that the bridge and any of the exporters accept. `log` itself can filter more
+    /// verbose calls at almost no cost.
     ///
-    /// If there is a chained logger, this function returns `Trace`, because that logger may accept different levels for
-    /// different targets. If you know a less verbose level, set it with [`log::set_max_level`] after
+    /// If there is a chained logger, this function returns `Trace` instead, because that logger may accept different
+    /// levels for different targets. If you know a less verbose level, set it with [`log::set_max_level`] after
     /// [`install`](Self::install).
     pub fn max_level(&self) -> LevelFilter {
         if !self.others.is_empty() {
@@ -173,8 +173,8 @@ impl LogBridge {
         self.by_target.get_or_make(target, |known| **known == *target, make)
     }
 
-    /// Returns the cached call site of a record that a `log` macro created. Returns `None` for other records, and if the
-    /// target differs from the cached one.
+    /// Returns the cached call site of a record that a `log` macro created. Returns `None` for other records, and if
+    /// the target of the record differs from the cached target.
     #[inline]
     fn call_site(&self, record: &Record<'_>) -> Option<Cow<'_, Arc<CallSite>>> {
         let place =
@@ -186,7 +186,7 @@ impl LogBridge {
     }
 
     fn describe(&self, record: &Record<'_>) -> CallSite {
-        // Encoded even if it is not sent now: `location` may be turned on after the first record.
+        // The location is encoded even if it is not sent now: `location` may be turned on after the first record.
         let attributes: Vec<_> = location(record).collect();
         CallSite {
             target: record.target().into(),
@@ -204,7 +204,8 @@ impl LogBridge {
 
     #[inline(always)]
     fn emit_by(&self, logger: &Logger, encoded_location: Option<&EncodedAttributes>, record: &Record<'_>) {
-        // Formatting runs code of the program, which may log itself, so nothing is borrowed or locked meanwhile.
+        // Formatting runs code of the program, which may itself emit log records, so nothing is borrowed or locked
+        // meanwhile.
         let mut scratch = Pool::take(&POOL).unwrap_or_default();
         let body = match record.args().as_str() {
             Some(literal) => literal,
@@ -214,7 +215,7 @@ impl LogBridge {
         if self.location && !encoded_location.is_some_and(|location| log.set_encoded(location)) {
             location(record).for_each(|(key, value)| log.set_in_place(key, value));
         }
-        // If the program's source fails, the key-values before the failure are kept.
+        // If reading the key-values fails, those before the failure are kept.
         let _ = record.key_values().visit(&mut Setter { key: "", log: &mut log, scratch: &mut scratch });
         log.emit();
         let bytes = scratch.capacity();
@@ -230,7 +231,7 @@ impl Log for LogBridge {
     }
 
     fn log(&self, record: &Record<'_>) {
-        // First, because these loggers must not wait for room in a queue.
+        // Chained loggers are called first, because they must not wait for room in a queue.
         self.others.iter().for_each(|other| other.log(record));
         let severity = severity(record.level());
         let shows_credentials = shows_credentials(record.level() == Level::Trace, record.target());
@@ -246,8 +247,8 @@ impl Log for LogBridge {
         }
     }
 
-    /// Flushes the chained loggers, then the provider: a program that calls this expects its records to be delivered.
-    /// Waits for at most two seconds, and not at all on an exporter's own thread.
+    /// Flushes the chained loggers, then the provider: a program that calls this method expects its records to be
+    /// delivered. Waits for at most two seconds, and not at all on an exporter's own thread.
     fn flush(&self) {
         self.others.iter().for_each(|other| other.flush());
         // This method cannot return an outcome; the ledger shows it.
@@ -273,8 +274,8 @@ fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Valu
     [file, line, module].into_iter().flatten()
 }
 
-/// The cached logger and encoded location of a call site of `log`'s macros. It saves the search for the logger and
-/// copies the location as one slice: 370 of 2,240 instructions per record.
+/// The cached logger and encoded location of a call site of `log`'s macros. A record then needs no search for the
+/// logger, and copies the location as one slice. This saves 370 of 2,240 instructions per record.
 struct CallSite {
     target: Box<str>,
     logger: Logger,
@@ -293,7 +294,7 @@ struct Place {
 impl Place {
     #[inline]
     fn hash(&self) -> u64 {
-        // Addresses instead of contents: the strings are literals, one per call site.
+        // The addresses are hashed, not the contents: the strings are literals of the call site.
         self.file.as_ptr().addr() as u64
             ^ u64::from(self.line) << 32
             ^ self.module.as_ptr().addr() as u64 >> 4
@@ -332,7 +333,7 @@ impl Setter<'_, '_> {
         Ok(())
     }
 
-    /// Sets an integer, or its text if it does not fit into `i64`, the largest integer of OTLP.
+    /// Sets an integer, or its text if it does not fit into `i64`, the integer type of OTLP.
     fn set_integer(&mut self, value: impl TryInto<i64> + fmt::Display + Copy) -> Result<(), kv::Error> {
         match value.try_into() {
             Ok(value) => self.visit_i64(value),
@@ -397,8 +398,8 @@ fn severity(level: Level) -> Severity {
 }
 
 thread_local! {
-    /// Storage for formatted text. It is taken from the pool, not borrowed, so that formatted values may log
-    /// themselves. Storage that is lost to a panic is allocated again.
+    /// Storage for formatted text. It is taken out of the pool, not borrowed from it, because the program's code that
+    /// formats a value may itself emit log records. Storage that is lost to a panic is allocated again.
     static POOL: Pool<String, 2> = const { Pool::new() };
 }
 

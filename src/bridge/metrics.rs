@@ -122,8 +122,8 @@ impl MetricsRecorder {
         Self { limit: max, ..self }
     }
 
-    /// Installs this as the recorder of the whole program. Call it early: earlier measurements are lost, and so are
-    /// later ones through handles that were created before.
+    /// Installs this as the recorder of the whole program. Call this method early: measurements before it are lost,
+    /// and so are all measurements through handles that were created before it.
     ///
     /// # Errors
     /// Returns an error if the program already has a recorder. The error contains this recorder.
@@ -132,7 +132,7 @@ impl MetricsRecorder {
         metrics::set_global_recorder(self)
     }
 
-    /// Returns the handle of a key; `None` if no exporter exports metrics, so that nothing is cached either.
+    /// Returns the handle of a key. If no exporter exports metrics, returns `None` and caches nothing.
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
         let make = |late: &_| I::make(self.build(key.name()).late_metadata(late));
@@ -317,7 +317,8 @@ impl<I: Instrument> Handle<I> {
     }
 
     fn has(&self, key: &Key) -> bool {
-        // Compare in the given order first, as most callers keep it: sorting many labels would allocate.
+        // The labels are first compared in the given order, because most callers keep it, and sorting many labels
+        // would allocate.
         let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
         self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
     }

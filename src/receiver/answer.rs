@@ -9,7 +9,7 @@ use crate::record::wire::encode_field;
 ///
 /// Queue answers with [`Receiver::script`](super::Receiver::script), or set one for all requests with
 /// [`Receiver::always`](super::Receiver::always). An answer begins with one of the constructors and is refined by the
-/// methods. A method without a meaning for the answer (a header on [`Answer::hang`]) has no effect.
+/// methods. A method that has no meaning for the answer (such as a header on [`Answer::hang`]) has no effect.
 ///
 /// The same answer works over both protocols and has the same effect on the connection. Over gRPC, the head is the
 /// header block of the response, the body is its message, and the status is translated to a gRPC code, which
@@ -147,14 +147,14 @@ impl Answer {
         Self { rejected, body: Body::Partial { rejected: sent, message }, ..Self::ok() }
     }
 
-    /// Creates a success as the OpenTelemetry Collector sends it: a partial success that is present and empty (`0a
-    /// 00`).
+    /// Creates a success as the OpenTelemetry Collector sends it: a partial success that is present and empty
+    /// (`0a 00`).
     pub fn empty_partial() -> Self {
         Self::partial(0, "")
     }
 
     /// Creates a redirect to `location`, which an exporter must not follow. Over gRPC, add
-    /// [`Answer::without_grpc_status`].
+    /// [`Answer::without_grpc_status`]: otherwise, the client gets a gRPC code instead of `status`.
     pub fn redirect(status: u16, location: impl Into<String>) -> Self {
         Self::status(status).header("location", location)
     }
@@ -176,8 +176,8 @@ impl Answer {
         Self { body: Body::GzipBomb(bytes), ..Self::ok() }
     }
 
-    /// Reads the request and never answers, until the client disconnects or the receiver stops. Over gRPC, other
-    /// requests of the connection are answered meanwhile.
+    /// Reads the request and never answers it: the client waits until it gives up or the connection ends, at the
+    /// latest when the receiver stops. Over gRPC, other requests of the connection are answered meanwhile.
     pub fn hang() -> Self {
         Self::without_status(DeliveryMode::Hang)
     }
@@ -185,7 +185,7 @@ impl Answer {
     /// Never reads the request: the connection stays open until the receiver stops.
     ///
     /// The answer applies to the next request whose first byte (over gRPC, whose header block) arrives. An unread
-    /// request is not counted, and nothing else of the connection is read or answered.
+    /// request is not counted, and nothing else on the connection is read or answered.
     pub fn never_read() -> Self {
         Self::without_status(DeliveryMode::NeverRead)
     }
@@ -208,7 +208,7 @@ impl Answer {
         Self::without_status(DeliveryMode::Close)
     }
 
-    /// Answers with bytes that are not HTTP, then closes.
+    /// Answers with these bytes, which need not be HTTP, then closes the connection.
     pub fn garbage(bytes: impl Into<Vec<u8>>) -> Self {
         Self::without_status(DeliveryMode::Garbage(bytes.into()))
     }
@@ -237,7 +237,7 @@ impl Answer {
         Self { retry: Some(delay), ..self.header("retry-after", seconds.to_string()) }
     }
 
-    /// Sets the bytes of the body, over gRPC those of a successful response's message.
+    /// Sets the bytes of the body; over gRPC, sets the bytes of the message of a successful response.
     pub fn body(self, bytes: impl Into<Vec<u8>>) -> Self {
         Self { body: Body::Bytes(bytes.into()), ..self }
     }
@@ -248,7 +248,7 @@ impl Answer {
         Self { message: Some(message.into()), body: Body::Status, ..self }
     }
 
-    /// Waits before answering. The request is counted when it has arrived, its records when they are answered.
+    /// Waits before answering. The request is counted when it has arrived, its records after the delay.
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
@@ -300,18 +300,20 @@ impl Answer {
         Self::without_status(DeliveryMode::ResetStream(code))
     }
 
-    /// Over gRPC, sends GOAWAY with this HTTP/2 error code and closes. The GOAWAY says that the request was not
-    /// processed, so a client may send it again elsewhere. Over HTTP, closes the connection.
+    /// Over gRPC, sends GOAWAY with this HTTP/2 error code and closes the connection. The GOAWAY says that the request
+    /// was not processed, so a client may send the request again on another connection. Over HTTP, closes the
+    /// connection.
     pub fn go_away(code: u32) -> Self {
         Self::without_status(DeliveryMode::GoAway(code))
     }
 
-    /// Over gRPC, announces by GOAWAY that this request is the last one, answers it, then closes. No effect over HTTP.
+    /// Over gRPC, announces the end of the connection by GOAWAY, answers this request as the last one, then closes the
+    /// connection. No effect over HTTP.
     pub fn go_away_before(self) -> Self {
         Self { go_away: GoAwayTiming::BeforeAnswer, ..self }
     }
 
-    /// Over gRPC, sends GOAWAY after the answer, then closes. No effect over HTTP.
+    /// Over gRPC, sends GOAWAY after the answer, then closes the connection. No effect over HTTP.
     pub fn go_away_after(self) -> Self {
         Self { go_away: GoAwayTiming::AfterAnswer, ..self }
     }

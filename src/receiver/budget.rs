@@ -1,6 +1,6 @@
 //! Limits that all connections of a receiver share: the memory of their requests, and the threads that answer.
 //!
-//! A request reserves memory before it allocates the memory, and keeps the reservation until it is answered and its
+//! Memory for a request is reserved before it is allocated, and stays reserved until the request is answered and its
 //! batch is dropped. Therefore no number of clients can make the receiver exceed the limit. A record takes at least
 //! the size of its message, so the budget limits the number of records, too.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::refusal::Refusal;
 
-/// A limited number of bytes or threads, of which each request reserves a share.
+/// A limited number of bytes or threads, which is reserved in shares.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
@@ -34,7 +34,7 @@ impl Budget {
     }
 }
 
-/// The reservation of one request. Dropping it releases the reservation.
+/// A reserved part of a budget. Dropping the share releases the reservation.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Budget>,
@@ -60,8 +60,8 @@ impl Share {
         Ok(())
     }
 
-    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. The capacity at least doubles,
-    /// up to `most`: it exceeds `most` only if the content does.
+    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. If the capacity must grow, it
+    /// at least doubles, up to `most`: it exceeds `most` only if the content does.
     ///
     /// # Errors
     /// Returns the errors of [`grow`](Self::grow). The buffer is then unchanged.

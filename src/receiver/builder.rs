@@ -70,7 +70,8 @@ impl Builder {
         Self { grpc_address: address.to_socket_addrs().map(Iterator::collect), ..self }
     }
 
-    /// Sets the maximum length of a decompressed body. The default is 64 MiB. A longer one is answered with 413.
+    /// Sets the maximum length of a decompressed body. The default is 64 MiB. A request with a longer body is answered
+    /// with 413.
     ///
     /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. All unanswered calls of one connection together may be twice as
     /// long as this limit; a further call is answered with `UNAVAILABLE`.
@@ -94,10 +95,11 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum length of a request head. The default is 32 KiB. A longer one is answered with 431.
+    /// Sets the maximum length of a request head. The default is 32 KiB. A request with a longer head is answered with
+    /// 431.
     ///
-    /// Over gRPC, each header counts 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`.
-    /// There, a header block of more than 32 KiB in compressed form ends the connection, regardless of this setting.
+    /// Over gRPC, each header counts 32 bytes more than its name and value, and the answer is `RESOURCE_EXHAUSTED`. A
+    /// header block of more than 32 KiB in compressed form ends a gRPC connection, regardless of this setting.
     pub fn max_header_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_header_bytes = bytes;
         self
@@ -105,10 +107,10 @@ impl Builder {
 
     /// Sets the maximum number of open connections of both protocols together. The default is 256.
     ///
-    /// A further connection replaces the one that has been idle for longest, which is closed. If all connections wait
-    /// for an answer, the new one is closed at once. Each connection has one thread, and over gRPC a second thread for
-    /// answers. If several calls of one connection are answered at the same time, further threads answer them: up to
-    /// 256 for all connections together.
+    /// A further connection replaces the connection that has been idle for longest, which is closed. If all
+    /// connections wait for an answer, the new one is closed at once. Each connection has one thread, and over gRPC a
+    /// second thread for answers. If several calls of one connection are answered at the same time, further threads
+    /// answer them: up to 256 for all connections together.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections;
         self
@@ -133,8 +135,8 @@ impl Builder {
     /// Sets a callback for every request that the receiver refuses, with the reason. The callback runs before the
     /// request is answered.
     ///
-    /// It runs on the request's thread, and a panic has the same effect as for [`Builder::on_batch`]. Scripted answers
-    /// ([`Receiver::script`]) are not refusals.
+    /// The callback runs on the request's thread, and a panic in it has the same effect as in [`Builder::on_batch`].
+    /// Scripted answers ([`Receiver::script`]) are not refusals.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;
@@ -151,7 +153,7 @@ impl Builder {
 
     /// Accepts only requests for this machine: their `Host`, over gRPC their `:authority`, must be `localhost` or a
     /// name below it, a loopback address, the address of the listener, or a name by which containers reach their host
-    /// (`host.docker.internal`, `host.containers.internal`). Others are answered with 403.
+    /// (`host.docker.internal`, `host.containers.internal`). Requests for other hosts are answered with 403.
     ///
     /// A web page can then not send telemetry under its own host name (DNS rebinding). The check applies to loopback
     /// listeners only: a receiver on another address is called by names that it cannot know.
@@ -160,10 +162,10 @@ impl Builder {
         self
     }
 
-    /// Sets the memory limit of the kept spans, log records and metrics together; the kept requests have the same
-    /// limit. The default is 256 MiB, and 0 keeps nothing.
+    /// Sets the memory limit of the kept spans, log records and metrics together; the kept requests have a separate
+    /// limit of the same size. The default is 256 MiB, and 0 keeps nothing.
     ///
-    /// Beyond the limit, the oldest are dropped. The counts stay exact.
+    /// When a limit is exceeded, the oldest records or requests are dropped. The counts stay exact.
     pub fn keep_bytes(self, bytes: usize) -> Self {
         Self { keep_bytes: bytes, ..self }
     }
@@ -174,7 +176,7 @@ impl Builder {
         self
     }
 
-    /// Starts listening.
+    /// Starts the receiver.
     ///
     /// # Errors
     /// Returns an error if an address cannot be resolved or is in use, or if no thread can be started.
@@ -198,8 +200,8 @@ impl Builder {
     /// Serves the web pages of the `standpipe` command-line program over HTTP/1, with the limits of a receiver, for as
     /// long as the process lives.
     ///
-    /// `answer` gets a request without a body, or the refusal of a request. If it returns `None`, it has written its
-    /// answer to the socket, and the connection ends.
+    /// `answer` is called with each valid request, or with the refusal of an invalid one; a request that has a body is
+    /// refused. If `answer` returns `None`, it has written to the socket itself, and the connection ends.
     #[doc(hidden)]
     pub fn serve_pages(self, listener: TcpListener, answer: Arc<http::OnPageRequest>) -> io::Result<()> {
         let address = listener.local_addr()?;

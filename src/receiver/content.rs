@@ -81,7 +81,8 @@ impl Content {
     }
 
     fn decode(signal: Signal, body: &[u8], limit: usize, mut share: Share) -> Result<Self, Refusal> {
-        // Estimated first: two bytes can be a whole span, so decoding may take far more memory than the body.
+        // The memory is estimated before decoding: two bytes can be a whole span, so the records may take far more
+        // memory than the body.
         let weight = message::decoded_bytes(signal, body);
         if weight > limit.saturating_mul(UNFOLDING) {
             return Err(Refusal::new(413, "request body too large: it contains too many messages"));

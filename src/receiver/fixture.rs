@@ -13,10 +13,11 @@ use crate::telemetry::provider::Provider;
 /// Timeout of a flush. No test waits this long unless something is wrong.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Telemetry for a test. It sends to its own receiver, and the test need not wait for anything.
+/// Telemetry for a test, with its own receiver. [`received`](Self::received) waits until everything has arrived, so a
+/// test needs no other waits.
 ///
-/// Pass its tracers, loggers and meters, or all of it, to the code under test, then check the telemetry that was
-/// [`received`](Self::received). Tests that run in parallel each have their own.
+/// Pass its tracers, loggers and meters, or the whole telemetry, to the code under test, then check the telemetry that
+/// was [`received`](Self::received). Tests can run in parallel, because each has its own telemetry and receiver.
 ///
 /// ```
 /// use standpipe::receiver::TestTelemetry;
@@ -38,7 +39,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 #[must_use = "dropping it stops the telemetry and its receiver"]
 pub struct TestTelemetry {
-    // Declared first, so that it is shut down before its receiver is dropped.
+    // Declared first, so that the telemetry is shut down before its receiver is dropped.
     telemetry: Telemetry,
     receiver: Receiver,
 }

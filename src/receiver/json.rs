@@ -19,7 +19,8 @@ use serde_json::json;
 pub(super) fn to_protobuf(signal: Signal, text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut text = serde_json::Deserializer::from_slice(text);
-    // Messages have the nesting limit of protobuf, and unknown fields are skipped without recursion.
+    // The parser needs no recursion limit: messages have the nesting limit of protobuf, and unknown fields are skipped
+    // without recursion.
     text.disable_recursion_limit();
     text.deserialize_map(Request { schema: schema::request(signal), out: &mut out })?;
     // Text after the request is an error.
@@ -88,7 +89,7 @@ enum ValueContext {
 struct Value<'a> {
     field: &'static Field,
     context: ValueContext,
-    /// Levels of messages that may be nested in this one.
+    /// Levels of messages that the value may contain.
     depth: u32,
     out: &'a mut Vec<u8>,
 }
@@ -100,7 +101,7 @@ impl Value<'_> {
         }
     }
 
-    /// Writes the bits of a number. Returns `None` if the field does not hold numbers.
+    /// Writes the bits of a number or a bool. Returns `None` if the field holds neither.
     fn number(&mut self, bits: u64) -> Option<()> {
         self.key(self.field.kind.number_type()?);
         self.field.kind.encode_number(bits, self.out);
@@ -125,7 +126,8 @@ impl Value<'_> {
 
     /// Writes an integer. Returns `None` if the field cannot hold it.
     fn whole(&mut self, number: i128) -> Option<()> {
-        // A list is not a number. Other wrong types are refused by the ranges below.
+        // A list is not a number. The match below refuses fields of other types, and numbers outside the range of the
+        // field.
         if self.context == ValueContext::List {
             return None;
         }
@@ -284,7 +286,7 @@ fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     text.chunks(2).map(byte).collect()
 }
 
-/// Returns an export response as JSON. The name of the rejected count depends on the signal.
+/// Returns an export response with a partial success as JSON. The name of the rejected count depends on the signal.
 pub(super) fn partial(rejected: u64, message: &str, signal: Option<Signal>) -> Vec<u8> {
     let name = match signal {
         None | Some(Signal::Traces) => "rejectedSpans",

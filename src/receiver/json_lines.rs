@@ -22,7 +22,7 @@ pub struct JsonError(String);
 
 impl JsonError {
     fn of(error: impl fmt::Display) -> Self {
-        // The text is one line. Only the caller knows its number in a file.
+        // The text is one line, and only the caller knows its number in a file, so the message names only the column.
         Self(error.to_string().replace(" at line 1 column ", " at column "))
     }
 }
@@ -36,7 +36,8 @@ impl fmt::Display for JsonError {
 impl std::error::Error for JsonError {}
 
 impl Records {
-    /// Reads an export request in OTLP JSON, of any signal: a line of a file exporter, or of `standpipe drain --to-stdout`.
+    /// Reads an export request in OTLP JSON, of any signal: a line of a file exporter, or of
+    /// `standpipe drain --to-stdout`.
     ///
     /// # Errors
     /// Returns an error if the text is not such a request, or would take more than 256 MiB of memory.
@@ -85,7 +86,7 @@ impl Records {
     }
 }
 
-/// Returns the signals of the records in a text. An export request has the records of one signal.
+/// Returns the signals of the records in a text. An export request normally has records of only one signal.
 fn signals_in(text: &[u8]) -> Result<Vec<Signal>, JsonError> {
     let members: HashMap<String, IgnoredAny> = serde_json::from_slice(text).map_err(JsonError::of)?;
     let has = |signal: &Signal| {

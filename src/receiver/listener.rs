@@ -18,7 +18,7 @@ const WAKE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time that a stop waits for acceptor threads that it has woken. Only the scheduler can delay them.
 const ACCEPTOR_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves a client until its connection ends. The number is that of the connection.
+/// Serves a client until its connection ends. The `u64` is the number of the connection.
 pub(super) trait Serve: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static {}
 
 impl<F: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static> Serve for F {}
@@ -58,7 +58,8 @@ impl Listener {
         // the acceptor then ends when the next client connects.
         match TcpStream::connect_timeout(&reachable(self.address), WAKE_TIMEOUT) {
             Ok(_) => true,
-            // The listener is already closed, or the queue of waiting clients is full, and one of them wakes the acceptor.
+            // Either the listener is already closed, or its queue is full of waiting clients, one of which wakes the
+            // acceptor.
             Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
         }
     }
@@ -66,14 +67,14 @@ impl Listener {
 
 /// Closes all listeners and connections. A second call does nothing.
 pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
-    // Taken, so that a second call finds nothing.
+    // The threads are taken, so that a second call finds none.
     let threads: Vec<Threads> =
         listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
     if threads.is_empty() {
         return;
     }
     shared.stop();
-    // After `shared.stop`, so that a woken acceptor sees the stop.
+    // Acceptors are woken after `shared.stop`, so that they see the stop.
     let unreached = listeners.iter().filter(|listener| !listener.wake_acceptor()).count();
     let patience = if unreached == 0 { ACCEPTOR_TIMEOUT } else { WAKE_TIMEOUT };
     let all_closed = shared.wait_until(patience, |state| state.listening == 0);
@@ -113,7 +114,7 @@ fn accept_clients(
             Ok((socket, _)) => {
                 let client = admit(socket, shared, serve.clone());
                 let mut clients = clients.lock();
-                // Handles of finished threads would accumulate as long as the receiver runs.
+                // Without this, the handles of finished threads would accumulate as long as the receiver runs.
                 clients.retain(|client| !client.is_finished());
                 clients.extend(client);
             }
@@ -124,7 +125,7 @@ fn accept_clients(
     }
 }
 
-/// Starts a thread for a client, or closes its connection at once.
+/// Starts a thread for a client. Closes the connection if it is not admitted, or if no thread can be started.
 fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
     // An answer is one write, which Nagle's algorithm would only delay.
@@ -135,7 +136,7 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<J
     let registered = RegisteredConnection { shared: shared.clone(), number };
     spawn(format!("standpipe-in-{number}"), move || {
         serve(&registered.shared, &socket, registered.number);
-        // Closed before the connection is unregistered, so that `wait_for_disconnection` means a closed socket.
+        // Dropped first, so that unregistering drops the last handle of the socket, which closes it.
         drop(socket);
         drop(registered);
     })

@@ -2,8 +2,8 @@
 //!
 //! It accepts traces, logs and metrics by OTLP over HTTP, in protobuf or JSON, and by OTLP over gRPC (HTTP/2 without
 //! TLS), compressed or not. It keeps accepted records, counts all requests and records exactly, and can be scripted to
-//! fail in the ways in which networks and collectors fail. It uses one thread per connection, further ones for gRPC calls
-//! up to a limit, and no async runtime. Dropping it stops it with all its threads.
+//! fail in the ways in which networks and collectors fail. It uses one thread per connection, further threads for gRPC
+//! calls up to a limit, and no async runtime. Dropping the receiver stops it and its threads.
 //!
 //! A test starts a [`TestTelemetry`], which sends to its own receiver:
 //!
@@ -165,13 +165,14 @@ impl Receiver {
         self.shared.read(|state| state.store.metrics())
     }
 
-    /// Returns the newest kept metric with this name. A metric with very many data points is sent in parts; this is the
-    /// last part.
+    /// Returns the newest kept metric with this name. Of a metric that was sent in parts because of its many data
+    /// points, returns the last part.
     pub fn metric(&self, name: &str) -> Option<ReceivedMetric> {
         self.metrics().into_iter().rfind(|metric| metric.name() == name)
     }
 
-    /// Returns the trace with this id from all kept spans and log records. It is empty if no span has this id.
+    /// Returns the trace with this id from all kept spans and log records. The trace has no spans if no kept span has
+    /// this id.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -232,7 +233,7 @@ impl Receiver {
         self.record_count(Signal::Metrics)
     }
 
-    /// Returns all kept requests in the order of their arrival, including refused ones.
+    /// Returns all kept requests, including refused ones, in the order in which they were counted.
     ///
     /// Requests with a malformed head or a truncated body are not counted.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
@@ -255,7 +256,7 @@ impl Receiver {
         self.shared.read(|state| state.held)
     }
 
-    /// Returns the kept spans, and drops everything that was kept. The counts stay.
+    /// Returns the kept spans, and drops all kept records and requests. The counts stay.
     pub fn take(&self) -> Vec<ReceivedSpan> {
         self.shared.change(|state| state.store.take())
     }
@@ -316,7 +317,7 @@ impl Receiver {
         self.shared.change(|state| state.script.answers_for(None).always = Some(answer));
     }
 
-    /// Queues answers for the next requests of one signal. They have precedence over answers without a signal.
+    /// Queues answers for the next requests of one signal. These answers have precedence over answers for all signals.
     ///
     /// The signal is known only after the request was read, too late for answers that must be chosen at its first byte.
     /// Queued here, [`Answer::never_read`] acts like [`Answer::hang`], and [`Answer::reset`] and
@@ -325,8 +326,8 @@ impl Receiver {
         self.extend_script(Some(signal), answers);
     }
 
-    /// Sets the answer for requests of one signal while [`Receiver::script_for`] has none left. It has precedence over
-    /// answers without a signal.
+    /// Sets the answer for requests of one signal while no answer of [`Receiver::script_for`] is queued for it. This
+    /// answer has precedence over answers for all signals.
     ///
     /// ```
     /// use standpipe::Signal;
@@ -345,7 +346,8 @@ impl Receiver {
         self.shared.change(|state| state.script = Script::default());
     }
 
-    /// Holds requests from now on: they are read, but counted and answered only after [`Receiver::resume`].
+    /// Holds valid requests from now on: they are read, but counted and answered only after [`Receiver::resume`].
+    /// Invalid requests are refused as usual.
     pub fn pause(&self) {
         self.shared.change(|state| state.paused = true);
     }
@@ -357,10 +359,9 @@ impl Receiver {
 
     /// Closes the listeners and all connections, as dropping the receiver does, but keeps the received telemetry.
     ///
-    /// A new receiver can listen on the same [`address`](Receiver::address) and
-    /// [`grpc_address`](Receiver::grpc_address) at once. The call waits at most 0.1 s for a thread in
-    /// [`Builder::on_batch`] or [`Builder::on_refusal`], and at most two seconds for a client that does not read its
-    /// answer.
+    /// Immediately afterwards, a new receiver can listen on the same [`address`](Receiver::address) and
+    /// [`grpc_address`](Receiver::grpc_address). The call waits at most 0.1 s for a thread in [`Builder::on_batch`] or
+    /// [`Builder::on_refusal`], and at most two seconds for a client that does not read its answer.
     pub fn stop_listening(&self) {
         listener::stop(&[&self.http, &self.grpc], &self.shared);
     }

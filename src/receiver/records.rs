@@ -94,10 +94,10 @@ macro_rules! received {
             /// The decoded message, with all fields.
             #[doc(hidden)]
             pub $message: Arc<$type>,
-            /// Resource, shared with its other records; empty if the sender gave none.
+            /// Resource, shared by all its records; empty if the sender gave none.
             #[doc(hidden)]
             pub resource: Arc<Resource>,
-            /// Instrumentation scope, shared with its other records; empty if the sender gave none.
+            /// Instrumentation scope, shared by all its records; empty if the sender gave none.
             #[doc(hidden)]
             pub scope: Arc<InstrumentationScope>,
         }
@@ -123,7 +123,7 @@ macro_rules! received {
                 size_of::<$type>() + message::Value::heap_bytes(&*self.$message)
             }
 
-            /// Returns the approximate memory of its resource and scope.
+            /// Returns the approximate memory of the record's resource and scope.
             fn origin_bytes(&self) -> usize {
                 let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
                 structs + message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope)
@@ -179,16 +179,16 @@ macro_rules! received {
 received! {
     /// A received span with its resource and scope. Clones are cheap.
     ///
-    /// Get them from [`Receiver::spans`](super::Receiver::spans) or in a [`Batch`](super::Batch).
+    /// Returned by [`Receiver::spans`](super::Receiver::spans), and contained in a [`Batch`](super::Batch).
     ReceivedSpan { span: Span } = TracesRequest.resource_spans.scope_spans.spans;
     /// A received log record with its resource and scope. Clones are cheap.
     ///
-    /// Get them from [`Receiver::logs`](super::Receiver::logs) or in a [`Batch`](super::Batch).
+    /// Returned by [`Receiver::logs`](super::Receiver::logs), and contained in a [`Batch`](super::Batch).
     ReceivedLog { log: LogRecord } = LogsRequest.resource_logs.scope_logs.log_records;
-    /// A received metric with its resource and scope. After a partial success, the last accepted metric of a request has
-    /// only its accepted data points. Clones are cheap.
+    /// A received metric with its resource and scope. After a partial success, the last accepted metric of a request
+    /// has only its accepted data points. Clones are cheap.
     ///
-    /// Get them from [`Receiver::metrics`](super::Receiver::metrics) or in a [`Batch`](super::Batch).
+    /// Returned by [`Receiver::metrics`](super::Receiver::metrics), and contained in a [`Batch`](super::Batch).
     ReceivedMetric { metric: Metric } = MetricsRequest.resource_metrics.scope_metrics.metrics;
 }
 

@@ -1,5 +1,5 @@
-//! Refusals, with a message for the client and a kind for the program that runs the receiver, and the check of the host
-//! that a request names.
+//! Refusals of requests, each with a message for the client and a kind for the program that runs the receiver; and the
+//! check of the hosts that a request names.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum RefusalKind {
     ContentType,
     /// The compression is not supported.
     Compression,
-    /// The body does not match its content type and path.
+    /// The body cannot be decompressed, or is not a message of its content type and path.
     Undecodable,
     /// The request exceeds [`Builder::max_body_bytes`](super::Builder::max_body_bytes) or
     /// [`Builder::max_memory_bytes`](super::Builder::max_memory_bytes), or its head is too long.
@@ -49,9 +49,9 @@ pub enum RefusalKind {
     Malformed,
 }
 
-/// A request that the receiver refused, not a scripted [`Answer`](super::Answer).
+/// A request that the receiver itself refused; a scripted [`Answer`](super::Answer) is not a refusal.
 ///
-/// [`Builder::on_refusal`](super::Builder::on_refusal) gets each of them.
+/// Every refused request is passed to [`Builder::on_refusal`](super::Builder::on_refusal).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RefusedRequest {
@@ -63,7 +63,8 @@ pub struct RefusedRequest {
     pub status: u16,
     /// Message to the client.
     pub message: String,
-    /// The request, as far as it was read; `None` if its head is malformed.
+    /// The request, as far as it was read; `None` if its head is malformed or too long, or if there was no memory for
+    /// it.
     pub request: Option<ReceivedRequest>,
 }
 

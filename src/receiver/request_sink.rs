@@ -1,4 +1,4 @@
-//! Processing of a request after it was read, for both protocols: waits while the receiver is paused, chooses the answer,
+//! Processes a request after it was read, for both protocols: waits while the receiver is paused, chooses the answer,
 //! runs the user's callback, and counts.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use super::store::{Batch, Protocol, ReceivedRequest};
 use crate::record::Signal;
 
 /// Processes a decoded request and returns its answer. Everything is counted before the client can get the answer. The
-/// caller drops the returned request when the answer is written.
+/// caller drops the returned [`ActiveRequest`] when the answer is written.
 ///
 /// `decided` is an answer that was chosen before the request was read. Returns `None` if the receiver was stopped.
 pub(super) fn take_in(
@@ -22,7 +22,7 @@ pub(super) fn take_in(
     decided: Option<Answer>,
 ) -> Option<(Answer, ActiveRequest<'_>)> {
     let mut active = shared.begin_request(request.connection, Stage::Held);
-    // The body and the decoder's intermediate message are freed by now.
+    // The body and the decoder's intermediate message are freed by now, so only the records need memory.
     content.share.shrink_to(content.weight);
     if !shared.pass_gate() {
         return None;
@@ -51,13 +51,13 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // Entered before the answer is sent, because the client may disconnect as soon as it has the answer.
+    // The stage is entered before the answer is sent, because the client may disconnect as soon as it has the answer.
     active.enter(Stage::Answering);
     Some((answer, active))
 }
 
-/// Reports a refused request to the user, and counts it if its head is readable. The caller drops the returned request
-/// when the answer is written.
+/// Reports a refused request to the user, and counts it if its head is readable. The caller drops the returned
+/// [`ActiveRequest`] when the answer is written.
 pub(super) fn turn_down<'a>(
     shared: &'a Shared,
     protocol: Protocol,

@@ -52,7 +52,7 @@ impl<T> fmt::Debug for Callback<T> {
     }
 }
 
-/// Addresses of the listeners for clients on this machine, and the host names that clients may use.
+/// Addresses at which clients on this machine reach the listeners, and the hosts that requests may name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
     pub(super) http: SocketAddr,
@@ -91,7 +91,7 @@ pub(super) struct State {
     pub(super) listening: usize,
     pub(super) stopped: bool,
     pub(super) paused: bool,
-    /// Number of requests that wait for the end of a pause, or are never read.
+    /// Number of requests that wait for the end of a pause, or that are never read because of their answer.
     pub(super) held: u64,
     /// Number of admitted connections since the start.
     pub(super) connection_count: u64,
@@ -140,7 +140,7 @@ impl Open {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
-        // A refused request is answered, too, but it must not protect a client that never sent a valid one.
+        // A refused request is answered, too, but it must not protect a client that never sent a valid request.
         let sent_valid_request = self.last_valid_request.is_some() && matches!(to, Some(Stage::Answering));
         if sent_valid_request || matches!(to, Some(Stage::Held)) {
             self.last_valid_request = Some(self.since);
@@ -235,9 +235,9 @@ impl Shared {
         !state.stopped
     }
 
-    /// Admits a connection and returns its number. At the limit, the new connection replaces the one that has been idle
-    /// for longest. Returns `None` if the receiver was stopped, if all connections wait for an answer, or if none can be
-    /// replaced within [`ADMISSION_TIMEOUT`].
+    /// Admits a connection and returns its number. At the limit, the new connection replaces the one that has been
+    /// idle for longest. Returns `None` if the receiver was stopped, if all connections wait for an answer, or if none
+    /// can be replaced within [`ADMISSION_TIMEOUT`].
     pub(super) fn admit(&self, socket: &Arc<TcpStream>) -> Option<u64> {
         let started = Instant::now();
         let mut state = self.state.lock();
@@ -249,7 +249,7 @@ impl Shared {
                 // The thread of the replaced connection sees the end of input and ends.
                 pushed_out.map(|open| open.socket.shutdown(Shutdown::Both));
             } else if now.duration_since(started) < ADMISSION_TIMEOUT {
-                // Woken early by every change, so the loop looks for the idlest connection again.
+                // Every change of the state ends this wait early; the loop then looks for the idlest connection again.
                 self.changed.wait_until(&mut state, replaceable_from);
             } else {
                 return None;
@@ -281,12 +281,12 @@ impl Shared {
         drop(open);
     }
 
-    /// Ends all waits, then all connections, and waits for their threads, except those in callbacks.
+    /// Ends all waits, then all connections, and waits for their threads: only briefly for those in callbacks.
     pub(super) fn stop(&self) {
         // This ends all threads that are not in a callback and whose clients read.
         self.change(|state| {
             state.stopped = true;
-            // Only the reading side: threads see the end of input, and can still write their answers.
+            // Only the reading side is shut down: threads see the end of input, and can still write their answers.
             state.shut(Shutdown::Read);
         });
         self.wait_until(STOP_TIMEOUT, State::is_settled);

@@ -32,8 +32,8 @@ impl Protocol {
 
 /// A received request, accepted or not.
 ///
-/// Get them from [`Receiver::requests`](super::Receiver::requests) or in a [`Batch`]. `Debug` shows only the names of
-/// headers, because their values may be secrets.
+/// Returned by [`Receiver::requests`](super::Receiver::requests), and contained in a [`Batch`]. `Debug` shows only the
+/// names of headers, because their values may be secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReceivedRequest {
@@ -64,7 +64,7 @@ pub struct ReceivedRequest {
     pub status: Option<u16>,
     /// gRPC code of the answer; `None` over HTTP, and if no code was sent.
     pub grpc_status: Option<u32>,
-    /// When the last byte was read.
+    /// When the request had been read and decoded, or was refused.
     pub received_at: Instant,
 }
 
@@ -131,7 +131,8 @@ pub struct Batch {
     pub request: ReceivedRequest,
     /// All records, accepted or not. The batch derefs to them: `batch.spans`.
     pub records: Records,
-    /// Number of records, from the front, that the answer accepts. See [`Batch::record_count`].
+    /// Number of records that the answer accepts, counted from the first. [`Batch::record_count`] returns the number
+    /// of all records.
     pub accepted: usize,
     /// Reserved memory, which all clones share and the last one releases.
     pub(super) share: Arc<Share>,

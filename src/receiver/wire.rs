@@ -4,12 +4,12 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Time that a refused client may continue to send before its socket is closed.
+/// Time for a client to read its last answer and to close its side, before its socket is closed.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum reads after the deadline, each with a timeout of one millisecond. They suffice to empty a socket's buffer, so
-/// bytes that arrived in time are accepted even if the system did not run this thread in time. On Windows, where a read
-/// waits at least half a second, only one is allowed.
+/// Maximum reads after the deadline, each with a timeout of one millisecond. These reads suffice to empty a socket's
+/// buffer, so bytes that arrived in time are accepted even if the system did not run this thread in time. On Windows,
+/// where a read waits at least half a second, only one late read is allowed.
 const LATE_READS: u32 = if cfg!(windows) { 1 } else { 128 };
 
 /// First byte of a TLS handshake.
@@ -75,7 +75,7 @@ impl<'a> Wire<'a> {
         let Tail::HeldBack(held) = &mut self.tail else {
             return self.socket.read(buffer);
         };
-        // The byte was already returned by the last read, so it is only taken out of the kernel's buffer.
+        // The held-back byte was already returned by the last read, so it is only taken out of the kernel's buffer.
         if *held {
             self.socket.read_exact(&mut [0])?;
             *held = false;

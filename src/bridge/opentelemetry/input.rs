@@ -70,14 +70,15 @@ impl SdkInput {
         self.provider.exporters()
     }
 
-    /// Returns whether records would be sent or counted: an exporter takes the signal, and the thread does not run
+    /// Returns whether creating a record is of use: an exporter takes the signal, and the current thread does not run
     /// exporter code.
     pub(super) fn is_of_use(&self) -> bool {
         !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
-    /// Calls `send_or_count` with the disposition of the records, unless they are to be ignored. If the exporter has
-    /// been shut down, or on a thread of the provider's own exporters, they are only counted; otherwise they are sent.
+    /// Calls `send_or_count` with the disposition of the records, unless they are to be ignored. If this exporter has
+    /// been shut down, or on a thread of the provider's own exporters, the records are only counted; otherwise they
+    /// are sent.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();
@@ -101,7 +102,7 @@ impl SdkInput {
         self.flush(FLUSH_BUDGET)
     }
 
-    /// Flushes the provider and rejects later records. Does not shut down the provider, which belongs to its owner.
+    /// Flushes the provider and rejects later records. Does not shut down the provider, which may have other users.
     pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
         if self.is_shut_down.swap(true, Ordering::Relaxed) {
             return Err(OTelSdkError::AlreadyShutdown);
@@ -127,7 +128,7 @@ impl SdkInput {
 pub(super) struct Scopes {
     signal: Signal,
     resource: Option<ForeignResource>,
-    /// Keyed by the SDK's scope and by the target of a log record, which replaces the name of the scope.
+    /// Keyed by the SDK's scope and by the target of a log record. The target replaces the name of the scope.
     known: ScopeCache<(InstrumentationScope, Option<String>), Arc<Scope>>,
 }
 
@@ -163,8 +164,8 @@ impl Scopes {
     }
 }
 
-/// Returns whether the program has not set a resource: the SDK then sets only `telemetry.sdk.*` and a `service.name` that
-/// begins with `unknown_service`.
+/// Returns whether the program has not set a resource: the SDK then sets only `telemetry.sdk.*` and a `service.name`
+/// that begins with `unknown_service`.
 fn is_default(resource: &Resource) -> bool {
     resource.iter().all(|(key, value)| match key.as_str() {
         "service.name" => value.as_str().starts_with("unknown_service"),

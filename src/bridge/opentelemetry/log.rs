@@ -111,7 +111,8 @@ impl LogProcessor for LogExporter {
     pass_to_input! { force_flush shutdown_with_timeout set_resource }
 }
 
-/// Returns whether a record at `trace` comes from ureq. After `tracing-log`, an attribute contains the target.
+/// Returns whether a record at `trace` comes from ureq. If the record came through `tracing-log`, an attribute
+/// contains the target.
 fn is_of_ureq(log: &SdkLogRecord) -> bool {
     let of_tracing = log.attributes_iter().filter(|(key, _)| key.as_str() == "log.target");
     let mut targets = of_tracing.filter_map(|(_, value)| match value {
@@ -122,7 +123,7 @@ fn is_of_ureq(log: &SdkLogRecord) -> bool {
     log.target().is_some_and(|target| is_shown(target)) || targets.any(is_shown)
 }
 
-/// Writes all fields except the last ones, see [`end`].
+/// Writes all fields except those that [`end`] returns.
 fn write(log: &SdkLogRecord, record: &mut LogRecord, largest: usize) {
     match log.body() {
         Some(body) => with_any_value(body, |body| record.begin_foreign(Some(body), largest)),

@@ -20,8 +20,8 @@ use crate::record::{
 };
 use crate::telemetry::provider::Provider;
 
-/// An exporter for the OpenTelemetry SDK's metrics. They go through the queues of a provider to every exporter that
-/// takes metrics.
+/// An exporter for the OpenTelemetry SDK's metrics. The metrics go through the queues of a provider to every exporter
+/// that takes metrics.
 ///
 /// ```
 /// use std::time::Duration;
@@ -87,7 +87,7 @@ impl MetricExporter {
     fn send(&self, metrics: &ResourceMetrics, disposition: Disposition) {
         let exporters = self.input.exporters();
         let Some(limits) = exporters.frame_limits() else { return };
-        // Not cached: every collection comes with its resource, and collections are rare.
+        // The scopes are not cached: every collection comes with its resource, and collections are rare.
         let mut scopes = Scopes::new(Signal::Metrics);
         scopes.set_resource(metrics.resource());
         let mut record = MetricRecord::default();

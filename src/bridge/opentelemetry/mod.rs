@@ -34,7 +34,7 @@
 //!
 //! | in the builder of the provider | effect |
 //! |---|---|
-//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: the thread that ends a record puts it directly into the queue of standpipe, without a lock shared by all threads. There is no second queue and no second thread, and `force_flush` of the provider waits for the delivery |
+//! | `.with_span_processor(exporter)`, `.with_log_processor(exporter)` | recommended: the thread that ends a span or emits a log record puts it directly into the queue of standpipe, without a lock shared by all threads. There is no second queue and no second thread, and `force_flush` of the provider waits for the delivery |
 //! | `.with_batch_exporter(exporter)` | the SDK's own queue and thread precede those of standpipe. Records that the SDK drops because its queue is full are not in any [`Ledger`](crate::Ledger), and `force_flush` only moves records to the queue of standpipe |
 //! | `.with_simple_exporter(exporter)` | like the first, but all threads share a lock of the SDK, and the SDK panics if a span ends inside `futures_executor::block_on`. `force_flush` does nothing |
 //!

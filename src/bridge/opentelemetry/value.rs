@@ -78,7 +78,7 @@ impl<'a> ListArena<'a> {
             AnyValue::String(text) => Value::Str(text.as_str()),
             AnyValue::Boolean(truth) => Value::Bool(*truth),
             AnyValue::Bytes(bytes) => Value::Bytes(bytes),
-            // Too deep to be written, so its contents are not converted.
+            // The value is nested too deep to be written, so its contents are not converted.
             AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
             AnyValue::ListAny(values) => {
                 let values = values.iter().map(|value| self.value(value, depth + 1));

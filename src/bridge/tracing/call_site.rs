@@ -1,5 +1,5 @@
-//! Cached data of a call site: the scope of its records, the attributes of all its spans, encoded once, and the keys of
-//! its fields with their filter bits.
+//! Cached data of a call site: the scope of its records; the attributes that all its spans have in common, encoded in
+//! advance if possible; and the keys of its fields, each with its bit in the filter that detects repeated keys.
 //!
 //! A span then copies the attributes as one slice, and its keys are neither hashed nor compared with the names of
 //! special fields.
@@ -23,7 +23,7 @@ use crate::trace::Tracer;
 /// A place in the source code that creates spans or events.
 pub(super) struct CallSite {
     pub(super) scope: Scope,
-    /// Attributes of all its spans.
+    /// Attributes that all its spans have in common.
     pub(super) attributes: Box<[(&'static str, Value<'static>)]>,
     /// The same attributes, encoded; `None` if they must be set one by one.
     pub(super) encoded: Option<EncodedAttributes>,

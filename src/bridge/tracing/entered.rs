@@ -15,7 +15,7 @@ use crate::process::{self, lock};
 /// The innermost entered span, to which events belong.
 pub(super) struct Innermost {
     pub(super) id: Id,
-    /// True if the span is recorded. Decided when it is entered.
+    /// True if the span was recorded when it was entered.
     pub(super) is_recording: bool,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn innermost(layer: &LayerId) -> Option<Innermost> {
 /// Returns whether this thread's current span may belong to another layer.
 #[inline]
 pub(super) fn has_other_layers() -> bool {
-    // Loaded first: a layer is created before it is gone, so the difference below cannot be negative.
+    // The number of dropped layers is loaded first: a layer is created before it is dropped, so the difference below
+    // cannot be negative.
     let gone = layers_gone();
     // Ids start at 1, so the difference is the number of live layers plus one.
     NEXT_LAYER.load(Ordering::Relaxed) - gone > 2
@@ -54,8 +55,8 @@ pub(super) fn enter_without_other_layers(layer: &LayerId) -> ContextGuard {
     }
 }
 
-/// Leaves the spans of layers that were dropped, for example by a `reload::Layer`. Nothing else exits these spans, and
-/// every later span of the thread would become their child.
+/// Leaves the spans of layers that were dropped, for example by a `reload::Layer`. Nothing else exits these spans;
+/// without this, every later span of the thread would become their child.
 #[inline]
 pub(super) fn leave_dropped_layers() {
     let gone = layers_gone();
@@ -90,7 +91,8 @@ impl LayerId {
 
 impl Drop for LayerId {
     fn drop(&mut self) {
-        // Before the count changes: a thread that sees the new count then also sees the list without this layer.
+        // The id is removed before the count changes: a thread that sees the new count then also sees the list without
+        // this layer.
         process::with_fork_lock(|| lock(&LAYERS).retain(|id| *id != self.0));
         LAYERS_GONE.fetch_add(1, Ordering::Release);
     }

@@ -70,7 +70,7 @@ impl<'a> EventRecord<'a> {
         self.set_fields_on(layer.exceptions, &mut set);
     }
 
-    /// Emits the event as a log record of its span.
+    /// Emits the event as a log record with the ids of `span`, or counts it if no exporter takes its severity.
     pub(super) fn emit_log(&self, logger: &Logger, span: SpanOf<'_>, layer: &TracingLayer) {
         let severity = severity(self.metadata.level());
         if !logger.is_of_use(severity) {
@@ -96,13 +96,13 @@ impl<'a> EventRecord<'a> {
         log.emit();
     }
 
-    /// Returns the name if the program has set one. The default name is a source location.
+    /// Returns the name of the event if the program has set it. The default name is a source location.
     fn own_name(&self) -> Option<&'static str> {
         let name = self.metadata.name();
         if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
     }
 
-    /// Sets all fields that are not represented otherwise.
+    /// Sets all fields that are not represented in another way, as the message is.
     fn set_fields_on(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
         self.fields.each(|name, value| match value {
             _ if name == "message" => {}
@@ -157,7 +157,7 @@ impl<'a> CodeLocation<'a> {
         }
     }
 
-    /// Returns the location of an event. For a record of the `log` crate it is read from the fields.
+    /// Returns the location of an event. The location of a record of the `log` crate is read from the fields.
     pub(super) fn of_event(metadata: &'a Metadata<'_>, fields: &'a Fields) -> Self {
         let target = if metadata.target() == "log" { fields.text_of("log.target") } else { None };
         match target {
@@ -227,7 +227,8 @@ pub(super) fn set_thread(record: &mut SpanRecord) {
     });
 }
 
-/// Returns the number in `ThreadId(7)`. The standard library has no stable accessor yet.
+/// Returns the number in the text of a thread id, such as 7 in `ThreadId(7)`. The standard library has no stable
+/// accessor yet.
 fn number(id: &str) -> Option<i64> {
     id.trim_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
 }

@@ -157,7 +157,8 @@ impl Fields {
     }
 }
 
-/// Defines the methods of [`Visit`] for numbers: each calls `$take` with a `$kind`. Integers beyond 64 bits become text.
+/// Defines the methods of [`Visit`] for numbers and bools: each calls `$take` with a `$kind`. Integers that do not fit
+/// into `i64` become text.
 macro_rules! visit_numbers {
     ($take:ident $kind:ident) => {
         #[inline]
@@ -221,7 +222,7 @@ impl Visit for Fields {
     }
 }
 
-/// Records an integer, or its text if it does not fit into `i64`, the largest integer of OTLP.
+/// Records an integer, or its text if it does not fit into `i64`, the integer type of OTLP.
 #[inline]
 fn record_integer(visitor: &mut impl Visit, field: &Field, value: impl TryInto<i64> + fmt::Debug + Copy) {
     match value.try_into() {
@@ -247,7 +248,7 @@ impl StartingSpan {
     #[inline]
     pub(super) fn started(mut self) -> Option<DetachedSpan> {
         let span = self.0.take();
-        // The span was taken, so `drop` would only test that there is nothing to discard.
+        // The span was taken, so `drop` would find nothing to discard.
         mem::forget(self);
         span
     }

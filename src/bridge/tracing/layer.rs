@@ -27,7 +27,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         entered::leave_dropped_layers();
         let metadata = attributes.metadata();
         let call_site = self.call_site(metadata);
-        // Reading fields runs code of the program, which may panic.
+        // Reading fields runs code of the program. If the code panics, `StartingSpan` discards the span.
         let mut starting = StartingSpan::new(self.begin(attributes, &call_site.scope.tracer));
         if let Some(span) = starting.recorded() {
             // Fields of another call site have other indices. No macro passes such fields.
@@ -102,7 +102,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 }
 
 impl TracingLayer {
-    /// Returns whether an event would be sent. If not, its fields are not formatted.
+    /// Returns whether an event may be sent. If not, its fields are not formatted.
     fn is_of_use(&self, event: &Event<'_>, innermost: Option<&Innermost>) -> bool {
         let goes_to_span = self.events.are_of_spans() && innermost.is_some_and(|span| span.is_recording);
         let may_be_logged = innermost.is_none() || self.events.are_logs();
@@ -126,7 +126,7 @@ impl TracingLayer {
         }
     }
 
-    /// Adds an event to its span, to a logger, or to both.
+    /// Adds an event to its span, emits it as a log record, or both.
     fn set_on(&self, event: &Event<'_>, fields: &Fields, span: Option<&Id>) {
         let record = EventRecord::new(event.metadata(), fields);
         let is_trace = *event.metadata().level() == Level::TRACE;

@@ -44,12 +44,12 @@
 //! # Mixing with native spans
 //!
 //! An entered span is also the current span of standpipe: a span of a [`Tracer`](crate::Tracer) inside it becomes its
-//! child, and vice versa. Records of a [`Logger`](crate::Logger) carry its ids.
+//! child, and vice versa. Log records that a [`Logger`](crate::Logger) emits inside the span carry its ids.
 //!
 //! # Filters
 //!
-//! The layer itself has no filter. A span or event passes these filters in order. Only events that the last filter
-//! excludes are in the ledger, as [`filtered`](crate::ledger::Counts::filtered):
+//! The layer itself has no filter. A span or event passes these filters in order. Of the spans and events that a
+//! filter excludes, the ledger counts only those of the last filter, as [`filtered`](crate::ledger::Counts::filtered):
 //!
 //! | filter | applies to | counted |
 //! |---|---|---|
@@ -67,8 +67,8 @@
 //! telemetries. The layer that was added last provides the thread's current span: spans of a [`Tracer`](crate::Tracer)
 //! become its children, and [`SpanExt`] accesses its spans.
 //!
-//! A layer that is removed by a `reload::Layer` sends its open spans as they are. A thread that has entered one of them
-//! leaves it as soon as it traces through the next layer.
+//! A layer that is removed by a `reload::Layer` sends its open spans as they are. A thread that has entered such a
+//! span leaves the span when the thread next traces through another layer.
 
 mod call_site;
 mod entered;
@@ -212,7 +212,7 @@ impl fmt::Debug for TracingLayer {
     }
 }
 
-/// Additional methods of a [`tracing::Span`] that goes through a [`TracingLayer`].
+/// Additional methods of a [`tracing::Span`] that a [`TracingLayer`] exports.
 ///
 /// ```
 /// use standpipe::SpanContext;
@@ -241,8 +241,8 @@ pub trait SpanExt {
     /// `reload::Layer` does.
     fn set_parent(&self, parent: &SpanContext) -> bool;
 
-    /// Returns the context that identifies the span to others; `None` if [`set_parent`](Self::set_parent) would not
-    /// find the span.
+    /// Returns the context that identifies the span to others; `None` if a filter excludes the span from the layer, or
+    /// if the subscriber has no such layer, or hides it.
     fn context(&self) -> Option<SpanContext>;
 
     /// Adds a link to a related span.

@@ -67,8 +67,8 @@ impl OpenSpans {
         self.shard(id).remove(id.into_u64())
     }
 
-    /// Runs `work` on an open span; `None` if the span does not belong to this layer. `work` must not run code of the
-    /// program, because the shard is locked.
+    /// Runs `work` on an open span. Returns `None` if the span does not belong to this layer. `work` must not run code
+    /// of the program, because the shard is locked.
     #[inline]
     pub(super) fn with<T>(&self, id: &Id, work: impl FnOnce(&mut SpanState) -> T) -> Option<T> {
         self.shard(id).get_mut(id.into_u64()).map(work)
@@ -92,14 +92,14 @@ impl Drop for OpenSpans {
     fn drop(&mut self) {
         let left = self.0.get().into_iter().flat_map(|shards| shards.iter());
         context::suppress_instrumentation(|| {
-            // Dropped after the lock is released: the end of a span takes other locks.
+            // The spans are dropped after the lock is released: the end of a span takes other locks.
             left.map(|shard| mem::take(&mut *lock(&shard.0))).for_each(drop);
         });
     }
 }
 
 impl Spans {
-    /// Inserts a span. Returns the span that had the same id, if it was not removed.
+    /// Inserts a span. Returns the span that had the same id, if there was one.
     #[inline]
     fn insert(&mut self, id: u64, open: SpanState) -> Option<SpanState> {
         let place = &mut self.places[place_of(id)];

@@ -149,15 +149,15 @@ impl Plan {
     }
 }
 
-/// Returns the length of the body, prefix included, that the prefix at the beginning of `body` announces. While the prefix
-/// is incomplete, returns the maximum length.
+/// Returns the length of the body, including the prefix, that the prefix at the beginning of `body` announces. While
+/// the prefix is incomplete, returns the maximum length.
 pub(super) fn announced_length(body: &[u8], limit: usize) -> usize {
     let announced = body.first_chunk::<PREFIX>().map(|[_, length @ ..]| u32::from_be_bytes(*length) as usize);
     announced.unwrap_or(limit).saturating_add(PREFIX)
 }
 
-/// Returns whether this beginning of a body can be one message of at most `limit` bytes. The prefix announces the
-/// length, so the check does not have to wait for the rest.
+/// Returns whether a body that begins with `body` can be one message of at most `limit` bytes. The prefix announces
+/// the length, so the check does not have to wait for the rest of the body.
 pub(super) fn fits(body: &[u8], limit: usize) -> bool {
     announced_length(body, limit).max(body.len()) <= limit.saturating_add(PREFIX)
 }

@@ -51,8 +51,8 @@ impl Delivery<'_> {
 
     fn send_to_its_end(&self) -> Result<(), Gone> {
         if self.answer.closes || self.answer.go_away != GoAwayTiming::Never {
-            // Set before the answer is sent: otherwise, a call that the client begins as soon as it has the answer
-            // would be counted but never answered.
+            // `is_leaving` is set before the answer is sent: otherwise, a call that the client begins as soon as it
+            // has the answer would be counted but never answered.
             self.connection.send(|session| {
                 session.is_leaving = true;
                 Ok(())
@@ -245,7 +245,8 @@ fn status(answer: &Answer) -> Fields {
     fields
 }
 
-/// Returns the headers of an answer, without those that only concern HTTP/1.
+/// Returns the headers of an answer, except those that only concern HTTP/1, and except `content-type`, which `head`
+/// returns.
 fn metadata(answer: &Answer) -> impl Iterator<Item = (String, String)> + '_ {
     const OF_HTTP: [&str; 6] = [
         "connection",

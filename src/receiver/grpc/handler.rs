@@ -47,7 +47,8 @@ impl<'a> Handler<'a> {
             drop(permit);
         });
         if started.is_err() {
-            // The call stays queued for a running thread; if no thread runs, the client runs into its timeout.
+            // The call stays queued for a running thread. If no thread runs, the call waits until a later call starts
+            // a thread; the client may give up first.
             self.pool.lock().threads -= 1;
         }
     }
@@ -58,7 +59,7 @@ impl<'a> Handler<'a> {
         let mut pool = self.pool.lock();
         pool.calls.push_back(call);
         let permits = &self.connection.shared.threads;
-        // Decided under the lock under which `next` ends its thread, so no call is left without a thread.
+        // `next` ends a thread under the same lock, so no call is left without a thread.
         let permit = if pool.threads == 0 { None } else { Some(permits.share_of(1)?) };
         pool.threads += 1;
         Some(permit)
@@ -85,11 +86,11 @@ impl<'a> Handler<'a> {
         if answered.is_err() {
             self.connection.abandon();
         }
-        // Also released after a panic: otherwise, the stream would count against the limit forever.
+        // The stream is released even after a panic: otherwise, it would count against the limit forever.
         self.connection.release(stream);
     }
 
-    /// Counts a call and returns its answer, or `None` if the receiver was stopped.
+    /// Decodes and counts a call. Returns its answer, or `None` if the receiver was stopped.
     pub(super) fn judge(
         &self,
         outcome: Outcome,
@@ -100,7 +101,7 @@ impl<'a> Handler<'a> {
             Outcome::Whole { head, plan, body, share } => {
                 let content = plan.read(&body, shared.settings.max_body_bytes, share);
                 let body_bytes = body.len();
-                // Freed before the callbacks run, which may take long.
+                // The body is freed before the callbacks run, because they may take long.
                 drop(body);
                 match content {
                     Ok(content) => {

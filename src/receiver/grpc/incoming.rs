@@ -23,8 +23,8 @@ impl Session {
             return self.begin(id, list, ends_stream);
         }
         let Some(stream) = self.streams.get_mut(&id) else {
-            // A client may send trailers before it learns that the stream was closed. They have no pseudo-headers; a block
-            // that has them opens a stream, and ids must increase (RFC 9113, section 5.1.1).
+            // A client may send trailers before it learns that the stream was closed. Trailers have no pseudo-headers.
+            // A block with pseudo-headers would open a stream, for which the id is too low (RFC 9113, section 5.1.1).
             return match list {
                 List::Fields(fields) if !fields.iter().any(|field| field.name.starts_with(b":")) => {
                     self.connection.count_noise()
@@ -55,7 +55,7 @@ impl Session {
                 Err(_) => return self.drop_stream(id, Code::PROTOCOL),
             },
         };
-        // Inserted before the checks, because a refusal is answered on the stream.
+        // The stream is inserted before the checks, because a refusal is answered on it.
         self.streams.insert(id, Stream::new(self.connection.peer.initial_window, ends_stream));
         let Some(head) = head else {
             self.refuse(id, None, Refusal::new(431, "request header fields too large"));
@@ -64,7 +64,8 @@ impl Session {
         self.events.push(Event::Begun(id));
         let mut share = self.budget.share();
         if let Err(refusal) = share.grow(head.weight()) {
-            // Refused without its head: no memory is reserved for the head while the call waits for its answer.
+            // The call is refused without its head, because there is no memory to keep the head until the call is
+            // answered.
             self.refuse(id, None, refusal);
             return Ok(());
         }
@@ -136,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// Passes on the call of this stream, which has arrived whole. Resets the stream if its content-length is wrong (RFC 9113,
+    /// Passes on the call of a stream once it is complete. Resets the stream if its content-length is wrong (RFC 9113,
     /// section 8.1.1).
     fn hand_over(&mut self, id: u32) -> Result<(), Fault> {
         let incoming = self.streams.get(&id).and_then(|stream| stream.incoming.as_ref());
@@ -145,7 +146,7 @@ impl Session {
         }
         let Some(Incoming { head, plan, body, share, .. }) = self.take_incoming(id) else { return Ok(()) };
         self.connection.noise = 0;
-        // The body counts against the limit until its handler is done, which may take long.
+        // The body counts against the limit until the call has been handled, which may take long.
         self.buffered += body.capacity();
         self.streams.entry(id).and_modify(|stream| stream.in_hand_bytes = body.capacity());
         self.events
@@ -153,7 +154,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a call. `head` is used if the session does not hold the head of the call.
+    /// Refuses a call. `head` is the head of a call that has not been stored in its stream.
     fn refuse(&mut self, id: u32, head: Option<(Head, Share)>, refusal: Refusal) {
         let taken = self.take_incoming(id).map(|Incoming { head, mut share, .. }| {
             share.shrink_to(head.weight());
@@ -179,8 +180,8 @@ impl Session {
         self.connection.count_noise()
     }
 
-    /// Closes a stream without further frames. If a handler works on its answer, the stream stays and still counts:
-    /// otherwise a client could open and reset any number of streams.
+    /// Closes a stream without further frames. While a handler works on the answer, the stream stays and counts
+    /// against [`MAX_STREAMS`]: otherwise, a client could open and reset any number of streams.
     pub(super) fn forget(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         (stream.is_remote_closed, stream.is_local_closed) = (true, true);

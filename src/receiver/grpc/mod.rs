@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One thread per connection reads. Each open call is answered on its own thread, so a call that waits does not delay
-//! another. The first answering thread of a connection is always available; each further one needs one of a limited
+//! another. The first answering thread of a connection is always available; each further thread needs one of a limited
 //! number of permits, which all connections share. An answering thread ends when it finds no waiting call.
 
 mod call;
@@ -91,14 +91,15 @@ struct Reader<'a> {
     decided: HashMap<u32, Answer>,
 }
 
-/// The connection has ended.
+/// The connection has ended, or must be closed.
 struct ConnectionOver;
 
 impl<'a> Reader<'a> {
     /// Reads available bytes. Returns the calls that are complete now.
     fn read(&mut self) -> Result<Vec<Call>, ConnectionOver> {
         let connection = self.handler.connection;
-        // Checked here, because a client that sends continuously would keep the reader busy.
+        // Checked before each read: otherwise, a client that sends continuously could keep this thread running after a
+        // stop.
         if connection.shared.read(|state| state.stopped) {
             return Err(self.stop_reading());
         }
@@ -128,7 +129,7 @@ impl<'a> Reader<'a> {
         self.wire.read(&mut self.buffer)
     }
 
-    /// Separates complete calls, and applies answers that are chosen when a call begins.
+    /// Returns the complete calls among the events, and applies answers that are chosen when a call begins.
     fn sort(&mut self, events: Vec<Event>) -> Result<Vec<Call>, ConnectionOver> {
         let shared = self.handler.connection.shared;
         let mut calls = Vec::new();
@@ -150,7 +151,8 @@ impl<'a> Reader<'a> {
                 Event::Begun(_) => {}
                 Event::Call(Call { stream, outcome }) => match self.decided.remove(&stream) {
                     Some(answer) if matches!(outcome, Outcome::Whole { .. }) => {
-                        // Counted, but not answered. One byte is held back, so closing the socket sends RST.
+                        // The call is counted, but not answered. One byte is held back, so closing the socket sends
+                        // RST.
                         self.handler.judge(outcome, Some(answer));
                         return Err(ConnectionOver);
                     }
@@ -161,11 +163,11 @@ impl<'a> Reader<'a> {
         Ok(calls)
     }
 
-    /// Ends reading after the client has left or the receiver was stopped.
+    /// Ends reading after the client has left, or after the receiver was stopped, which GOAWAY announces.
     fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
-            // Answers that are being written still follow.
+            // Answers in progress are still sent after the GOAWAY.
             self.send_go_away(Code::NO_ERROR);
         }
         ConnectionOver

@@ -86,7 +86,7 @@ pub(super) enum Outcome {
     Refused { head: Option<(Head, Share)>, refusal: Refusal },
 }
 
-/// Error: no client waits for this answer.
+/// Error of sending: no client waits for this answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
@@ -161,7 +161,8 @@ impl Session {
         }
         self.preface = left;
         if left.is_empty() {
-            // Sent only after the whole preface, so that a client of another protocol gets no HTTP/2 frames.
+            // The settings are sent only after the whole preface, so that a client of another protocol gets no HTTP/2
+            // frames.
             let header_bytes = self.limits.header_bytes.min(MAX_BLOCK_BYTES) as u32;
             let settings = [
                 (setting::MAX_CONCURRENT_STREAMS, MAX_STREAMS as u32),
@@ -225,7 +226,8 @@ impl Session {
 impl Session {
     /// Sends headers, or trailers if they end the stream.
     pub(super) fn send_headers(&mut self, id: u32, fields: &Fields, ends_stream: bool) -> Result<(), Gone> {
-        // Checked first: `encode` emits a pending table size update, which would be lost with a block that is not sent.
+        // The stream is checked first: `encode` emits a pending table size update, which would be lost with a block
+        // that is not sent.
         self.unanswered(id)?;
         let block = self.encode(fields);
         frame::write_headers(id, &block, ends_stream, MIN_MAX_FRAME, &mut self.connection.out);
@@ -244,7 +246,7 @@ impl Session {
         block
     }
 
-    /// Sends as much of `content` as the send windows allow. Returns the number of bytes.
+    /// Sends as much of `content` as the send windows allow. Returns the number of sent bytes.
     pub(super) fn send_data(&mut self, id: u32, content: &[u8]) -> Result<usize, Gone> {
         let stream = unanswered(&mut self.streams, id)?;
         let sent = self.connection.spend(&mut stream.window, content.len());
@@ -255,7 +257,7 @@ impl Session {
         Ok(sent)
     }
 
-    /// Ends an answer without trailers.
+    /// Ends an answer that has no trailers.
     pub(super) fn send_end(&mut self, id: u32) -> Result<(), Gone> {
         self.unanswered(id)?;
         frame::write_head(kind::DATA, flag::END_STREAM, id, 0, &mut self.connection.out);
@@ -270,12 +272,12 @@ impl Session {
         Ok(())
     }
 
-    /// Announces that the answer to `last_stream` is the last one.
+    /// Sends GOAWAY: no stream after `last_stream` is processed.
     pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) {
         frame::write_go_away(last_stream, code, &mut self.connection.out);
     }
 
-    /// Notes that no handler works on this answer any more.
+    /// Notes that no handler works on the answer of this stream any more.
     pub(super) fn release(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.in_hand = false;
@@ -296,10 +298,10 @@ impl Session {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.is_local_closed = true;
         if !std::mem::replace(&mut stream.is_remote_closed, true) {
-            // The answer is complete, so the rest of the request is not needed (section 8.1).
+            // The answer is complete, so the rest of the request is not needed (RFC 9113, section 8.1).
             frame::write_reset(id, Code::NO_ERROR, &mut self.connection.out);
         }
-        // Released at once, because the client may open another stream as soon as it has its answer.
+        // The stream is released at once, because the client may open another one as soon as it has the answer.
         self.release(id);
     }
 }

@@ -45,7 +45,7 @@ impl<'a> SharedConnection<'a> {
     }
 
     /// Runs a step of the session: received bytes, or the expiry of calls. Does nothing after the end of the
-    /// connection. The events before an error are returned, too.
+    /// connection. If the step fails, the events before the error are returned together with it.
     pub(super) fn receive_with(
         &self,
         step: impl FnOnce(&mut Session) -> Result<(), End>,
@@ -57,15 +57,16 @@ impl<'a> SharedConnection<'a> {
         state.session.now = Instant::now();
         let result = step(&mut state.session);
         let events = mem::take(&mut state.session.events);
-        // If the client no longer reads, the next read detects it.
+        // A failed write is ignored here: it shuts the socket down, so the reading thread soon sees the end of its
+        // input.
         let _ = self.flush(&mut state);
         drop(state);
         self.changed.notify_all();
         (events, result)
     }
 
-    /// Returns the deadline of the session, or `None` after the end of the connection: an expired deadline would keep
-    /// the reader from seeing the end of the stream.
+    /// Returns the deadline of the session, if it has one. After the end of the connection, there is none: an expired
+    /// deadline would keep the reader from seeing the end of its input.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.state.lock();
         if state.is_over { None } else { state.session.deadline() }
@@ -79,7 +80,7 @@ impl<'a> SharedConnection<'a> {
         prepared
     }
 
-    /// Announces that the answer to `last_stream` is the last one.
+    /// Sends GOAWAY: no stream after `last_stream` is processed.
     pub(super) fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
         self.send(|session| {
             session.send_go_away(last_stream, code);
@@ -87,7 +88,7 @@ impl<'a> SharedConnection<'a> {
         })
     }
 
-    /// Like [`send`](Self::send), but the frames may wait for later ones.
+    /// Like [`send`](Self::send), but the frames are written only together with later frames.
     pub(super) fn queue<T>(&self, prepare: impl FnOnce(&mut Session) -> Result<T, Gone>) -> Result<T, Gone> {
         prepare(&mut self.lock_for_sending()?.session)
     }
@@ -110,7 +111,8 @@ impl<'a> SharedConnection<'a> {
         }
     }
 
-    /// Sends all of `content`, and waits for flow-control credit. The last frames may wait for later ones.
+    /// Sends all of `content`, and waits for flow-control credit where necessary. The last frames may stay queued
+    /// until later frames are written.
     pub(super) fn send_data(&self, stream: u32, mut content: &[u8]) -> Result<(), Gone> {
         let mut state = self.lock_for_sending()?;
         while !content.is_empty() {
@@ -186,7 +188,7 @@ impl<'a> SharedConnection<'a> {
         self.changed.notify_all();
     }
 
-    /// Notes that no handler works on this answer any more.
+    /// Notes that no handler works on the answer of this stream any more.
     pub(super) fn release(&self, stream: u32) {
         let session = &mut self.state.lock().session;
         session.now = Instant::now();

@@ -92,7 +92,7 @@ fn append(
     let mut left = length;
     while left > 0 {
         let step = left.min(STEP);
-        // Reserved before the read, so that the memory of a half-sent step counts.
+        // Reserved before the read, so that the memory of a step that has only partly arrived counts, too.
         share.make_room(body, step as usize, limit)?;
         let read = reader.by_ref().take(step).read_to_end(body)?;
         if (read as u64) < step {

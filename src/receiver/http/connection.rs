@@ -29,7 +29,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// Returns a function like [`serve`] for pages: requests have no body, and `answer` answers them.
+/// Returns a function like [`serve`] for pages: `answer` answers the requests, which must not have a body.
 pub(in crate::receiver) fn page_server(answer: Arc<OnPageRequest>) -> impl Serve {
     move |shared: &Shared, socket: &TcpStream, number| {
         let mut connection = Connection::new(shared, socket, number);
@@ -46,7 +46,7 @@ struct Connection<'a> {
     form: Form,
 }
 
-/// The connection has ended.
+/// The connection has ended, or must be closed.
 struct ConnectionOver;
 
 /// Result of a step of an exchange. The connection is kept for the next request unless a step fails.
@@ -110,7 +110,8 @@ impl<'a> Connection<'a> {
     /// Waits for a request and leaves it in the socket, because some answers reset the connection by closing it with
     /// unread data.
     fn wait_for_request(&mut self) -> Exchanged {
-        // Checked here, because a client that sends continuously would keep this thread busy.
+        // Checked before each request: otherwise, a client that sends continuously could keep this thread running
+        // after a stop.
         if self.shared.read(|state| state.stopped) {
             return Err(ConnectionOver);
         }
@@ -154,7 +155,7 @@ impl<'a> Connection<'a> {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
             }
-            // Reserved only now: a client that waits for `100 Continue` takes no memory.
+            // Memory is reserved only now: a client that has not yet got `100 Continue` takes none.
             let mut share = self.shared.budget.share();
             let body = read_body(&mut self.reader, plan.framing, limit, &mut share)?;
             Ok((plan, body, share))
@@ -165,7 +166,7 @@ impl<'a> Connection<'a> {
                 (content, body.len(), head.keeps_alive())
             }
             Err(ReadError::Gone) => return Err(ConnectionOver),
-            // The rest of the body is still arriving, so no second request can follow.
+            // The rest of the body may still arrive, so the connection cannot be used for a second request.
             Err(ReadError::Refused(refusal)) => (Err(refusal), 0, false),
         };
         let request = self.describe(head, body_bytes);

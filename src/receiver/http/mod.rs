@@ -63,7 +63,7 @@ impl Plan {
         let format = format_of(head)?;
         let coding = content_coding(head)?;
         let framing = Framing::of(head)?;
-        // Refused before the body is read and before `100 Continue`.
+        // A body that is too long is refused before it is read, and before `100 Continue` is sent.
         if matches!(framing, Framing::Length(length) if length > max_body_bytes as u64) {
             return Err(Refusal::too_large(max_body_bytes));
         }

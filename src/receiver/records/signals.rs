@@ -68,7 +68,7 @@ impl ReceivedSpan {
         Duration::from_nanos(self.span.end_time_unix_nano.saturating_sub(self.span.start_time_unix_nano))
     }
 
-    /// Returns the value of the span's attribute `key`, which compares with plain Rust values.
+    /// Returns the value of the span's attribute `key`, which can be compared with plain Rust values.
     ///
     /// ```
     /// # use standpipe::receiver::ReceivedSpan;
@@ -180,7 +180,7 @@ impl ReceivedLog {
         &self.log.event_name
     }
 
-    /// Returns the time of the event, or the observed time if the sender gave only that.
+    /// Returns the time of the log record, or its observed time if the sender gave no other time.
     pub fn time(&self) -> SystemTime {
         time(self.unix_nanos())
     }
@@ -254,8 +254,8 @@ impl ReceivedMetric {
         })
     }
 
-    /// Returns the value of a counter or gauge with exactly these attributes; absent if there is no such point, or if
-    /// the metric is a histogram.
+    /// Returns the value of the counter's or gauge's data point with exactly these attributes; absent if there is no
+    /// such point, or if the metric is of another kind.
     ///
     /// ```
     /// use standpipe::receiver::TestTelemetry;
@@ -332,7 +332,7 @@ impl<'a> ReceivedPoint<'a> {
         value::entries_of(self.0.attributes())
     }
 
-    /// Returns the value of a counter or gauge; absent for a histogram.
+    /// Returns the value of a counter or gauge; absent for other metrics.
     pub fn value(self) -> ReceivedValue<'a> {
         match self.0 {
             Point::Number(point) => ReceivedValue::of_number(point.value.clone()),
@@ -360,13 +360,13 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// Returns the bucket boundaries of an explicit histogram; empty for other instruments.
+    /// Returns the bucket boundaries of a histogram with explicit boundaries; empty for other metrics.
     pub fn bounds(self) -> &'a [f64] {
         if let Point::Histogram(point) = self.0 { &point.explicit_bounds } else { &[] }
     }
 
-    /// Returns the number of values in each bucket of an explicit histogram, with one bucket more than boundaries;
-    /// empty for other instruments.
+    /// Returns the number of values in each bucket of a histogram with explicit boundaries, which has one bucket more
+    /// than boundaries; empty for other metrics.
     pub fn bucket_counts(self) -> &'a [u64] {
         if let Point::Histogram(point) = self.0 { &point.bucket_counts } else { &[] }
     }

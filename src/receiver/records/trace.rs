@@ -226,13 +226,13 @@ pub fn tree(spans: &[&Span]) -> Vec<TreeNode> {
     let mut nodes = Vec::with_capacity(spans.len());
     let mut is_planted = vec![false; spans.len()];
     for (root, is_orphan) in roots {
-        // An explicit stack, because the sender chooses the depth of a trace.
+        // An explicit stack instead of recursion, because the sender chooses the depth of a trace.
         let mut waiting = vec![(root, None, is_orphan)];
         while let Some((index, parent, is_orphan)) = waiting.pop() {
             if std::mem::replace(&mut is_planted[index], true) {
                 continue;
             }
-            // Removed, so that only the first of two spans with the same id gets the children.
+            // The children are removed, so that only the first of two spans with the same id gets them.
             let below = children.remove(spans[index].span_id.as_slice()).unwrap_or_default();
             waiting.extend(below.into_iter().rev().map(|child| (child, Some(nodes.len()), false)));
             nodes.push(TreeNode { index, parent, is_orphan });
@@ -376,7 +376,7 @@ fn remarks(span: TraceSpan<'_>) -> Vec<String> {
 
 fn event_line(event: ReceivedEvent<'_>) -> String {
     let mut attributes = event.attributes();
-    // A stack trace would push everything else off the screen.
+    // A stack trace is too long for a drawing.
     attributes.retain(|(key, _)| *key != "exception.stacktrace");
     format!("◆ {}{}", event.name(), key_values(&attributes))
 }

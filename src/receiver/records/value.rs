@@ -188,7 +188,7 @@ compares_with_lists! {
     Vec<T>;
 }
 
-/// Shows the value as a Rust literal, or `absent`.
+/// Shows the value in the style of a Rust literal, or `absent`.
 impl fmt::Debug for ReceivedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

@@ -381,7 +381,8 @@ mod program {
     }
 
     impl Tool {
-        /// Returns the same instrument when it is requested again.
+        /// Requests the instrument from `meter` and records the measurement; does nothing if the instrument is
+        /// observable.
         fn measure(&self, meter: &Meter, number: usize, measurement: &Measurement) {
             let name = format!("tool{number}");
             let Measurement { float, integer, attributes, .. } = measurement;
@@ -527,7 +528,7 @@ mod program {
         })
     }
 
-    /// Few of each kind, so that attributes repeat.
+    /// Few values of each kind, so that attributes repeat.
     fn any_value() -> impl Strategy<Value = Value> {
         let text = || "[xé]{0,2}".prop_map(StringValue::from);
         prop_oneof![

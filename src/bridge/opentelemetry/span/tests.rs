@@ -122,7 +122,7 @@ proptest! {
     ) {
         let mut scopes = Scopes::new(Signal::Traces);
         scopes.set_resource(&resource);
-        // One record is reused for all spans, as a thread does: nothing of one span may be left in the next.
+        // All spans are written to the same record, as a thread does: nothing of one span may be left in the next.
         let mut record = SpanRecord::default();
         for span in &spans {
             write(span, &mut record, 1 << 20);
