@@ -24,7 +24,8 @@ const MAX_TELLING_CHARS: usize = 64;
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
-/// The most informative attributes. If a record has too many attributes, they are selected first, in this order.
+/// The most informative attributes. If a record has too many attributes, those in this list are selected first, in the
+/// order of the list.
 const TELLING: [&str; 15] = [
     "error.type",
     "exception.type",

@@ -161,7 +161,7 @@ pub(crate) struct DrainOptions {
     /// The spool directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The endpoint: http://localhost:4318 for HTTP (/v1/traces, /v1/logs and /v1/metrics are appended), or
+    /// The endpoint, for example http://localhost:4318 for HTTP (/v1/traces, /v1/logs and /v1/metrics are appended), or
     /// http://localhost:4317 with --grpc. A gRPC endpoint without a scheme uses TLS, unless it is on this machine.
     #[arg(long, value_name = "URL", value_parser = sender::endpoint)]
     #[arg(required_unless_present = "to_stdout", conflicts_with = "to_stdout")]

@@ -39,11 +39,12 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
 ///
-/// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the
-/// processor time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system,
-/// in seconds), and its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit
-/// code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args records
-/// the whole command line.
+/// The span has the attributes process.executable.name, process.pid, process.exit.code and, if a signal ended COMMAND,
+/// process.exit.signal. Where the system reports them, it also has the processor time of COMMAND and of the processes
+/// that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and the peak memory of the
+/// largest of these processes (process.memory.max_rss, in bytes, only if it is more than the peak memory of standpipe).
+/// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
+/// records the whole command line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 #[command(after_help = "\
@@ -141,8 +142,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = sender::below(span, from.context.as_ref()).start();
-    // If a sampled span is not recorded, there is no exporter for spans. The span is not sent then, so the command
-    // inherits the caller's context unchanged.
+    // A span that is sampled but not recorded means that there is no exporter for spans. The span is not sent then, so
+    // the command inherits the caller's context unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());

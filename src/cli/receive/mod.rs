@@ -96,9 +96,9 @@ enum Ending {
 /// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
 /// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
 /// their ancestors. Log records without a trace, and metrics that are new or have changed, are shown at once. If the
-/// output is a pipe or a file, each record is one line, with up to 65,536 characters of each text and the events of a
-/// span at the end. If records arrive faster than the output is read, they are counted instead of shown, so that no
-/// sender waits.
+/// output is a pipe or a file, each record is one line, which shows up to 65,536 characters of each text; the line of a
+/// span ends with its events. If records arrive faster than the output is read, they are counted instead of shown, so
+/// that no sender waits.
 ///
 /// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
 /// for other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a
