@@ -147,7 +147,7 @@ impl Options {
 /// Shows received records until the process is interrupted or its output is closed.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // Before anything else, because another program may send a signal as soon as it has read the greeting.
+    // The handler is installed first, because another program may send a signal as soon as it has read the greeting.
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let save = options.save.as_deref().map(save::start).transpose()?;
@@ -252,8 +252,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // The printer is last: if its output is closed, the command ends, and each batch that the printer has seen
-            // is already queued for the file.
+            // The printer's queue is last: the command ends when the output is closed, and by then each batch that the
+            // printer has seen must be queued for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {

@@ -15,7 +15,7 @@ use super::super::text;
 const ID_DIGITS: usize = 32;
 
 // Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
-// matches. Not a doc comment, which clap would show in the help.
+// matches. This is not a doc comment, because clap would show a doc comment in the help.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
