@@ -56,7 +56,7 @@ impl Caller {
             (None, None) => {}
             (None, Some(_)) => caller.report_error(STATE, "set without TRACEPARENT"),
             (Some(Err(error)), _) => {
-                // Without the name of the header, because the report begins with the name of the variable.
+                // The name of the header is removed, because the report begins with the name of the variable.
                 let error = error.to_string();
                 caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
             }
@@ -99,7 +99,7 @@ pub(crate) fn shell_lines(context: &SpanContext) -> String {
     }
 }
 
-/// Returns options for opening a file. A file that they create gets mode 0600 on Unix.
+/// Returns options for opening files. On Unix, a file that is created with these options gets mode 0600.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -25,8 +25,8 @@ const BUDGET: Duration = Duration::from_secs(5);
 /// Starts a receiver on a free port of this machine, runs a pretend shop of three services that export to it through
 /// this library, and draws the received telemetry: the traces, with the logs in their spans, and a table of the
 /// metrics. The sparklines in the table show the buckets of a histogram, the increase of a counter per push, or the
-/// values of any other metric. Below is the ledger: the records that the library accepted, delivered and lost, and
-/// those that the receiver counted. With --page, the command runs until Ctrl-C.
+/// values of any other metric. Below the table, the ledger shows the records that the library accepted, delivered and
+/// lost, and those that the receiver counted. With --page, the command runs until Ctrl-C.
 ///
 /// If TRACEPARENT is set, the shop's traces continue that trace. TRACESTATE is inherited within a service and is not
 /// sent with the calls between services. The width of the drawing is COLUMNS, or else that of the terminal, or else 100
@@ -102,7 +102,7 @@ fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the first lines. They are printed before the shop runs, because the run takes a second.
+/// Returns the first lines of the output. These lines are printed before the shop runs, because the run takes a second.
 fn greeting(endpoint: &str, caller: &Caller, style: &Style) -> Vec<String> {
     let line = |before: &str, what: &str| {
         style.line().put_rest(Ink::FAINT, before).put_rest(Ink::PLAIN, what).finish()
@@ -165,7 +165,7 @@ impl Arrived {
             false => format!("{} instead of {delivered}", describe::count(received, what)),
         });
         let requests = describe::count(self.requests, "request");
-        // Only a request with spans is answered with 503, so if there were no spans, no request was.
+        // Only the first request with spans was refused, so without spans no request was refused.
         let refusal = if transport == Transport::Grpc { "UNAVAILABLE" } else { "503" };
         let remark = match self.records[0] {
             (_, 0, _) => format!("in {requests}"),

@@ -99,7 +99,7 @@ impl DemoProgram {
             let page = if visitor % 3 == 0 { "/" } else { "/tea" };
             self.sales.page_views.add(1, &[("page", page)]);
             self.sales.render.record(millis(begun), ());
-            // Twenty visitors open a cart each, then twenty close one.
+            // Twenty visitors each open a cart, then the next twenty each close a cart.
             let change = if visitor / 20 % 2 == 0 { 1 } else { -1 };
             self.sales.open_carts.add(change, ());
             visitor += 1;

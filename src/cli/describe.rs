@@ -17,14 +17,14 @@ const MAX_VALUE_DEPTH: usize = 3;
 
 /// Maximum number of attributes shown for a record, unless all are requested.
 const MAX_ATTRIBUTES: usize = 4;
-/// Maximum characters of the value of each such attribute.
+/// Maximum characters of the value of an attribute that [`telling`] selects.
 const MAX_TELLING_CHARS: usize = 64;
-/// Prefixes of attributes that are not shown by default: they are the same for all records of a process, or describe
-/// the source code.
+/// Prefixes of attributes that are not shown by default: most describe the process or the source code.
 const FOLDED: [&str; 7] = ["process.", "host.", "os.", "thread.", "code.", "telemetry.", "network.protocol."];
 /// Exception to [`FOLDED`]: this attribute distinguishes the spans of `exec`.
 const COMMAND: &str = "process.command_args";
-/// The most informative attributes. If a record has too many attributes, they are selected first, in this order.
+/// The most informative attributes. If a record has too many attributes, those in this list are selected first, in the
+/// order of the list.
 const TELLING: [&str; 15] = [
     "error.type",
     "exception.type",
@@ -117,7 +117,7 @@ impl<'a> From<&'a ReceivedLog> for LogView<'a> {
 }
 
 impl LogView<'_> {
-    /// Returns the time of the record, or the time of its observation if the former is unknown.
+    /// Returns the time of the record, or if that is unknown, the time at which the record was observed.
     pub(crate) fn unix_nanos(&self) -> u64 {
         match self.log.time_unix_nano {
             0 => self.log.observed_time_unix_nano,
@@ -151,7 +151,8 @@ impl LogView<'_> {
         (17..=24).contains(&self.severity_number())
     }
 
-    /// Returns the number of the severity. Without a number it is derived from the text; 0 if both are unknown.
+    /// Returns the number of the severity. If the record has no number, it is derived from the severity text; 0 if the
+    /// text is empty or unknown.
     pub(crate) fn severity_number(&self) -> i32 {
         let text = self.log.severity_text.as_str();
         let is_meant = |number: &i32| name_of(*number).is_some_and(|name| is_usual(text, name));
@@ -344,7 +345,7 @@ pub(crate) fn value(value: Option<&AnyValue>) -> String {
     beginning(whole_value(value), MAX_VALUE_CHARS)
 }
 
-/// Returns an attribute's value in the form of [`value`], but without its limit on characters.
+/// Returns an attribute's value like [`value`], but without the limit on characters.
 ///
 /// Lists and maps are limited to [`MAX_VALUE_CHARS`] items and [`MAX_VALUE_DEPTH`] levels.
 pub(crate) fn whole_value(value: Option<&AnyValue>) -> String {

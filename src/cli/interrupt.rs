@@ -116,7 +116,8 @@ mod platform {
 
     /// Handles a console event. A result of zero makes Windows call the default handler, which ends the process.
     extern "system" fn handle(event: u32) -> i32 {
-        // Ctrl-C is 0. Larger numbers mean that the console is closed, the user logs off, or the system shuts down.
+        // Ctrl-C is 0. Numbers larger than that of Ctrl-Break (1) mean that the console is closed, the user logs off,
+        // or the system shuts down.
         if event > CTRL_BREAK_EVENT {
             return 0;
         }

@@ -25,7 +25,7 @@ pub(crate) fn is_whole(counts: &Counts) -> bool {
     counts.lost() == 0 && counts.accepted == counts.delivered + counts.superseded
 }
 
-/// Returns the value of each column. The first is the sum of the others.
+/// Returns the value of each column. The first value is the sum of the other values.
 fn columns_of(counts: &Counts) -> [u64; COLUMNS.len()] {
     // Records that were not enqueued are not part of this sum, because they were not accepted.
     let lost_on_the_way = counts.rejected + counts.dropped.total();
@@ -65,7 +65,7 @@ pub(crate) fn draw(entries: &[LedgerEntry], style: &Style) -> Vec<String> {
     let mut lines = vec![table.row(heads.map(|head| Text::new(Ink::FAINT, head)))];
     let mut above = "";
     for entry in entries {
-        // Successive rows with the same name show it once.
+        // Of successive rows with the same name, only the first row shows the name.
         let name = if entry.name == above { "" } else { &entry.name };
         lines.push(table.row(row(name, entry, Ink::PLAIN)));
         above = &entry.name;

@@ -11,7 +11,7 @@ use super::{Arguments, Failure, print_text};
 /// Bash code that completes the command after `exec --` like any other command line.
 const BASH_EXEC: &str = include_str!("complete_exec.bash");
 
-/// Fish code with the same effect.
+/// Fish code that completes the command after `exec --` like any other command line.
 const FISH_EXEC: &str =
     "complete -c standpipe -n '__fish_seen_subcommand_from exec' -x -a '(__fish_complete_subcommand)'\n";
 

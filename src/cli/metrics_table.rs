@@ -53,7 +53,7 @@ pub(crate) fn draw_series(
     if all.is_empty() {
         return Vec::new();
     }
-    // The id is the logical time of the first point, so services get their colors in the order of their appearance.
+    // A series id is the logical time of the first point, so services get their colors in the order of appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
@@ -143,7 +143,8 @@ struct Row<'s> {
 impl<'s> Row<'s> {
     /// Returns the texts of a series, or `None` if it has no points.
     ///
-    /// Ambiguous series belong to replicas of a service. Their instance ids distinguish them.
+    /// Series with the same name, kind and attributes belong to replicas of a service. If `is_ambiguous`, the texts
+    /// contain the instance id, which distinguishes these series.
     fn new(series: &'s Series, is_ambiguous: bool, pushes: usize, with_change: bool) -> Option<Self> {
         let newest = &series.points.back()?.value;
         let attributes = match series.instance.as_str() {

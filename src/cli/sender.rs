@@ -196,7 +196,7 @@ impl Sender {
         let config = config.default_service_name(NAME).on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {
             broken = Some(error.to_string());
-            // Without exporters, so that `exec` can run its command even if the telemetry cannot be sent.
+            // Telemetry without exporters lets `exec` run its command even if the telemetry cannot be sent.
             Telemetry::start(Config::new())
         });
         let telemetry = telemetry.map_err(|error| Failure::Message(error.to_string()))?;

@@ -94,7 +94,7 @@ impl SeriesStore {
     }
 }
 
-/// One series. Its texts are cut to the length that a row shows.
+/// One series, whose texts are cut to the length that a row shows.
 #[derive(Debug)]
 pub(crate) struct Series {
     /// Logical time of the first point, which identifies the series as long as it is kept.
@@ -290,8 +290,8 @@ fn exponential_buckets(point: &ExponentialHistogramDataPoint) -> (Vec<f64>, Vec<
     let (below, below_counts) = edges(point.negative.as_ref());
     let (above, above_counts) = edges(point.positive.as_ref());
     let bounds = below.iter().rev().map(|edge| -edge).chain(above.iter().copied()).collect();
-    // The bucket for zero is between the negative and the positive buckets, or at the end if one side is missing. The
-    // outermost buckets of an explicit histogram are unbounded, and hold no values here.
+    // The bucket for zero is between the negative and the positive buckets. An explicit histogram has an unbounded
+    // bucket at each end: on a side without buckets, it is the bucket for zero; on any other side, it is empty.
     let lowest = (!below.is_empty()).then_some(0).into_iter();
     let highest = (!above.is_empty()).then_some(0);
     let counts = lowest.chain(below_counts.into_iter().rev()).chain([point.zero_count]);

@@ -19,8 +19,8 @@ use super::{Failure, UNUSABLE, cannot_start, describe, report_error};
 
 /// Maximum memory of incomplete traces.
 const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
-/// Maximum length of a line; longer lines are skipped. A request of 64 MiB takes up to six times as much as JSON, if
-/// every character is escaped.
+/// Maximum length of a line; longer lines are skipped. A request of 64 MiB takes up to six times as many bytes when it
+/// is written as JSON, if every character is escaped.
 const MAX_LINE_BYTES: u64 = 6 * 64 * 1024 * 1024;
 /// Message about JSON that is formatted over several lines.
 const SPREAD: &str = "each line must be one request; to convert the file: jq -c .";

@@ -21,9 +21,9 @@ use super::{Failure, cannot_start, describe, interrupt, print, report_error, sen
 
 /// Reported once, after the first request that could not be delivered.
 const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
-/// Time for the request in flight, and for the worker to remove delivered requests, when the command ends.
+/// Maximum time for the request in flight, and for the worker to remove delivered requests, when the command ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Minimum of this time, even if `--timeout` has passed.
+/// Part of [`END_TIMEOUT`] that is granted even if `--timeout` has passed.
 const MIN_END_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time for an endpoint to answer the probe that precedes the first record.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,7 +161,7 @@ pub(crate) struct DrainOptions {
     /// The spool directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The endpoint: http://localhost:4318 for HTTP (/v1/traces, /v1/logs and /v1/metrics are appended), or
+    /// The endpoint, for example http://localhost:4318 for HTTP (/v1/traces, /v1/logs and /v1/metrics are appended), or
     /// http://localhost:4317 with --grpc. A gRPC endpoint without a scheme uses TLS, unless it is on this machine.
     #[arg(long, value_name = "URL", value_parser = sender::endpoint)]
     #[arg(required_unless_present = "to_stdout", conflicts_with = "to_stdout")]
@@ -207,7 +207,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     let (interrupted, problems) = (sender.clone(), sender.clone());
     interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted))).map_err(cannot_start)?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
-    // Without a throttle: the records are old, and the user waits.
+    // The throttle is switched off, because the records are old and the user waits.
     let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
     let telemetry =
         Telemetry::start(Config::new().service_name("standpipe").exporter(exporter).on_problem(hook));

@@ -13,7 +13,8 @@ const MAX_WIDTH: usize = 240;
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum ColorChoice {
-    // Not a doc comment, which clap would show in the help. Colors are used on a terminal unless `NO_COLOR` is set.
+    // This is not a doc comment, because clap would show a doc comment in the help. Colors are used on a terminal
+    // unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
@@ -127,7 +128,7 @@ impl Ink {
     pub(crate) const GOOD: Self = Self::colored(28);
     pub(crate) const WARNING: Self = Self::colored(136);
     pub(crate) const BAD: Self = Self::colored(167);
-    /// Colors of services, in the order of their appearance. After the last one, they repeat.
+    /// Colors of services, in the order of their appearance. After the last color, the first one is used again.
     const SERVICES: [Self; 4] = [Self::colored(67), Self::colored(30), Self::colored(97), Self::colored(130)];
 
     const fn colored(color: u8) -> Self {
@@ -196,7 +197,7 @@ impl Palette {
         self.place(service).map_or(Ink::PLAIN, Ink::of_service)
     }
 
-    /// Returns a mark of one cell for a service: a colored square, or a letter without colors.
+    /// Returns a mark of one cell for a service: a colored square or, if colors are off, a letter.
     pub(crate) fn mark(&self, service: &str, style: &Style) -> String {
         match self.place(service) {
             None => "?".to_owned(),

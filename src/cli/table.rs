@@ -21,13 +21,13 @@ pub(crate) struct Column {
 /// Treatment of a text that is wider than its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LongText {
-    /// It is cut to the column.
+    /// The text is cut to the column.
     Cut,
-    /// It is cut at the end of the line, and pushes the columns after it to the right.
+    /// The text is cut at the end of the line, and pushes the columns after it to the right.
     Push,
-    /// It is never cut, and pushes the columns after it to the right.
+    /// The text is never cut, and pushes the columns after it to the right.
     Whole,
-    /// It is never cut and ends where the column ends, as numbers do.
+    /// The text is never cut, and ends where the column ends, as numbers do.
     Right,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct TerminalInfo {
     pub(crate) takes_escapes: bool,
     pub(crate) no_color: Option<String>,
     pub(crate) term: Option<String>,
-    /// Locale of the character set: `LC_ALL`, or else `LC_CTYPE`, or else `LANG`.
+    /// Locale that determines the character set: `LC_ALL`, or else `LC_CTYPE`, or else `LANG`.
     pub(crate) locale: Option<String>,
     pub(crate) columns: Option<usize>,
 }

@@ -107,7 +107,8 @@ fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// Returns the settings that do not belong to a single exporter, with their scopes. The provider's prefix is removed.
+/// Returns the settings that do not belong to a single exporter, with their scopes. The provider's prefix is removed
+/// from the keys.
 pub(super) fn general(config: &Config) -> Vec<(Scope, Setting)> {
     let scoped = |mut setting: Setting| {
         let application = setting.key.strip_prefix(APPLICATION);

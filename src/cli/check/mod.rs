@@ -31,8 +31,9 @@ const MAX_PARALLEL_PROBES: usize = 32;
 /// Shows the effective configuration and its problems, and probes the collector.
 ///
 /// Reads a configuration file, or OpenTelemetry's environment variables. For each exporter, shows the endpoint of each
-/// signal, and the value and origin of every setting; then every problem with its line and a remedy. Then probes each
-/// endpoint with a request without telemetry and shows the result of each stage. The values of headers are never shown.
+/// signal, and the value and origin of every setting. Then shows every problem with its line and a remedy. Finally,
+/// probes each endpoint with a request without telemetry, and shows the result of each stage. The values of headers are
+/// never shown.
 ///
 /// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read
 /// from standard input, as TOML or YAML, and its relative paths start at the working directory.
@@ -205,8 +206,8 @@ struct Document {
 fn document(exporters: Vec<ExporterSummary>, diagnostics: &[Diagnostic], failures: &[String]) -> String {
     let texts = |severity| {
         let of_it = diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).cloned();
-        // The name of the list states the severity. `Display` would repeat the severity, except for errors, so each
-        // diagnostic is shown as an error.
+        // The name of each list states the severity. `Display` would repeat it, except for errors, so each diagnostic
+        // is formatted as an error.
         let shown = |mut it: Diagnostic| {
             it.severity = DiagnosticSeverity::Error;
             it.to_string()

@@ -54,7 +54,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
         // `Outcome` is not exhaustive; the library has no other variant yet.
         _ => (Ink::FAINT.bold(), "-", "", ""),
     };
-    // The ASCII forms of the marks differ in width, so the names are aligned to the wider one.
+    // The ASCII forms of `✓` and `✗` differ in width, so all names begin after the wider form.
     let name_at = 2 + style.width_of(style.glyph("✓")).max(style.width_of(style.glyph("✗"))) + 1;
     let detail_at = name_at + NAME_WIDTH + TIME_WIDTH + 2;
     let mut line = style.line();
@@ -75,7 +75,7 @@ fn draw_stage(stage: &Stage, style: &Style) -> Vec<String> {
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     exporters: usize,
-    /// Exporters with an endpoint that failed.
+    /// Number of exporters with an endpoint that failed.
     unanswered: usize,
     /// Whether an endpoint accepts at least one signal.
     takes_something: bool,

@@ -29,7 +29,7 @@ const ADVICE: [&str; 2] = [
     "to write a file with all variables: standpipe init env",
 ];
 
-/// Draws the sections, then the problems. An empty line follows each of them.
+/// Draws the sections, then the problems. An empty line follows each section and each problem.
 pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec<String> {
     let (sections, diagnostics) = (sections(examined), &examined.diagnostics);
     let mut lines = draw_sections(&sections, style);

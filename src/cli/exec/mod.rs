@@ -39,11 +39,12 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
 ///
-/// The span has the attributes process.executable.name, process.pid, process.exit.code, process.exit.signal, the
-/// processor time of COMMAND and of the processes that it waited for (process.cpu.time.user, process.cpu.time.system,
-/// in seconds), and its peak memory (process.memory.max_rss, in bytes, if it is more than that of standpipe). An exit
-/// code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args records
-/// the whole command line.
+/// The span has the attributes process.executable.name, process.pid, process.exit.code and, if a signal ended COMMAND,
+/// process.exit.signal. Where the system reports them, it also has the processor time of COMMAND and of the processes
+/// that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and the peak memory of the
+/// largest of these processes (process.memory.max_rss, in bytes, only if it is more than the peak memory of standpipe).
+/// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
+/// records the whole command line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
 #[command(after_help = "\
@@ -131,8 +132,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let timeout = options.destination.timeout.unwrap_or(DEFAULT_TIMEOUT);
     let from = options.parent.caller(is_verbose);
     // With --log-output, a line waits for up to a quarter of the timeout if the queue is full. This is long enough if
-    // the collector is up. If it is down, only the first line waits for the whole time: after one timeout, callers do
-    // not wait for room any more, until a delivery succeeds.
+    // the collector is up. If the collector is down, only the first line waits for the whole quarter: after one expired
+    // wait, callers do not wait for room any more, until a delivery succeeds.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
     let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
@@ -141,8 +142,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
     let mut span = sender::below(span, from.context.as_ref()).start();
-    // If a sampled span is not recorded, there is no exporter for spans. The span is not sent then, so the command
-    // inherits the caller's context unchanged.
+    // A span that is sampled but not recorded means that there is no exporter for spans. The span is not sent then, so
+    // the command inherits the caller's context unchanged.
     let context = Some(span.context().clone()).filter(|context| span.is_recording() || !context.is_sampled());
     let context = context.or(from.context);
     let command = command(options, context.as_ref());
@@ -166,11 +167,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report_error(&trouble);
         code = if code == 0 { 1 } else { code };
     }
-    // Last of all, because this ends the process.
+    // This must come last, because it ends the process.
     if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
         process::end_by(signal);
     }
-    // Not an `ExitCode`, which has only 8 bits: exit codes on Windows have 32.
+    // An `ExitCode` is not sufficient: it has only 8 bits, and exit codes on Windows have 32 bits.
     std::process::exit(code);
 }
 
@@ -186,7 +187,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
         });
     }
     if let Some(service) = &options.destination.service {
-        // Not OTEL_SERVICE_NAME, which would rename the service of an instrumented program.
+        // OTEL_SERVICE_NAME would also rename the service of an instrumented program.
         command.env(sender::SERVICE_NAME, service);
     }
     command
@@ -263,7 +264,7 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
 fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
     let (path, description) = (Path::new(program), error.to_string());
     let (code, kind, reason) = match error.kind() {
-        // A path that exists but is "not found" has a missing interpreter or dynamic loader.
+        // If the path exists, the file that was not found is the interpreter or the dynamic loader.
         io::ErrorKind::NotFound if path.components().count() > 1 && path.exists() => {
             (NOT_EXECUTABLE, "command_not_executable", "its interpreter is not found")
         }
@@ -282,8 +283,8 @@ fn record_failure(span: &mut Span, program: &OsStr, error: &io::Error) -> i32 {
 /// Writes the context to a file, as lines that a shell can read.
 fn print_to(file: &Path, context: &SpanContext) -> Result<(), Failure> {
     let lines = caller::shell_lines(context);
-    // The standard streams are not opened by their paths: a second file descriptor has its own offset, and the command
-    // would overwrite these lines if the stream is a file.
+    // The standard streams are not opened by their paths: if such a stream is a file, a newly opened file descriptor
+    // would have its own offset, and the command would overwrite these lines.
     let written = match file.to_str() {
         Some("stderr" | "/dev/stderr") => io::Write::write_all(&mut io::stderr(), lines.as_bytes()),
         Some("/dev/stdout") => io::Write::write_all(&mut io::stdout(), lines.as_bytes()),

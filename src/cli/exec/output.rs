@@ -40,7 +40,7 @@ pub(super) struct Copies {
     progress: Arc<Progress>,
 }
 
-/// Number of reads from both streams.
+/// Numbers of reads from both streams together.
 #[derive(Default)]
 struct Progress {
     /// Reads that were begun. Incremented before bytes are taken out of a pipe, so that `read == done` and two empty
@@ -53,7 +53,7 @@ struct Progress {
 impl Copies {
     /// Starts the threads and makes the command write to pipes.
     ///
-    /// The threads start before the command. If this fails, the caller can still run the command without copies.
+    /// The threads start before the command. If a thread cannot be started, the command can still run without copies.
     ///
     /// # Errors
     /// Returns an error if one of the threads cannot be started.
@@ -98,7 +98,7 @@ impl Copies {
     /// Processes that the command left running may keep the streams open. The wait therefore also ends if the pipes are
     /// empty, or if more was read than the command can have left in the pipes.
     pub(super) fn finish(self) {
-        // A thread without a stream ends now.
+        // A thread that has not received a stream ends when its channel is closed.
         drop(self.streams);
         let (began, before) = (Instant::now(), self.progress.read.load(Ordering::SeqCst));
         while let Err(RecvTimeoutError::Timeout) = self.running.recv_timeout(PAUSE) {

@@ -11,15 +11,15 @@ pub(super) use platform::{Pipe, Stream, await_readable, end_by, is_readable, sig
 pub(super) struct Usage {
     pub(super) user: Duration,
     pub(super) system: Duration,
-    /// Peak memory in bytes. `None` if it is not larger than that of this process: a child is a copy of this process
-    /// until it executes its program, so a smaller peak cannot be measured.
+    /// Peak memory in bytes. `None` if the peak is not higher than the peak of this process: a child is a copy of this
+    /// process until it executes its program, so a smaller peak cannot be measured.
     pub(super) max_rss: Option<u64>,
 }
 
 /// Starts the command, calls `started`, and waits for the end of the command.
 ///
 /// Signals are forwarded to the child while it runs. Afterwards, SIGTERM, SIGINT, SIGHUP and SIGQUIT end this process,
-/// as by default, and the other forwarded signals have no effect.
+/// as they do by default, and the other forwarded signals have no effect.
 pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<Ended> {
     platform::take_signals(command);
     let ended = command.spawn().and_then(|mut child| {
@@ -127,8 +127,8 @@ mod platform {
         unsafe { command.pre_exec(begin) };
     }
 
-    /// Restores the default handling of the signals in [`ENDING`], which end this process. Raises those that arrived
-    /// after the end of the child.
+    /// Restores the default handling of the signals in [`ENDING`], which end this process. Raises the signals of this
+    /// list that have arrived but were not forwarded to a child.
     pub(super) fn leave_signals() {
         set_handlers(&ENDING, libc::SIG_DFL);
         raise(&ENDING, SENT.load(Ordering::SeqCst) | FROM_SYSTEM.load(Ordering::SeqCst));
@@ -160,7 +160,7 @@ mod platform {
         }
     }
 
-    /// Sets the child that signals are forwarded to, and forwards those that arrived before.
+    /// Sets the child that signals are forwarded to, and forwards the signals that arrived before this call.
     pub(super) fn forward_to(child: &Child) {
         CHILD.store(i32::try_from(child.id()).unwrap_or(ENDED), Ordering::SeqCst);
         forward();
@@ -195,7 +195,7 @@ mod platform {
     /// Removes an ended child from the process table. Returns its status and resource usage.
     fn reap(pid: libc::pid_t) -> io::Result<Ended> {
         let (mut status, mut used) = (0, MaybeUninit::<libc::rusage>::zeroed());
-        // SAFETY: both are writable and outlive the call.
+        // SAFETY: both pointers refer to writable variables, which outlive the call.
         retry(|| unsafe { libc::wait4(pid, &raw mut status, 0, used.as_mut_ptr()) })?;
         // SAFETY: all zeros are a valid `rusage`.
         Ok((ExitStatus::from_raw(status), usage(&unsafe { used.assume_init() })))
@@ -234,7 +234,7 @@ mod platform {
         keep_errno(forward);
     }
 
-    /// Returns whether the terminal has sent this signal to the child as well. Then it is not forwarded a second time.
+    /// Returns whether the terminal has sent this signal to the child as well: then it must not be forwarded.
     ///
     /// Ctrl-C, Ctrl-\ and a change of size go to each process of the foreground group. A hang-up goes to the session
     /// leader, if it exists, and otherwise to the group.

@@ -157,7 +157,7 @@ fn in_shell(file: &str, here: &str) -> String {
     shell_word(&if file.contains('/') { file.to_owned() } else { format!("{here}{file}") })
 }
 
-/// Layout of the file: that of a program's configuration, or a list of environment variables.
+/// Layout of the file: the configuration file of a program, or a list of environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Flavor {
     #[default]
@@ -197,7 +197,7 @@ impl Flavor {
         Self::ALL.into_iter().find(|flavor| matches!(flavor.row(), (_, _, _, own, _) if own == ending))
     }
 
-    /// Returns whether the extension of the file fits. The extension decides how a configuration file is read.
+    /// Returns whether the extension of the file fits the flavor: it decides how a configuration file is read.
     fn suits(self, file: &Path) -> bool {
         let ending = ending(file);
         match self {

@@ -73,7 +73,7 @@ fn exponential(push: u64) -> Metric {
     metric("page.render", "ms", Data::ExponentialHistogram(data))
 }
 
-/// Four pushes of one service, one of another.
+/// Four pushes of one service, and one push of another.
 fn shop() -> Vec<(&'static str, Metric)> {
     let carts = |push, value| {
         let points = vec![point(push, Number::AsInt(value), &[])];

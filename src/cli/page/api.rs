@@ -185,8 +185,8 @@ fn list_requests(page: &Page) -> Json {
     json!(refusals)
 }
 
-/// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another: their
-/// number, errors and total duration.
+/// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another service:
+/// the number of these spans, their errors and their total duration.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     // A node has the number of spans and errors; an edge has the number of calls and errors, and the duration in
@@ -205,7 +205,7 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
             (*spans, *errors) = (*spans + 1, *errors + u64::from(is_error(received)));
             of_span.insert(&received.span.span_id, number);
         }
-        // A second pass, because a parent may follow its children in the list.
+        // The edges need a second pass, because a parent may follow its children in the list.
         for received in &trace.spans {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);

@@ -114,8 +114,9 @@ const TEXT_WIDTH: usize = 110;
 
 /// All spans of a trace as columns, in the order of their arrival.
 ///
-/// Columns take a fraction of the bytes of rows with attributes. Names are indices into `names`, parents are indices of
-/// spans, and times are nanoseconds since the start of the trace.
+/// These columns, which contain no attributes, take a fraction of the bytes that one row per span with its attributes
+/// would take. Names are indices into `names`, parents are indices of spans, and times are nanoseconds since the start
+/// of the trace.
 #[derive(Default, Serialize)]
 pub(super) struct Columns {
     id: String,

@@ -25,7 +25,7 @@ use standpipe::receiver::{Batch, Receiver, RefusedRequest};
 
 use self::store::{Store, Trace};
 
-/// Maximum memory of the kept telemetry. 100,000 spans with five attributes each take half of it.
+/// Maximum memory of the kept telemetry. 100,000 spans, each with five attributes, take half of this memory.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// A running page, shared by the threads of the receiver and of the page's server.

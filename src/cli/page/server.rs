@@ -282,8 +282,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns whether a host is this machine: an address, which cannot be rebound, or `localhost`. Any other name could be
-/// rebound.
+/// Returns whether a host with its port is this page: the port must match, and the name must be `localhost` or an IP
+/// address, which cannot be rebound. If the page listens on a loopback address, the IP address must be loopback too.
 fn is_host_of(host: &str, listening: SocketAddr) -> bool {
     // An IPv6 address without a port, `[::1]`, contains colons but ends with a bracket.
     let (name, port) = match host.rsplit_once(':') {

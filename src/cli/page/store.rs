@@ -1,8 +1,8 @@
 //! Records of the page: the newest traces, log records, series and refused requests, within a memory limit.
 //!
-//! Traces get five eighths of the limit, log records two, and series one. If the traces exceed their share, the service
-//! whose traces take the most memory loses its oldest trace, so that a noisy service does not evict the traces of
-//! others.
+//! Traces get five eighths of the limit, log records two eighths, and series one eighth. If the traces exceed their
+//! share, the service whose traces take the most memory loses its oldest trace, so that a noisy service does not evict
+//! the traces of other services.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -206,7 +206,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
-                // Pushed only once: with this name, the list is longer than the limit, and nothing more is added.
+                // This entry makes the list longer than the limit, so nothing more is added afterwards.
                 self.services.push("(more services)".to_owned());
             }
         }

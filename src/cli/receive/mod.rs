@@ -96,9 +96,9 @@ enum Ending {
 /// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
 /// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
 /// their ancestors. Log records without a trace, and metrics that are new or have changed, are shown at once. If the
-/// output is a pipe or a file, each record is one line, with up to 65,536 characters of each text and the events of a
-/// span at the end. If records arrive faster than the output is read, they are counted instead of shown, so that no
-/// sender waits.
+/// output is a pipe or a file, each record is one line, which shows up to 65,536 characters of each text; the line of a
+/// span ends with its events. If records arrive faster than the output is read, they are counted instead of shown, so
+/// that no sender waits.
 ///
 /// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
 /// for other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a
@@ -147,7 +147,7 @@ impl Options {
 /// Shows received records until the process is interrupted or its output is closed.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
     let (end, ends) = mpsc::channel();
-    // Before anything else, because another program may send a signal as soon as it has read the greeting.
+    // The handler is installed first, because another program may send a signal as soon as it has read the greeting.
     let interrupted = end.clone();
     interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
     let save = options.save.as_deref().map(save::start).transpose()?;
@@ -252,8 +252,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // The printer is last: if its output is closed, the command ends, and each batch that the printer has seen
-            // is already queued for the file.
+            // The printer's queue is last: the command ends when the output is closed, and by then each batch that the
+            // printer has seen must be queued for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {

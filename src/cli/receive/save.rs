@@ -107,7 +107,7 @@ fn run(file: File, name: &str, queue: &Queue, has_failed: &AtomicBool) -> u64 {
                 };
                 if let Some(Err(error)) = file.as_mut().map(write) {
                     report(&format!("{error}; no more records are saved"));
-                    // The file may end with an incomplete line, to which the next batch would be appended.
+                    // The file may end with an incomplete line, so nothing more is appended to it.
                     file = None;
                 } else if file.is_some() {
                     saved += batch.record_count() as u64;

@@ -88,7 +88,7 @@ struct Draft {
     level: Option<String>,
     body: Json,
     event: Option<String>,
-    /// Time of the record; `None` for now.
+    /// Time of the record; `None` means the current time.
     time: Option<SystemTime>,
     attributes: Vec<Attribute>,
     context: Option<SpanContext>,

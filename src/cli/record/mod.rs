@@ -82,7 +82,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     Ok(is_whole)
 }
 
-/// Reads a line of standard input. Returns it and whether it is complete, or `None` at the end of the input.
+/// Reads a line of standard input. Returns the line and whether it is complete, or `None` at the end of the input.
 fn next_line() -> Option<io::Result<(Vec<u8>, bool)>> {
     let mut line = Vec::new();
     match text::read_line(io::stdin().lock(), MAX_LINE_BYTES, &mut line) {

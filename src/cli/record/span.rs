@@ -22,8 +22,8 @@ const LINE_FORM: &str = "an object with name and optionally start, end, kind, st
 
 /// Sends a span, or keeps one in a file until it ends.
 ///
-/// Sends one span. It continues the trace in TRACEPARENT and TRACESTATE, if they are set. Without --start and --end,
-/// its duration is 0.
+/// Sends one span. The span continues the trace in TRACEPARENT and TRACESTATE, if they are set. Without --start and
+/// --end, its duration is 0.
 ///
 /// start keeps an unfinished span in FILE and sends nothing; event adds an event to it; end sends the span and removes
 /// FILE once the span was delivered. No process runs in between. A shell can source FILE, and --parent can read it: its
@@ -368,8 +368,8 @@ fn emit(tracer: &Tracer, line: SpanLine, draft: &Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses `NAME` or `NAME@TIME`. If the text after the last `@` is not a time, the whole word is the name. An event
-/// without a time gets one later.
+/// Parses `NAME` or `NAME@TIME`. If the text after the last `@` is not a time, the whole word is the name. If the word
+/// contains no time, the time of the event is set later.
 fn event(word: &str, now: SystemTime) -> EventLine {
     let timed = word.rsplit_once('@').and_then(|(name, time)| Some((name, time::parse(time, now).ok()?)));
     let (name, time) = timed.map_or((word, Json::Null), |(name, time)| (name, nanos(time)));

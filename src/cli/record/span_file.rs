@@ -55,7 +55,7 @@ pub(super) fn create(file: &Path, content: &SpanFile) -> Result<(), String> {
 pub(super) fn add(file: &Path, event: &EventLine) -> Result<(), String> {
     read(file)?;
     append(file, &line(EVENT, event))?;
-    // If another process has renamed the file meanwhile, it may not have read this event.
+    // If another process has renamed the file meanwhile, that process may not have read this event.
     fs::metadata(file)
         .map(drop)
         .map_err(|_| named(file, &"the span was ended meanwhile; the event may be missing"))

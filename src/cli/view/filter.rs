@@ -15,7 +15,7 @@ use super::super::text;
 const ID_DIGITS: usize = 32;
 
 // Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
-// matches. Not a doc comment, which clap would show in the help.
+// matches. This is not a doc comment, because clap would show a doc comment in the help.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
@@ -90,8 +90,8 @@ impl Filter {
             && self.is_named(&[received.name()])
     }
 
-    /// Returns whether a trace is shown: the service and the name of any of its spans or log records match, and the
-    /// trace has an error and the minimum duration, if these are required.
+    /// Returns whether a trace is shown: at least one of its spans or log records matches by both service and name. If
+    /// the filter requires them, the trace must also have an error, and at least the minimum duration.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
         let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
         let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);

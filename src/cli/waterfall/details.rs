@@ -35,8 +35,9 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Returns the first lines below a span: its kind, the spans that share its row, and its attributes; with the
-    /// option `full`, also its ids.
+    /// Returns the first two lines below a span. The first line has its kind and its attributes, or instead of the
+    /// attributes the number of spans that share its row. With the option `full`, the second line has its ids and its
+    /// scope.
     fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
         let span = view.span;
         let kind = match view.kind() {
@@ -221,7 +222,7 @@ fn telling(attributes: &[KeyValue], full: bool) -> Vec<Piece> {
     describe::telling(attributes, full).into_iter().map(|text| (Ink::FAINT, text)).collect()
 }
 
-/// Returns whether the pieces contain at most the number of omitted attributes.
+/// Returns whether there are no pieces, or only the number of omitted attributes.
 fn is_count(attributes: &[Piece]) -> bool {
     attributes.iter().all(|(_, text)| text.starts_with('+'))
 }

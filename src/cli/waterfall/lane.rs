@@ -71,7 +71,8 @@ impl Bar<'_> {
 /// Returns the character that covers a cell between two eighths, and whether it is drawn reversed.
 ///
 /// Unicode has characters for every eighth from the left, but from the right only for one half and one eighth. With
-/// colors, the others are made by reversing: the background is filled, and the left part is cut out.
+/// colors, a cell that is covered from the right is drawn reversed: the background is filled, and the left part is cut
+/// out.
 fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     let covered = to - from;
     if style.charset == Charset::Ascii {
@@ -88,7 +89,7 @@ fn block(from: usize, to: usize, style: &Style) -> (&'static str, bool) {
     }
 }
 
-/// Draws the times above the bars. The steps are 1, 2 or 5 times a power of ten.
+/// Draws the times above the bars. The step from one time to the next is 1, 2 or 5 times a power of ten.
 pub(super) fn ruler(scale: &Scale, style: &Style, line: &mut Line<'_>) {
     let left = line.width();
     let mut time = 0;

@@ -80,7 +80,8 @@ fn connect(nodes: &mut [Node]) {
     }
 }
 
-/// Merges leaves with the same parent and the same key into the row of the first. Leaves without a key keep their rows.
+/// Merges at least [`MIN_LIKE`] leaves with the same parent and the same key into the row of the first leaf. Other
+/// leaves keep their rows.
 pub(super) fn fold_siblings<'a>(
     mut nodes: Vec<Node>,
     key: impl Fn(&Node) -> Option<(&'a str, &'a str)>,
@@ -100,8 +101,8 @@ pub(super) fn fold_siblings<'a>(
     retain(nodes, &keep)
 }
 
-/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans first, then those with the lowest depth. Some errors are
-/// always kept.
+/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans are kept first, then the spans with the lowest depth. Some
+/// errors are always kept.
 ///
 /// Each kept node counts its hidden descendants. Also returns the number of hidden spans without a visible ancestor.
 pub(super) fn limit_depth(

@@ -126,7 +126,7 @@ fn only_an_empty_environment_gets_advice_on_what_to_set() {
     }
 }
 
-/// Draws an error in this file.
+/// Draws an error in the file `file`, whose content is `text`.
 fn problem(
     (file, text): (&str, &str),
     place: Option<(usize, usize)>,

@@ -121,8 +121,8 @@ pub(super) struct OpenTrace {
 }
 
 impl Assembler {
-    /// Returns an assembler for about `max_bytes` of records. Beyond this limit, the traces that are due next are drawn
-    /// early.
+    /// Returns an assembler for about `max_bytes` of records. If the records exceed this limit, the traces that are due
+    /// next are drawn early.
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, max_drawn_bytes: MAX_DRAWN_BYTES, ..Self::default() }
     }
@@ -298,7 +298,7 @@ impl DrawnTrace {
         for parent in parents {
             let mut next = self.spans.get_key_value(parent);
             while let Some((id, ancestor)) = next.filter(|(id, _)| !new.contains(*id)) {
-                // Already visited: another path, or a cycle of parents.
+                // The ancestor was already visited on another path, or the parents form a cycle.
                 if found.insert(id, ancestor.clone()).is_some() {
                     break;
                 }
