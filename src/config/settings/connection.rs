@@ -101,8 +101,8 @@ table! { ADDRESS from PLAIN:
             (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
         },
     }
-    /// a URL, `host` or `host:port`, which is `https` at port 443; over HTTP, the path of each signal is appended if the
-    /// endpoint has no path
+    /// a URL, `host` or `host:port`; over HTTP, port 443 without a scheme means `https`, and the path of each signal is
+    /// appended if the endpoint has no path
     ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
