@@ -13,7 +13,8 @@ use crate::record::EncodedAttributes;
 use crate::record::Pool;
 use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
 
-/// Creates log records of one scope. From [`Telemetry::logger`](crate::Telemetry::logger). Cheap to clone and to share.
+/// Creates log records of one scope. Returned by [`Telemetry::logger`](crate::Telemetry::logger). Cheap to clone and to
+/// share.
 ///
 /// A record belongs to the thread's current span and carries its ids. A record that no exporter's level includes is not
 /// built; the ledger counts it as [filtered](crate::ledger::Counts::filtered).
@@ -161,7 +162,7 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// A log record before it is emitted. From [`Logger::info`] and similar methods. Nothing is sent without
+/// A log record before it is emitted. Returned by [`Logger::info`] and similar methods. Nothing is sent without
 /// [`emit`](Self::emit).
 ///
 /// ```
@@ -210,7 +211,7 @@ impl Log<'_> {
         self.change(|open| open.record.set_event_name(name))
     }
 
-    /// Sets the time at which the event occurred. The default is now.
+    /// Sets the time at which the event occurred. The default is the time of [`emit`](Self::emit).
     #[inline]
     pub fn time(self, time: SystemTime) -> Self {
         self.change(|open| open.time = Some(unix_nanos(time)))
@@ -228,7 +229,8 @@ impl Log<'_> {
         self.change(|open| open.span = SpanChoice::None)
     }
 
-    /// Sets the severity text of the source. The default is [`Severity::name`].
+    /// Sets the severity text: the name that the source of the record uses for the severity. The default is
+    /// [`Severity::name`].
     #[inline]
     pub fn severity_text(self, text: &str) -> Self {
         self.change(|open| open.record.set_severity_text(text))
@@ -258,7 +260,7 @@ impl fmt::Debug for Log<'_> {
     }
 }
 
-/// Storage of a record, and the fields that are written last. Reused by its thread.
+/// Storage of a record, and the fields that are written last. Its thread reuses it for later records.
 struct OpenLog {
     record: LogRecord,
     severity: Severity,
@@ -314,7 +316,7 @@ impl OpenLog {
         Pool::keep(&POOL, self, bytes);
     }
 
-    /// Returns the fields that are written last. Both times are the same, unless the program has set one.
+    /// Returns the fields that are written last. `time` equals `observed` unless the program has set a time.
     fn end(&self) -> LogEnd {
         let (current, observed) = context::span_and_time();
         let span = match self.span {

@@ -40,7 +40,7 @@ use crate::record::{Severity, Signal};
 pub struct Exporter {
     /// Name with the prefix of the provider: see [`in_provider`].
     name: String,
-    /// The section of the file or the variables that describe the exporter; `None` for one made in code.
+    /// The section of the file or the variables that describe the exporter; `None` for an exporter made in code.
     table: Option<Table>,
     provider: Option<ProviderName>,
     pub(crate) queue: QueueSettings,
@@ -188,8 +188,8 @@ impl Exporter {
         self
     }
 
-    /// Returns the name that [`Exporter::named`] or the file set. The names of the application's exporters begin with
-    /// `application/`, because problems and the ledger cover both providers.
+    /// Returns the name, such as `otlp`. The names of the application's exporters begin with `application/`, because
+    /// problems and the ledger cover both providers.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -161,8 +161,8 @@ impl Config {
         self
     }
 
-    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) returns. If it is
-    /// called again, the new application replaces the earlier one and its exporters.
+    /// Adds the second provider, which [`Telemetry::application`](crate::Telemetry::application) returns. If this
+    /// method is called again, the new application replaces the earlier one and its exporters.
     pub fn application(mut self, application: Application) -> Self {
         self.exporters.retain(|exporter| exporter.provider() != Some(ProviderName::Application));
         self.application = application.settings;
@@ -236,7 +236,7 @@ impl Config {
 
     /// Copies baggage to attributes: a span or log record that begins while the current [`Baggage`](crate::Baggage)
     /// contains one of these keys gets an attribute with that key and value. An attribute set by the program takes
-    /// precedence. No key is copied unless set.
+    /// precedence. Unless this method is called, no key is copied.
     ///
     /// Other programs send baggage, so list only keys that are safe to keep. With at least one key, spans start on a
     /// slower path, because each reads the thread's baggage.
@@ -261,11 +261,11 @@ impl Config {
     /// The hook runs on a thread of the exporter, so it should return soon. Problems of the kinds
     /// [`Configuration`](ProblemKind::Configuration) and [`NoServiceName`](ProblemKind::NoServiceName) are reported on
     /// the thread that starts the telemetry. [Without threads](crate::Telemetry::start_manual), the hook runs in the
-    /// calls that drive the exporter, never while a record is emitted. A second call replaces the hook.
+    /// calls that drive the exporter, never while a record is emitted. A second `on_problem` replaces the hook.
     ///
     /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted as
     ///   [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
-    /// - The hook may emit records to another telemetry. There, it never waits for room in the queue. A
+    /// - The hook may emit records to another telemetry, and never waits for room in its queue. A
     ///   [flush](crate::Telemetry::flush) called by the hook returns at once, and a
     ///   [shutdown](crate::Telemetry::shutdown) is started but not waited for.
     /// - All Unix signals except those for faults, such as `SIGSEGV`, are blocked on the thread of the exporter, and in

@@ -118,7 +118,7 @@ impl<'d> Places<'d> {
         self.spoilt.push(part);
     }
 
-    /// Returns whether a syntax error has been reported at this place, so that another diagnostic would repeat it.
+    /// Returns whether a syntax error has been reported at this place. Another diagnostic would only repeat the error.
     pub(super) fn is_spoilt(&self, at: usize) -> bool {
         self.spoilt.iter().any(|part| part.contains(&at))
     }

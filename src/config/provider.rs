@@ -139,7 +139,8 @@ impl ProviderSettings {
         resource.with_defaults()
     }
 
-    /// Sets the sampler; `sampling` is the percentage of traces, if it was set as one.
+    /// Sets the sampler; `sampling` is the percentage of traces if the sampler was given as a percentage, and `None`
+    /// otherwise.
     pub(super) fn set_sampler(&mut self, sampler: Sampler, sampling: Option<f64>, source: SettingSource) {
         self.sampler = sampler;
         self.sampling = sampling;

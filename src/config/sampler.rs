@@ -1,4 +1,4 @@
-//! Samplers: decide which traces are recorded. Pure functions of the trace id and the parent.
+//! Samplers, which decide which traces are recorded. They are pure functions of the trace id and the parent.
 
 use std::fmt;
 

@@ -206,13 +206,13 @@ impl Section {
     }
 }
 
-/// Returns whether any section, or code, has a setting of this name.
+/// Returns whether a setting of this name exists, in any section or only in code.
 pub(super) fn is_known_somewhere(name: &str) -> bool {
     let is_setting = rows().any(|row| row.key == name);
     is_setting || TRACER_KEYS.contains(&name) || name == SELF_OBSERVATION.key
 }
 
-/// Returns whether the values of a key are not secrets.
+/// Returns whether a key is known, and its values are not secrets.
 pub(super) fn is_harmless(name: &str) -> bool {
     let is_of = |row: &SettingRow| {
         let in_tracetest = row.in_tracetest.as_ref().and_then(|spelling| spelling.key.rsplit('.').next());

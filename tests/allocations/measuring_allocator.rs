@@ -80,7 +80,8 @@ fn an_allocator_that_measures_stops_no_measurement() {
         let calls = u64::from(voice.calls.load(Ordering::SeqCst));
         assert!(calls > 0);
         let arrived = orders_in(&receiver, temporality);
-        // Measurements of the exporter's thread during its last collection may follow the collection of their series.
+        // During its last collection, the exporter's thread may still add measurements to a series that it has already
+        // collected; these do not arrive.
         let made = THREADS * STEPS + calls;
         assert!(arrived >= THREADS * STEPS && arrived <= made, "{temporality:?}: {arrived} of {made}");
     }

@@ -112,8 +112,8 @@ fn a_program_in_cxx17_sends_all_signals() {
     tell_in(Language::Cxx17);
 }
 
-/// Runs a script with the library and the endpoint, if there is an interpreter, which prints its version with this
-/// option.
+/// Runs a script with the library and the endpoint as arguments, if its interpreter can be started; `version` is the
+/// option with which the interpreter prints its version.
 fn tell_by(interpreter: &str, version: &str, name: &str) {
     // An interpreter for another machine cannot load the library.
     if compiler(Language::C99).is_none() {

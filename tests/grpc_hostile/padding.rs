@@ -1,4 +1,4 @@
-//! Padding is not part of the contents, but it takes window.
+//! Padding is not part of the contents, but padding of DATA frames counts against the flow-control window.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};

@@ -151,7 +151,7 @@ fn a_new_connection_looks_its_host_up_again() {
     process::report(format!("{:?}", count(&HTTP, &endpoint)));
 }
 
-/// The first attempt after the name is known again delivers, after one back-off.
+/// Once the name can be looked up again, the next attempt delivers; it starts after a single back-off.
 #[test]
 fn a_name_that_is_known_again_is_delivered_to_after_one_back_off() {
     const BACK_OFF: Duration = Duration::from_millis(300);

@@ -25,7 +25,7 @@ enum Collector {
     Down,
     /// It requires other credentials.
     Unauthorized,
-    /// Another server has its address, which does not support OTLP over HTTP.
+    /// At its address is another server, which does not support OTLP over HTTP.
     WrongPort,
 }
 

@@ -1,4 +1,4 @@
-//! The API for tests of users, without protobuf types: the fixture, typed access, and traces as trees.
+//! The API that users call in their own tests, without protobuf types: the fixture, typed access, and traces as trees.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};

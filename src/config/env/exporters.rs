@@ -1,5 +1,5 @@
-//! Makes exporters from environment variables, one for all signals with equal settings, and fills unset settings of
-//! exporters that a file or the program describes.
+//! Makes exporters from environment variables, one for each group of signals with equal settings, and fills unset
+//! settings of exporters that a file or the program describes.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
 use crate::record::Signal;
 
-/// Returns the exporters that the variables describe: one exporter `otlp` for signals with equal settings, and one such
-/// as `otlp.logs` for a signal whose settings differ.
+/// Returns the exporters that the variables describe: `otlp` for signals with equal settings, an exporter such as
+/// `otlp.logs` for a signal whose settings differ, and `console` for signals that are printed.
 pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
     let (mut sent, mut printed) = (Vec::new(), Vec::new());
     for signal in Signal::ALL {
@@ -36,7 +36,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
         };
         let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
         let mut exporter = with_defaults(&name, &signals);
-        // Several variables together select the signals; the first one is shown as the origin.
+        // Several variables together select the signals; the first one that is set is shown as the origin.
         let mut variables = Signal::ALL.map(exporter_variable).into_iter();
         if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
             exporter.record(&SIGNALS, SettingSource::Environment(variable), None);
@@ -91,7 +91,8 @@ impl Member {
 
     fn agrees_with(&self, other: &Self) -> bool {
         rows().all(|row| match (self.get(row), other.get(row)) {
-            // Signals without a value share an exporter even if their defaults differ; the exporter's default applies.
+            // Two signals without a value can share an exporter even if their defaults differ; then the exporter's
+            // default applies.
             (None, None) => true,
             (own, others) => {
                 // A signal that has no variable for this row accepts the other signal's value.
@@ -101,8 +102,8 @@ impl Member {
         })
     }
 
-    /// Returns the given value, or the default of the row. Returns `None` if the value is unset and the row has no
-    /// comparable default, as for endpoints and headers.
+    /// Returns the given value, or else the default of the row for this signal. Returns `None` if there is no value and
+    /// the default cannot be compared, as for endpoints and headers.
     fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
         let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)
@@ -140,7 +141,8 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 
-/// Returns an exporter with OpenTelemetry's defaults: no throttle, but the scheduled delay of its batch processors.
+/// Returns an exporter with OpenTelemetry's defaults: no throttle; `linger` is the scheduled delay of its batch
+/// processors.
 fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
     let mut exporter = Exporter::of_environment(name.to_owned(), format!("exporter {name:?}"));
     exporter.signals = Signals::of(signals);

@@ -32,8 +32,9 @@ impl Config {
     /// defaults.
     ///
     /// Signals with equal settings share one exporter, `otlp`. A signal whose settings differ from those of the others
-    /// has its own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. An invalid
-    /// value is reported in [`diagnostics`](Self::diagnostics) and ignored, as the specification demands.
+    /// has its own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. Invalid
+    /// endpoints, headers and certificate files are errors. Any other invalid value is reported in
+    /// [`diagnostics`](Self::diagnostics) and ignored, as the specification demands.
     ///
     /// ```
     /// use standpipe::Config;
@@ -113,8 +114,8 @@ impl Config {
     /// Fills settings that neither the program nor a file has set from OpenTelemetry's environment variables: the
     /// settings of each exporter, the resource, the sampler, the limits and `OTEL_SDK_DISABLED`. No exporter is added.
     ///
-    /// A variable of one signal applies to an exporter of several signals only if the variables of its other signals
-    /// have the same value. Otherwise the variable for all signals applies.
+    /// A variable of one signal applies to an exporter of several signals only if the variables of the exporter's other
+    /// signals have the same value. Otherwise the variable for all signals applies.
     ///
     /// ```
     /// use standpipe::{Config, Exporter};
@@ -258,7 +259,7 @@ fn check_propagators(reader: &mut Reader<'_>) {
     }
 }
 
-/// Sets the sampler of every provider without one.
+/// Sets the sampler of every provider for which neither code nor a file has set a sampler.
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
         .into_iter()

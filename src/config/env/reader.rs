@@ -187,7 +187,7 @@ const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP
 /// Maximum number of unknown variables that are compared with known ones, which bounds the time of a start.
 const MAX_UNKNOWN: usize = 1_000;
 
-/// Returns the variable that sets a row for one signal; `None` if the signal has none for it.
+/// Returns the variable that sets a row for one signal; `None` if the row has no variable for this signal.
 pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
     match &row.variables {
         VariableNames::OfExporter(end) => Some(of_exporter(Some(signal), end)),
@@ -197,7 +197,7 @@ pub(super) fn own_variable(signal: Signal, row: &SettingRow) -> Option<String> {
     }
 }
 
-/// Returns the variable that sets a row for all signals without a variable of their own.
+/// Returns the variable that sets a row for every signal whose own variable is not set.
 pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
     match &row.variables {
         VariableNames::OfExporter(end) => Some(of_exporter(None, end)),
@@ -205,7 +205,8 @@ pub(super) fn base_variable(row: &SettingRow) -> Option<String> {
     }
 }
 
-/// Returns the variable that makes endpoints without a scheme plaintext, for one signal or for all.
+/// Returns the name of the variable that decides, for one signal or for all, whether an endpoint without a scheme is
+/// plaintext.
 pub(super) fn insecure_variable(signal: Option<Signal>) -> String {
     of_exporter(signal, "INSECURE")
 }
@@ -215,7 +216,8 @@ pub(super) fn exporter_variable(signal: Signal) -> String {
     format!("OTEL_{}_EXPORTER", upper(signal))
 }
 
-/// Warns about unknown variables that resemble a known one. Variables of other programs are not reported.
+/// Reports unknown variables that begin like those of OTLP exporters or resemble a known one, and variables of the
+/// specification that have no effect. Variables of other programs are not reported.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));

@@ -403,7 +403,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }
 
-/// Fills a configuration of a program or a file from variables.
+/// Fills a configuration that a program or a file describes from variables.
 #[track_caller]
 fn filled(mut config: Config, variables: &[(&str, &str)]) -> Config {
     let found = fill(&mut config, &variables.iter().copied().collect());
@@ -547,7 +547,7 @@ fn signals_that_are_set_alike_share_an_exporter_and_others_have_their_own() {
         (&[(TRACES, "1"), (LOGS, "1"), (METRICS, "1")], &["otlp"]),
         (&[(TRACES, "1"), (LOGS, "2"), (METRICS, "3")], &["otlp.traces", "otlp.logs", "otlp.metrics"]),
         (&[(ALL, "1"), (LOGS, "1")], &["otlp"]),
-        // A variable that is set to the default value equals an unset variable.
+        // A variable that is set to the default value has the same effect as an unset variable.
         (&[(TRACES, "10000")], &["otlp"]),
         (&[("OTEL_BSP_SCHEDULE_DELAY", "1000")], &["otlp"]),
         (&[("OTEL_BSP_SCHEDULE_DELAY", "200"), ("OTEL_BLRP_SCHEDULE_DELAY", "200")], &["otlp"]),

@@ -25,7 +25,7 @@ use super::yaml;
 use super::{Config, Exporter, toml, validate};
 
 impl Config {
-    /// Reads a file: YAML if its name ends in `.yaml` or `.yml`, which needs the `yaml` feature, otherwise TOML.
+    /// Reads a file: as YAML if its name ends in `.yaml` or `.yml` (needs the `yaml` feature), otherwise as TOML.
     ///
     /// Three kinds of sections become exporters: every `[tracer.<id>]` of type `open-telemetry` or `otel` (spans and
     /// logs), `[metrics.open-telemetry]`, and each `telemetry.exporters.<name>` that `server.telemetry` selects.
@@ -167,7 +167,7 @@ enum Format {
 }
 
 impl Format {
-    /// Returns YAML for its two extensions, and TOML for all others.
+    /// Returns the format of a file by its extension: YAML for `yaml` and `yml`, otherwise TOML.
     fn of(path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let is_yaml = ["yaml", "yml"].iter().any(|known| known.eq_ignore_ascii_case(extension));

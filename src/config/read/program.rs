@@ -90,7 +90,7 @@ impl Found<'_> {
 }
 
 /// Reads service name and sampling from the fields of a section, or of `telemetry` if `section` is `None`. The array
-/// contains the keys of both. An error disables the section, if there is one.
+/// contains the keys of both. An error disables the section; an error in `telemetry` disables no exporter.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],

@@ -41,10 +41,12 @@ impl Found<'_> {
         }
     }
 
-    /// Returns the exporter that a tracer describes. Returns `None` if it is disabled, without checking its other keys.
+    /// Returns the exporter that a tracer describes; `None` if the tracer is disabled, belongs to another program, or
+    /// selects no signal.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
-        // The switches decide whether a tracer is disabled, so they are checked even if it is. Its other keys are not.
+        // The switches decide whether a tracer is disabled, so they are always checked. The other keys of a disabled
+        // tracer are not checked.
         tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;
@@ -179,7 +181,7 @@ impl SectionReader<'_, '_, '_> {
         !chosen.is_empty()
     }
 
-    /// Returns whether `level = "disable"` contradicts an enabled log exporter, and warns about it.
+    /// Returns whether `level = "disable"` contradicts an enabled log exporter. If so, it warns.
     fn is_silenced(&mut self, exporter: &Exporter) -> bool {
         let Some(level) = self.find(LEVEL.key).filter(|_| exporter.level == Level::DISABLE) else {
             return false;

@@ -121,7 +121,7 @@ impl<'d> Report<'d> {
     }
 
     pub(super) fn is_broken(&self, section: &Section) -> bool {
-        // After an error in `server.telemetry`, it is unknown which exporters it selects.
+        // After an error in `server.telemetry`, it is unknown which exporters that section selects.
         let is_unchosen = matches!(section, Section::Exporter(_)) && self.broken.contains(&Section::Server);
         self.all_broken || is_unchosen || self.broken.contains(section)
     }
@@ -193,9 +193,9 @@ fn leads_on(path: &[&str], known: &[&'static str]) -> bool {
 /// The transport of a section.
 pub(super) enum Switch {
     Missing,
-    /// Disabled at this place.
+    /// Disabled by the value at this place.
     Off(usize),
-    /// Enabled, or invalid, which is reported later.
+    /// Enabled, or set to an invalid value, which is reported later.
     On,
 }
 
@@ -218,13 +218,13 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.all(name).next()
     }
 
-    /// Returns all entries with this name. To the parser, two forms of one key are different keys.
+    /// Returns all entries with this name: to the parser, the two forms of a key are different keys, so both may occur.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.entries.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
 
-    /// Returns whether the transport enables the section. An unknown transport counts as enabled, so that it is
-    /// reported with all other errors.
+    /// Returns whether the transport is missing, disabled or enabled. An unknown transport counts as enabled, so that
+    /// it is reported with all other errors.
     pub(super) fn transport(&self) -> Switch {
         let Some(transport) = self.find(TRANSPORT.key) else { return Switch::Missing };
         let is_off = |word: &str| OFF.iter().any(|off| off.eq_ignore_ascii_case(word));

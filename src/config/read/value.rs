@@ -167,7 +167,7 @@ const DESCRIPTOR_DIRECTORIES: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/
 
 /// Expands references to secrets, such as `%{env:NAME}%` and `%{file:path}%`, and reads files that values name.
 pub(crate) struct Resolver {
-    /// Start of relative paths.
+    /// Directory at which relative paths start.
     directory: PathBuf,
     environment: fn(&str) -> Result<String, VarError>,
     /// Remaining bytes of [`MAX_EXPANDED_BYTES`].
@@ -212,7 +212,7 @@ impl Resolver {
     /// Subtracts the bytes of one lookup from the limit.
     fn charge(&self, bytes: usize) -> Result<(), ReadError> {
         let left = self.left.get().checked_sub(bytes.max(MIN_CHARGE));
-        // After the first lookup beyond the limit, all further ones fail.
+        // The first lookup beyond the limit fails, and so do all later ones.
         self.left.set(left.unwrap_or(0));
         left.map(|_| ()).ok_or(ReadError::TooMuch)
     }

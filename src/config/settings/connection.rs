@@ -101,8 +101,8 @@ table! { ADDRESS from PLAIN:
             (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
         },
     }
-    /// a URL, `host` or `host:port`, which is `https` at port 443; over HTTP, the path of each signal is appended if the
-    /// endpoint has no path
+    /// a URL, `host` or `host:port`; over HTTP, port 443 without a scheme means `https`, and the path of each signal is
+    /// appended if the endpoint has no path
     ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
@@ -195,7 +195,7 @@ table! { CONNECTION from CONNECTED:
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         rule: |exporter| rules::pem(exporter.connection.tls.client().map(|(_, key)| key), "PRIVATE KEY"),
     }
-    /// product that precedes `standpipe/<version>` in the `User-Agent`
+    /// product to put before `standpipe/<version>` in the `User-Agent`; by default there is none
     USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {

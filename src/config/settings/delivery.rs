@@ -15,7 +15,7 @@ use crate::config::values::{Level, Named, Signals};
 use crate::config::{Exporter, Histograms, SpoolSync, Temporality, WhenFull};
 use crate::record::{Severity, Signal};
 
-/// All severities. Files have another default: see `Exporter::of_table`.
+/// The default is all severities. Stalwart's files have another default: see `Exporter::of_table`.
 impl Default for Level {
     fn default() -> Self {
         Self(Some(Severity::Trace))
@@ -36,8 +36,8 @@ settings! {
     PaceSettings {
         /// Shortest time between the starts of two rounds.
         pub(crate) throttle: Duration = Duration::from_secs(1),
-        /// Longest time that an incomplete batch waits for more records. Exporters of environment variables have
-        /// OpenTelemetry's scheduled delay: see `config/env/exporters.rs`.
+        /// Longest time that an incomplete batch waits for more records. Exporters that are made from environment
+        /// variables have OpenTelemetry's scheduled delay as their default: see `config/env/exporters.rs`.
         pub(crate) linger: Duration = Duration::ZERO,
     }
 
@@ -134,7 +134,7 @@ table! { DELIVERY from PLAIN:
         signals: &[Signal::Metrics],
     }
     /// shortest time between the starts of two sending rounds of a signal; a flush, a shutdown, a queue that is three
-    /// quarters full and a record that does not fit into the queue end it early
+    /// quarters full and a record that does not fit into the queue start a round earlier
     THROTTLE "throttle" {
         kind: Kind::Duration { field: field!(pace.throttle), range: ANY },
         advice: "write a duration like \"1s\"",
@@ -333,7 +333,7 @@ table! { SPOOLING from CONNECTED:
     }
 }
 
-/// Largest spool. On 32-bit machines, it must fit into `usize`.
+/// Largest spool. On 32-bit machines, its size must fit into `usize`.
 const MAX_SPOOL_BYTES: u64 = if IS_64_BIT { 1 << 40 } else { 2 << 30 };
 
 setters! {

@@ -2,8 +2,8 @@
 //!
 //! # Adding a setting
 //!
-//! 1. Add the field with its default, the row and the method in [`delivery`] or [`connection`]. The readers of files and
-//!    variables, validation, messages and `standpipe check` iterate over the rows and need no change.
+//! 1. Add the field with its default, the row and the method in [`delivery`] or [`connection`]. Validation, messages,
+//!    `standpipe check`, and the code that reads files and variables iterate over the rows and need no change.
 //! 2. Use the setting in `pipeline/` or `transport/`.
 //! 3. Add it to the table of `guide/configuration.md` and to `cli/init/telemetry.toml`. Tests compare both with the rows and
 //!    print the expected text.
@@ -58,7 +58,7 @@ pub(crate) struct SettingRow {
     pub(crate) partner: Option<&'static SettingRow>,
     /// Additional rule for the value. It is not applied to console exporters if `needs_connection` is set.
     pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// Returns a warning about a value of a variable that is accepted but not implemented.
+    /// Returns a warning about a variable's value if it is accepted although its effect is not implemented.
     pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 

@@ -114,12 +114,12 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// Returns the statement that begins with the line at a place. A broken statement that extends over other
+    /// Returns the statement whose first line begins at the offset `at`. A broken statement that extends over other
     /// statements is cut off before them.
     fn next(&mut self, at: usize) -> Statement<'t> {
         let mut statement = Statement::read(self.text, at);
         let cut = match statement.open_quote {
-            // The open quote hides all brackets after it, so the statement is cut off after its line.
+            // The open quote hides all brackets after it, so the statement is cut off after the quote's line.
             Some(quote) if statement.is_unclosed => Some(line_end(self.text, quote)),
             _ if statement.is_unclosed => None,
             _ => self.swallowed_section(&statement),
@@ -169,7 +169,8 @@ impl<'t> Reader<'t, '_> {
         let (at, fault) = match (conflict, &statement.error) {
             // An unclosed value hides the rest of the text, which matters more than errors inside of it.
             _ if statement.is_unclosed => (statement.start, Fault::new(NEVER_CLOSED.0, NEVER_CLOSED.1)),
-            // A statement can have a conflict and a syntax error. Report the first, which may have caused the second.
+            // A statement can have a conflict and a syntax error. The earlier of the two in the text is reported,
+            // because it may have caused the other.
             (Some(conflict), error) if error.as_ref().is_none_or(|(at, _)| conflict.at < *at) => {
                 (conflict.at, self.conflict(&conflict))
             }

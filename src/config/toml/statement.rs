@@ -65,7 +65,7 @@ pub(super) enum Kind {
 }
 
 impl<'d> Statement<'d> {
-    /// Reads the statement that begins with the line at a place.
+    /// Reads the statement whose first line begins at the offset `at`.
     pub(super) fn read(text: &'d str, at: usize) -> Self {
         let mut end = line_end(text, at);
         loop {

@@ -95,7 +95,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     let connects = exporter.connection.transport.connects();
     for row in rows() {
         let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
-        // At most one error per setting: the rule explains more than the range.
+        // At most one error is reported per setting. The rule is checked before the range, because its message explains
+        // more.
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
             report(DiagnosticSeverity::Error, row, fault);
         }

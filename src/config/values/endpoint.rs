@@ -94,7 +94,7 @@ impl Endpoint {
         format!("{scheme}://{authority}{path}{query}")
     }
 
-    /// Returns scheme, host and port. A gRPC endpoint has no other parts.
+    /// Returns scheme, host and port, the only parts of an endpoint that gRPC uses.
     pub(crate) fn origin(&self) -> String {
         let (host, port) = self.host_and_port();
         format!("{}://{host}:{port}", self.scheme())
@@ -206,7 +206,7 @@ pub(crate) fn exposes_password(proxy: &str) -> bool {
     user.contains(':') && !is_https_proxy(proxy) && !endpoint.is_ok_and(|endpoint| endpoint.is_loopback())
 }
 
-/// Replaces the port of HTTP in an advice by the port of the transport.
+/// Replaces the default port of HTTP in the advice of a fault with that of the transport.
 fn with_port_of(transport: Transport, fault: Fault) -> Fault {
     let (http, own) = (Transport::Http.default_port().to_string(), transport.default_port().to_string());
     Fault::new(fault.what.clone(), fault.fix.replace(&http, &own))

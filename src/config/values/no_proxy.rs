@@ -43,8 +43,8 @@ fn is_excepted(text: &str, host: &str, port: u16) -> bool {
     host.is_loopback() || words(text).filter_map(Entry::parse).any(|entry| entry.covers(&host, port))
 }
 
-/// Returns the proxy for a host and its variable; `None` if the host is reached directly. `HTTP_PROXY` is ignored under
-/// CGI, where a client can set it by the header `Proxy` (httpoxy).
+/// Returns the name of the variable that sets the proxy for a host, and the proxy; `None` if the host is reached
+/// directly. `HTTP_PROXY` is ignored under CGI, where a client can set it by the header `Proxy` (httpoxy).
 pub(crate) fn proxy_for(
     is_https: bool,
     (host, port): (&str, u16),

@@ -27,13 +27,14 @@ use super::text::dotted;
 
 /// Maximum nesting depth of a configuration file.
 const MAX_DEPTH: usize = 64;
-/// The parser's number for values without an anchor.
+/// Anchor number that the parser gives to values without an anchor.
 const NO_ANCHOR: usize = 0;
 
 /// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is
 /// exceeded, the document is empty.
 ///
-/// The text should be at most 1 MiB. Time and memory are proportional to its length, up to a limit on values.
+/// The text should be at most 1 MiB. Time and memory are proportional to its length; the budget of the document bounds
+/// the copies that aliases cause.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     let mut builder = Builder {
         places: Places::new(file, text, true),

@@ -35,7 +35,8 @@ pub fn check_http(input: &[u8]) {
     }
 }
 
-/// An input is a byte that tells whether the client begins with a valid preface, followed by its bytes.
+/// The first byte of an input tells whether the client begins with a valid preface; the other bytes are what the client
+/// sends after that.
 pub fn check_grpc(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let empty_settings = [0, 0, 0, kind::SETTINGS, 0, 0, 0, 0, 0];

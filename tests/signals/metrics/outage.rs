@@ -86,7 +86,7 @@ fn the_last_push_comes_within_the_budget_of_the_shutdown() {
     let returned = telemetry.shutdown(Duration::from_millis(200)).total();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(returned.in_flight == 0 && returned.lost() <= 1, "{returned}");
-    // A worker that was not scheduled until then counts it afterwards.
+    // If the worker was not scheduled before the shutdown returned, it counts the lost data point afterwards.
     wait_until(|| telemetry.ledger().lost() > 0);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!(counts.dropped.shutdown + counts.not_enqueued.after_shutdown, 1, "{counts}");

@@ -45,7 +45,7 @@ impl Spent {
 #[inline(never)]
 fn measured_sending(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let done = work();
-    // Prevents a tail call, with which this function would end for callgrind before the work begins.
+    // Prevents a tail call: with one, callgrind would see this function end before the work begins.
     black_box(());
     done
 }

@@ -1,4 +1,5 @@
-//! Any text as a `baggage`, and as a `traceparent` and, after the first line, a `tracestate`.
+//! Reads any text in two ways: all of it as a `baggage`; and its first line as a `traceparent`, with the rest as a
+//! `tracestate`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

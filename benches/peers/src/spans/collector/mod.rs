@@ -32,8 +32,8 @@ pub(super) struct Collector {
 pub(super) struct Arrived {
     pub(super) spans: u64,
     pub(super) bytes: u64,
-    /// Spans that are complete, that have a kind, and whose values have their types. Counted only while every span is
-    /// inspected.
+    /// Complete spans: all of them, those that also have a kind, and those that also have values of their own types
+    /// (integers and bools, not text). Counted only while every span is inspected.
     pub(super) complete: u64,
     pub(super) with_kind: u64,
     pub(super) with_types: u64,

@@ -24,8 +24,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "unsigned and wide numbers are numbers",
-        why: "a `usize` as text cannot be summed or compared; only numbers outside OTLP's range become text",
+        what: "unsigned and 128-bit integers arrive as numbers, not as text",
+        why: "a `usize` as text cannot be summed or compared; only integers outside OTLP's range become text",
         cases: &[
             ("unsigned_numbers: span: attribute *", "\"*\"", "int *"),
             ("huge_numbers: span: attribute last", "\"9223372036854775807\"", "int 9223372036854775807"),
@@ -175,8 +175,8 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
-        what: "event fields that begin with `log.` are kept",
-        why: "theirs drops them as fields of the `log` crate, even on other events",
+        what: "event fields whose names begin with `log.` are kept, except on events from the `log` crate",
+        why: "theirs takes every such field for one of the `log` crate and drops it, even on other events",
         cases: &[
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.line", "–", "int 1"),
             ("with_fields_that_mean_something_on_spans: span: event 3 attribute log.target", "–", "\"mine\""),
