@@ -78,7 +78,7 @@ fn with_voice(
     (ledger.total(), voice.records.load(Ordering::SeqCst).into())
 }
 
-/// Emits spans of one scope and of many, small ones and some that need a separate chunk.
+/// Emits small spans of one scope, small spans of many scopes, and spans that need a separate chunk.
 fn emit_all_kinds(telemetry: &Telemetry, thread: u64) {
     let tracer = telemetry.tracer("shop");
     let others: Vec<_> = (0..20).map(|scope| telemetry.tracer(&format!("shop {thread} {scope}"))).collect();
@@ -130,7 +130,7 @@ fn an_allocator_that_asks_for_loggers_stops_no_other_that_does() {
     const SCOPES: u64 = 100;
     let receiver = Receiver::start().unwrap();
     let speak_by = |telemetry: &Telemetry| -> Box<dyn Fn(&str) + Send + Sync> {
-        // Each word is a target; the bridge caches its logger, and requests it first from the provider.
+        // Each text is a target: for a new target, the bridge requests a logger from the provider, and caches it.
         let bridge = LogBridge::new(telemetry);
         Box::new(move |text| log_by(&bridge, text))
     };

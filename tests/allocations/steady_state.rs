@@ -285,7 +285,7 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let logger = telemetry.logger("shop");
     let emit_many = || (0..MEASURED).for_each(|_| logger.info("quiet").set("key", 1).event_name("x").emit());
-    // Not even the first one allocates.
+    // Not even the first record allocates.
     assert_eq!(allocations(emit_many), 0);
     let total = telemetry.shutdown(LONG).total();
     assert_eq!((total.accepted, total.lost(), total.filtered), (0, 0, MEASURED));
@@ -343,7 +343,7 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     let telemetry = Telemetry::start(config).unwrap();
     let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
     let metadata = Metadata::new(module_path!(), Level::INFO, None);
-    // Created at run time, three within the limit and three beyond it.
+    // The keys are created at run time: three are within the limit, and three exceed it.
     let mut keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
     let many: Vec<_> = (0..12).map(|number| (format!("label.{number}"), "value")).collect();
     keys.push(Key::from(("many labels", &many)));

@@ -47,7 +47,7 @@ impl log::Log for IntoTelemetry {
     fn log(&self, record: &log::Record<'_>) {
         match thread::current().name() {
             Some(name) if name.starts_with("standpipe-") => _ = OWN.fetch_add(1, Ordering::SeqCst),
-            // The TLS server is in this process, too.
+            // The TLS server is in this process, too: its threads have no names, and its records are ignored.
             None if record.target().starts_with("rustls") => return,
             _ => {}
         }

@@ -61,7 +61,7 @@ impl log::Log for OwnThreads {
 /// A program whose logs, spans, events and measurements all go into its own telemetry.
 struct Program {
     telemetry: Telemetry,
-    /// Ends with the program.
+    /// Lives as long as the program.
     _tracers: SdkTracerProvider,
     loggers: SdkLoggerProvider,
 }
@@ -124,7 +124,7 @@ impl Program {
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
         assert_only(times, &ledger);
-        // Later records are not enqueued, and are counted.
+        // Records after the shutdown are counted, but not enqueued.
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
         // The exporter's thread may outlive a shutdown.
@@ -171,7 +171,7 @@ fn assert_only(times: u64, ledger: &Ledger) {
     let exporter = &ledger.exporters[0];
     let accepted = (exporter.traces.accepted, exporter.logs.accepted);
     assert_eq!(accepted, (SPANS * times, LOGS * times), "{ledger}");
-    // A short shutdown may end before the last collection of the metrics, which is not feedback.
+    // If a short shutdown ends before the last collection, measurements count as not enqueued; these are not feedback.
     let late = exporter.metrics.not_enqueued.after_shutdown;
     assert_eq!(ledger.total().not_enqueued.total() - late, suppressed(ledger), "{ledger}");
 }
@@ -185,7 +185,7 @@ fn suppressed(ledger: &Ledger) -> u64 {
 #[track_caller]
 fn assert_arrived(receiver: &Receiver, times: u64) {
     assert_eq!((receiver.span_count(), receiver.log_count()), (SPANS * times, LOGS * times));
-    // The program's own events, both within a span.
+    // The program itself emits two events within a span in each call of `speak`.
     let events: usize = receiver.spans().iter().map(|received| received.span.events.len()).sum();
     assert_eq!(events as u64, 2 * times);
     let metrics = receiver.metrics();
@@ -195,7 +195,7 @@ fn assert_arrived(receiver: &Receiver, times: u64) {
     );
 }
 
-/// The exporter of a child with a trusted CA.
+/// Makes a child's exporter trust the CA.
 fn trusting(exporter: Exporter) -> Exporter {
     exporter.ca_pem(std::env::var(CA).unwrap())
 }

@@ -490,7 +490,7 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
             LevelFilter::Trace,
             LevelFilter::Debug,
         ),
-        // A level between two levels of `log`: the result is the finest level of which every record passes.
+        // The exporter's level is between two levels of `log`: the result is the finest level whose records all pass.
         (vec![to_nobody(Some(Severity::Info2))], LevelFilter::Trace, LevelFilter::Warn),
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Off, LevelFilter::Off),
         (vec![to_nobody(None)], LevelFilter::Trace, LevelFilter::Off),

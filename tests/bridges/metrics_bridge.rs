@@ -306,7 +306,7 @@ fn a_description_counts_whether_it_comes_before_or_after_the_first_use() {
         describe_histogram!("before.histogram", Unit::Milliseconds, "late");
         describe_counter!("only.text", "no unit");
         describe_gauge!("never.used", "nobody sees it");
-        // This description is of another kind, so it belongs to no instrument.
+        // This describes a gauge, but the instrument of this name is a counter, so the description is not used.
         describe_gauge!("after.counter", Unit::Seconds, "no gauge of this name");
         for when in ["before", "after"] {
             counter!(format!("{when}.counter")).increment(1);

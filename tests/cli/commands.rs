@@ -250,7 +250,8 @@ fn receive_says_which_port_is_taken() {
 fn receive_ends_quietly_when_nobody_reads_any_more() {
     let mut listening = Listening::start();
     listening.stop_reading();
-    // On another thread: the command may end before it has answered, and then the sender retries.
+    // Sends on another thread: if the command ends before it answers, the sender retries, and the test must not wait
+    // for that.
     let endpoint = listening.endpoint.clone();
     thread::spawn(move || send(&endpoint, "unread"));
     let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");

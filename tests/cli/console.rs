@@ -38,7 +38,7 @@ fn leave(went_well: bool) -> ! {
 #[test]
 fn each_request_is_a_line_of_json_on_standard_output() {
     if task().is_some() {
-        // The harness has begun a line.
+        // Ends the line that the harness has begun.
         println!();
         let telemetry = start(Exporter::console());
         telemetry.tracer("shop").span("checkout\n").set("order.id", 4711);

@@ -30,7 +30,7 @@ const SLACK: Duration = Duration::from_secs(5);
 const LONG: &str = "60s";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// `standpipe exec` that sends to the receiver, however slow the machine is.
+/// Returns `standpipe exec` that sends to the receiver, with a timeout that suffices on any machine.
 fn exec(receiver: &Receiver, arguments: &[&str]) -> Command {
     let mut command = standpipe(&[&["exec", "--timeout", LONG], arguments].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env_remove("BAGGAGE");
@@ -371,11 +371,11 @@ pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
     // `ptsname` returns a buffer that all threads share.
     static NAMING: Mutex<()> = Mutex::new(());
     // No child may inherit the side of the keyboard: the terminal hangs up when the last descriptor is closed.
-    // SAFETY: has no condition.
+    // SAFETY: the call has no preconditions.
     let keyboard = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
     assert!(keyboard >= 0, "{}", std::io::Error::last_os_error());
     let naming = NAMING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: it was just opened, and the name is copied before another one is asked for.
+    // SAFETY: `keyboard` was just opened, and the name is copied before another thread asks for a name.
     let name = unsafe {
         assert_eq!((libc::grantpt(keyboard), libc::unlockpt(keyboard)), (0, 0));
         CStr::from_ptr(libc::ptsname(keyboard)).to_str().unwrap().to_owned()
@@ -383,7 +383,7 @@ pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
     drop(naming);
     let mut terminal = fs::OpenOptions::new();
     let terminal = terminal.read(true).write(true).custom_flags(libc::O_NOCTTY).open(name).unwrap();
-    // SAFETY: it was just opened, and nothing else owns it.
+    // SAFETY: `keyboard` was just opened, and nothing else owns it.
     (unsafe { fs::File::from_raw_fd(keyboard) }, terminal.into())
 }
 
@@ -391,7 +391,7 @@ pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
 #[allow(unsafe_code, reason = "std starts no sessions")]
 fn lead_session(command: &mut Command) {
     let begin = || {
-        // SAFETY: both may be called between fork and exec.
+        // SAFETY: both functions may be called between fork and exec.
         let done = unsafe { libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY as _, 0) == 0 };
         if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
@@ -441,7 +441,7 @@ fn a_warning_is_not_given_as_the_reason_of_a_failed_delivery() {
     let error =
         "OTEL_EXPORTER_OTLP_ENDPOINT: \"ftp://***\" has an unknown scheme; write http:// or https://\n";
     assert_eq!(run("--fail"), format!("standpipe: nothing was sent: {error}"));
-    // All are reported on request, each once.
+    // With `--verbose`, both the warning and the error are reported, each once.
     let reported = run("--verbose");
     assert_eq!(reported.matches("warning: OTEL_CONFIG_FILE: ").count(), 1, "{reported}");
     assert_eq!(reported.matches(error).count(), 1, "{reported}");
@@ -485,7 +485,7 @@ fn nested_commands_inherit_the_service_of_the_option_and_other_programs_do_not()
     }
 }
 
-/// In a container, where orphans become children of the first process.
+/// In a container, orphans become children of the first process, which must reap them.
 #[test]
 #[cfg(target_os = "linux")]
 fn reaps_orphans_as_the_first_process() {

@@ -120,7 +120,7 @@ fn the_toml_starter_explains_every_key() {
     let config = Config::from_toml_str(&starter).expect("it has no error");
     let (tracer, metrics) = starter.split_once("\n[metrics").expect("there are metrics");
     for (exporter, table) in config.exporters().iter().zip([tracer, metrics]) {
-        // The table decides which signals are sent.
+        // Files have no key for signals: the kind of table decides which signals are sent.
         for setting in exporter.effective().into_iter().filter(|setting| setting.key != "signals") {
             let line = format!("{} = ", setting.key);
             let is_explained =

@@ -15,7 +15,7 @@ use crate::support::command::{run, standpipe, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running page. Dropping it ends the process.
+/// A running `receive --page`; its process ends when this value is dropped.
 struct Page {
     process: Child,
     endpoint: String,
@@ -322,7 +322,7 @@ fn idle_connections_make_room_for_a_browser() {
     let page = Page::start();
     let idle: Vec<_> = (0..130).map(|_| TcpStream::connect(&page.address).unwrap()).collect();
     assert_eq!(page.get("/api/state").0, 200);
-    // A connection with an earlier request is not replaced by idle ones.
+    // A connection that has made a request is not closed to make room for idle connections.
     let mut browser = BufReader::new(TcpStream::connect(&page.address).unwrap());
     browser.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
     let mut ask = || {

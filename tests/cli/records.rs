@@ -124,7 +124,7 @@ fn span_start_writes_the_carrier_file_that_later_commands_read() {
     let receiver = Receiver::start().unwrap();
     let scratch = Scratch::new();
     let carrier = scratch.write("carrier", format!("TRACEPARENT={PARENT}\n"));
-    // The span file may be the carrier, because it has the same lines.
+    // The span file may also be the carrier file, because both have the same lines.
     for file in ["span", "carrier"] {
         if file == "carrier" {
             fs::write(&carrier, "").unwrap();
@@ -350,7 +350,7 @@ fn what_was_read_is_delivered_at_an_interrupt() {
             "span" => "{\"name\": \"a\"}\n",
             _ => "{\"type\": \"gauge\", \"name\": \"a\", \"value\": 1}\n",
         };
-        // If a line fits into the pipe, the lines before it have been read.
+        // All lines together do not fit into the pipe, so the first lines have been read once all are written.
         for _ in 0..200_000 / line.len() {
             input.write_all(line.as_bytes()).unwrap();
         }

@@ -218,7 +218,7 @@ fn drain_reports_each_of_several_damaged_places() {
     // The larger segment has the spans.
     let segment = segments.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     let mut bytes = fs::read(&segment).unwrap();
-    // A request has 100 of the 700 spans at most, so that these places are in three requests.
+    // A request has at most 100 of the 700 spans, so the three places are in three different requests.
     let places = [3, 7, 11].map(|part| bytes.len() * part / 14);
     places.into_iter().for_each(|place| bytes[place] ^= 0x55);
     fs::write(&segment, bytes).unwrap();
@@ -315,7 +315,7 @@ fn drain_sends_nothing_without_a_valid_certificate_or_in_a_protocol_that_the_ser
         (&[&*front.url()][..], "the server's certificate has an unknown issuer"),
         (&[&*ssh], "the response is not HTTP;"),
         (&[&*ssh, "--grpc"], "the response is not HTTP/2"),
-        // Without a delay from the server, an exporter drops the records.
+        // If the server sends no delay with this status, an exporter drops the records.
         (&[&*receiver.grpc_endpoint(), "--grpc"], "RESOURCE_EXHAUSTED"),
     ] {
         let (code, text, errors) = drain(spool.path(), &[&["--endpoint"], arguments].concat());

@@ -187,7 +187,7 @@ fn warns_of_batch_that_is_larger_than_queue() {
                    a request has at most 100 records; write 100 or less, or make the queue larger";
     assert_eq!(told(&tracer("batch-records = 1000\nqueue-records = 100")), [warning]);
     assert_eq!(told(&tracer("batch-records = 100\nqueue-records = 100")), [""; 0]);
-    // The default was not chosen by the author of the file.
+    // There is no warning about a default, because the author of the file did not choose it.
     assert_eq!(told(&tracer("queue-records = 100")), [""; 0]);
 }
 

@@ -271,7 +271,8 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
 
 #[test]
 fn hostile_files_are_read_in_time_and_with_few_words() {
-    // The promise is for the largest file and optimized code. Without optimization, a smaller file is used.
+    // The promised time is for the largest file and optimized code. Without optimization, the test uses a smaller file
+    // and a longer time.
     const SIZE: usize = if cfg!(debug_assertions) { MIB / 8 } else { MIB };
     const MAX_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_500 } else { 100 });
     written("hostile", "big", "x".repeat(MIB));

@@ -51,7 +51,7 @@ fn a_burst_of_100_000_spans_arrives_whole_and_once_when_callers_wait() {
 fn a_burst_of_100_000_spans_is_delivered_or_counted_when_the_queue_is_lossy() {
     let (receiver, numbers) = counting_receiver();
     let telemetry = start(exporter(&receiver).queue_records(1000).when_full(WhenFull::DropNewest));
-    // Held during a part of the burst, so that some records are certain to be lost.
+    // The receiver is paused during a part of the burst, so that some records are certain to be lost.
     receiver.pause();
     let tracer = telemetry.tracer("shop");
     emit_in_time(&tracer, BURST / 2);
@@ -333,9 +333,10 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
 #[test]
 fn a_flush_is_read_while_callers_are_always_waiting_for_room() {
     let receiver = Receiver::builder().keep_bytes(0).start().unwrap();
-    // So slow that the records of the callers last for ten seconds.
+    // Answers are so slow that the callers emit for ten seconds.
     receiver.always(Answer::ok().delay(Duration::from_millis(10)));
-    // Several requests per round: while the last is sent, callers fill the room that the first released.
+    // Several requests per round: while the last request is sent, callers fill the room that the first request
+    // released.
     let telemetry = start(exporter(&receiver).queue_records(64).batch_records(8));
     let tracer = telemetry.tracer("shop");
     let (callers, spans_each) = (16, 500);

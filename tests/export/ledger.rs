@@ -146,7 +146,7 @@ fn the_ledger_balances_when_a_shutdown_interrupts_everything() {
         assert_eq!((total.accepted, total.in_flight), (balance(&total), 0), "{total}");
         assert!(total.dropped.shutdown > 0, "{total}");
     });
-    // The callers have ended, although no worker takes their records any more.
+    // The scope has joined all callers: none is blocked, although no worker takes their records any more.
     let total = telemetry.ledger().total();
     let emitted = u64::from(emitted.into_inner());
     assert_eq!(total.accepted + total.not_enqueued.after_shutdown, emitted, "{total}");

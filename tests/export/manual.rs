@@ -206,7 +206,7 @@ fn metrics_are_collected_when_they_are_due() {
     wait_until(due);
     let next = telemetry.pump(LONG).expect("the next collection is due");
     assert!(next > due);
-    // A machine that is slower than the interval collects more than once.
+    // If the machine is slower than the interval, there is more than one collection.
     assert!(receiver.point_count() >= 1);
 }
 
@@ -300,11 +300,11 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
     let mut was_bad = true;
     while good.request_count() == 0 {
         assert!(Instant::now() < deadline, "it has no turn");
-        // A call that only returns the time is not a turn.
+        // With a budget of zero, `pump` only returns a time, so this call is not a turn.
         telemetry.pump(Duration::ZERO);
         let before = attempts(&telemetry);
         telemetry.pump(TURN);
-        // If a busy machine uses up a turn, the turn has no attempt, either.
+        // A turn that a busy machine uses up has no attempt, so it counts for neither exporter.
         let is_bad = attempts(&telemetry) > before && good.request_count() == 0;
         assert!(!was_bad || !is_bad, "the one that hangs had two turns, one after the other");
         was_bad = is_bad;
@@ -371,7 +371,7 @@ fn callers_that_would_wait_without_limit_are_refused() {
     }
 }
 
-/// Notes that hooks and callbacks of the program make.
+/// Notes made by hooks and callbacks of the program.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Telemetry that its own hook can use.

@@ -74,7 +74,7 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// Answers clients that use HTTP/2, and closes the connection of others without an answer.
+/// Answers clients that use HTTP/2, and closes the connections of other clients without an answer.
 fn strict_grpc_server() -> SocketAddr {
     serve(|mut client| {
         let mut greeting = [0; 24];

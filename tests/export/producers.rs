@@ -21,8 +21,9 @@ fn start(exporter: Exporter) -> Telemetry {
     Telemetry::start(Config::new().exporter(exporter)).unwrap()
 }
 
-/// Lets all producers emit at the same time, and calls `all_began` when they do. Returns how far each had come when the
-/// first was done. Threads are not scoped, so that a blocked one makes the test fail instead of hang.
+/// Lets all producers emit at the same time, and calls `all_began` once all of them have begun. Returns how many spans
+/// each producer had emitted when the first was done. Threads are not scoped, so that a blocked one makes the test
+/// fail instead of hang.
 fn produce(telemetry: &Telemetry, all_began: impl FnOnce()) -> Vec<u64> {
     let progress: Arc<Vec<AtomicU32>> = Arc::new((0..PRODUCERS).map(|_| AtomicU32::new(0)).collect());
     let begin = Arc::new(Barrier::new(PRODUCERS));
@@ -70,8 +71,8 @@ fn of_64_producers_that_wait_for_room_every_span_arrives_and_all_but_a_few_keep_
     progress.sort_unstable();
     let slowest = progress[0];
     figures::show(format!("when the first was done with {SPANS_EACH} spans, the slowest had {slowest}"));
-    // The system may not have scheduled a few of them. The tests of the backpressure show that no waiter is passed
-    // over.
+    // The slowest producers are exempt, because the system may not have scheduled them. The tests of the backpressure
+    // show that no waiter is passed over.
     assert!(progress[PRODUCERS / 8] >= SPANS_EACH / 10, "many starve: {progress:?}");
     let ledger = telemetry.shutdown(PATIENCE);
     let counts = ledger.total();
@@ -291,7 +292,7 @@ fn producers_may_outlive_the_telemetry() {
         let late = Arc::clone(&late);
         move || {
             let open = tracer.span("open all the time");
-            // Ends when the telemetry has been dropped.
+            // Waits until the telemetry has been dropped.
             let _ = gone.recv_timeout(PATIENCE);
             for _ in 0..SPANS_EACH {
                 tracer.span("late").end();

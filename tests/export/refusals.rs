@@ -71,7 +71,8 @@ fn a_refused_batch_makes_room_for_callers() {
 #[test]
 fn a_batch_that_is_too_large_is_halved_down_to_the_one_record_that_is() {
     for answer in too_large() {
-        // Eight spans, the first four of them, the first two, the first: all too large. The others are accepted.
+        // Four requests are too large: those with all eight spans, the first four, the first two, and the first span.
+        // All other requests are accepted.
         let (receiver, requests) = noting_receiver(vec![answer.clone(); 4]);
         let telemetry = start(gathering(&receiver));
         emit(&telemetry.tracer("shop"), 8);
@@ -122,7 +123,7 @@ fn a_collector_that_finds_everything_too_large_is_not_asked_for_each_record() {
     let requests = receiver.request_count();
     assert!(requests < 100, "{requests} requests");
 
-    // After some time, the exporter sends requests again.
+    // The exporter does not drop records without an attempt forever: after some time, it sends requests again.
     receiver.behave();
     let deadline = Instant::now() + LONG;
     while receiver.span_count() == 0 {

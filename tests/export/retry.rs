@@ -10,7 +10,7 @@ use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, g
 
 mod signals;
 
-/// An exporter whose back-off never ends: an attempt that follows soon has another cause.
+/// Returns an exporter whose back-off never ends, so that any further attempt has another cause.
 fn patient(receiver: &Receiver) -> Exporter {
     exporter(receiver).retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER)
 }

@@ -57,7 +57,7 @@ fn shutdown_in_time(telemetry: &Telemetry, budget: Duration) -> Ledger {
     ledger
 }
 
-/// Asserts that the shutdown is in time and counts all spans as lost, if this exporter can deliver nothing.
+/// Asserts that the shutdown of an exporter that can deliver nothing is in time and counts all spans as lost.
 fn loses_all_in_time(exporter: Exporter) {
     let telemetry = start([exporter]);
     emit(&telemetry, SPANS);
@@ -359,7 +359,8 @@ fn exporters_share_one_budget() {
     assert_eq!(healthy.span_count(), SPANS);
 }
 
-/// The other tests tolerate a machine that stalls. A machine does not stall in each of five runs.
+/// The other tests tolerate a machine that stalls. This one is stricter, because a machine does not stall in each of
+/// five runs.
 #[test]
 fn the_fastest_of_five_shutdowns_takes_little_more_than_its_budget() {
     let receiver = receiver_that(Answer::hang());
@@ -458,7 +459,7 @@ fn callers_that_wait_for_room_go_on_at_shutdown_and_their_spans_are_counted() {
             let _ = done.send(());
         });
     }
-    // Nothing is enqueued while the queue is full.
+    // The callers are blocked as long as the queue is full.
     assert!(callers_done.recv_timeout(Duration::from_millis(100)).is_err());
     shutdown_in_time(&telemetry, BUDGET);
     for _ in 0..CALLERS {

@@ -119,8 +119,8 @@ fn emit_large(telemetry: &Telemetry, bytes: usize) {
     telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
 }
 
-/// Waits until all records are settled: a received record takes room until its answer is read, and it is counted before
-/// its room is released.
+/// Waits until all records are settled: a received record takes room until its answer is read, and is counted before
+/// the room is released.
 fn until_settled(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{}", telemetry.ledger());
 }

@@ -19,7 +19,7 @@ fn shut_gate() -> Receiver {
     receiver
 }
 
-/// A thread that emits spans one by one and reports each that was enqueued or counted.
+/// Starts a thread that emits spans one by one, and reports the number of each once it is enqueued or counted.
 fn caller(tracer: &Tracer, spans: u64) -> (JoinHandle<()>, Progress<u64>) {
     let (progress, emitted) = mpsc::channel();
     let tracer = tracer.clone();
@@ -99,7 +99,7 @@ fn a_lossy_queue_drops_the_newest_and_counts_each() {
     assert_eq!((total.accepted, total.in_flight, total.not_enqueued.queue_full), (4, 4, 6));
     receiver.resume();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // There is room again.
+    // There is room again for one more span.
     tracer.span("work").set("number", 10);
     let ledger = telemetry.shutdown(LONG);
     let total = ledger.total();

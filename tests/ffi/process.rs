@@ -31,7 +31,7 @@ fn no_function_minds_null_other_sizes_or_impossible_lengths() {
     for left_out in ["circle", "pairs of pairs", "no text"] {
         assert!(impossible.attribute(left_out).is_none(), "{left_out}");
     }
-    // The two dropped attributes are the circle and the pairs. The other ones never had a value.
+    // `circle` and `pairs of pairs` are the two dropped attributes. Attributes that never had a value are not counted.
     assert_eq!(impossible.span.dropped_attributes_count, 2);
     assert_eq!(receiver.metric("parts").unwrap().value(()), 0.25);
 }

@@ -32,7 +32,7 @@ fn each_code_of_a_reset_has_its_verdict() {
         });
         stage.export(1).is(fate, words);
         assert_eq!(stage.attempts(), 1, "{case}");
-        // Only the call was reset.
+        // Only the call was reset, so the next call uses the same connection.
         stage.export(1).is(Fate::Delivered, "");
         let heard = stage.end();
         assert_eq!((heard.0.len(), heard.resets(), heard.farewells()), (1, vec![], vec![]), "{case}");

@@ -13,7 +13,7 @@ use crate::wire::{
     settings, well,
 };
 
-/// Once more frames than this are recorded, acknowledgements are left out, because a flood causes many of them.
+/// Once more frames than this are recorded, no further acknowledgements are, because a flood causes many of them.
 const MAX_ACKS: usize = 1000;
 
 /// The script of a connection. An error means that the client has disconnected.
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) length: usize,
-    /// Empty for DATA frames that are recorded.
+    /// Empty in the recorded copy of a DATA frame.
     pub(crate) payload: Vec<u8>,
 }
 

@@ -72,7 +72,7 @@ fn a_window_that_shrinks_below_nothing_is_waited_for() {
         }
         // The first window is used up, so the stream's window becomes −64,535.
         peer.say(&[settings(&[(INITIAL_WINDOW, 1000)]), update(0, MAX_31_BITS - WINDOW)].concat())?;
-        // The acknowledgements of the first settings and of these.
+        // Waits for the acknowledgements of the first settings and of the new ones.
         for _ in 0..2 {
             while !peer.hear_of(SETTINGS)?.is_ack() {}
         }
@@ -181,8 +181,8 @@ fn a_block_after_a_change_of_the_table_says_that_ours_is_empty() {
     let heard = stage.end();
     let first_bytes = heard.0[0].iter().filter(|frame| frame.kind == HEADERS).map(|frame| frame.payload[0]);
     let says_so: Vec<bool> = first_bytes.map(|byte| byte == 0x20).collect();
-    // The first block always says so, the second does because the first settings have arrived, and the fourth does
-    // because of the change.
+    // The first block always says that the table is empty. The second does because the first settings have arrived,
+    // and the fourth because the settings have changed.
     assert_eq!(says_so, [true, true, false, true]);
 }
 

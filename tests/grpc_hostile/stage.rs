@@ -92,17 +92,17 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// For servers that never complete a call.
+    /// Returns settings for servers that never complete a call.
     pub(crate) fn hasty() -> Self {
         Self { timeout: HASTY, give_up_after: HASTY, ..Self::default() }
     }
 
-    /// Retries at once, within the usual time.
+    /// Returns settings of a program that retries at once, within the usual time.
     pub(crate) fn retrying() -> Self {
         Self { give_up_after: LONG, retry_delay: Duration::from_millis(1), ..Self::default() }
     }
 
-    /// For requests of several MiB, of which the program holds more than one copy.
+    /// Allows the memory for requests of several MiB, of which the program holds more than one copy.
     pub(crate) fn large(self) -> Self {
         Self { most_bytes: 12 << 20, ..self }
     }

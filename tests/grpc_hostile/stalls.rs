@@ -14,7 +14,7 @@ const BUDGET: Duration = Duration::from_millis(400);
 
 type Stall = fn(&mut Peer) -> io::Result<()>;
 
-/// The first connection stalls, the others do not: a stalled one is not used again.
+/// Only the first connection stalls: a stalled connection is not used again.
 fn stalls(case: &'static str, stall: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static) {
     let mut stage = Stage::set(case, Setting::hasty(), move |peer| {
         if peer.number == 0 {

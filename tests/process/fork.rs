@@ -180,7 +180,7 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 101);
 }
 
-/// Only the worker's thread continues in such a child, and it must do nothing there.
+/// In a child that the hook forks, only the worker's thread continues, and it must do nothing there.
 #[test]
 fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     let Some(endpoint) = process::task() else {

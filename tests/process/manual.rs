@@ -20,7 +20,7 @@ use crate::system;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Budget of the telemetry in one turn of the main loop.
 const TURN: Duration = Duration::from_millis(5);
-/// Capacity of a queue: less than is emitted before the first turn.
+/// Capacity of a queue: fewer records than are emitted before the first turn.
 const QUEUE: usize = 4;
 
 static HAS_RETRIED: AtomicBool = AtomicBool::new(false);

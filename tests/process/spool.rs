@@ -315,7 +315,7 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         process::report("emitted");
         return thread::sleep(2 * PATIENCE);
     }
-    // A whole batch hangs, or the second half of one.
+    // In the first case the whole batch hangs; in the second case, only its second half does.
     for (before, delivered) in [(vec![], 0), (vec![Answer::status(413), Answer::ok()], 500)] {
         let (spool, receiver) = (private(), Receiver::start().unwrap());
         receiver.script(before);
@@ -612,7 +612,7 @@ fn a_forked_child_has_a_file_of_its_own_and_its_records_survive_it() {
     let telemetry = start(exporter(NOWHERE, spool));
     let tracer = telemetry.tracer("shop");
     emit(&tracer, 0, 0..10);
-    // The child ends without a shutdown, and so does this process.
+    // Both the child and this process end without a shutdown.
     assert!(process::in_a_fork(|| {
         emit(&tracer, 1, 0..10);
         files(spool).iter().filter(|path| path.extension().is_some_and(|end| end == "recorder")).count() == 2

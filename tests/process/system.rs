@@ -59,7 +59,7 @@ unsafe extern "C" fn pthread_create(
     work: Work,
     argument: *mut c_void,
 ) -> c_int {
-    // Found before the first fork, because `dlsym` takes a lock.
+    // Looked up once, before the first fork, because `dlsym` takes a lock.
     static NEXT: OnceLock<Create> = OnceLock::new();
     let next = NEXT.get_or_init(|| {
         // SAFETY: the function has this type.
@@ -73,10 +73,10 @@ unsafe extern "C" fn pthread_create(
     unsafe { next(thread, attributes, work, argument) }
 }
 
-/// Returns the function that one of these replaces: that of the C library or of a sanitizer. A sanitizer must see the
-/// call, and gives its function a second name for this case.
+/// Returns the function that a function of this module replaces: that of the C library, or that of a sanitizer, which
+/// must see the call. A sanitizer gives its function a second name for this case.
 fn next(name: &CStr, of_sanitizer: &CStr) -> *mut c_void {
-    // SAFETY: both are names, and only an address is returned.
+    // SAFETY: both arguments are C strings, and only an address is returned.
     unsafe {
         match libc::dlsym(libc::RTLD_DEFAULT, of_sanitizer.as_ptr()) {
             none if none.is_null() => libc::dlsym(libc::RTLD_NEXT, name.as_ptr()),

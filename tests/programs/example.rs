@@ -46,7 +46,7 @@ impl Program {
         let (sender, lines) = mpsc::channel();
         let output = process.stdout.take().expect("it is piped");
         thread::spawn(move || {
-            // The reader may have given up.
+            // The test may no longer read these lines; then this thread ends.
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut errors = process.stderr.take().expect("it is piped");

@@ -185,7 +185,7 @@ fn is_std_atomic_64(path: &[&str]) -> bool {
     is_named && !path.contains(&"process")
 }
 
-/// Returns file and line of each such path in a file that must not contain it.
+/// Returns file and line of each path for which `is_such` is true, in files for which `may` is false.
 fn named_elsewhere(
     files: &[(String, String)],
     may: impl Fn(&str) -> bool,

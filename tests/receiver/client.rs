@@ -25,7 +25,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(10);
 pub(crate) const WAITED: ErrorKind = if cfg!(windows) { ErrorKind::TimedOut } else { ErrorKind::WouldBlock };
 
 pub(crate) fn assert_reset(error: &io::Error) {
-    // Wine, unlike Windows, sends an end before the reset.
+    // Wine, unlike Windows, ends the stream before it resets the connection.
     let is_end_of_wine = cfg!(windows) && error.kind() == ErrorKind::UnexpectedEof;
     assert!(error.kind() == ErrorKind::ConnectionReset || is_end_of_wine, "{error}");
 }
@@ -157,8 +157,8 @@ pub(crate) fn logs(records: usize) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// An `ExportMetricsServiceRequest` with one sum for each of these numbers, which is its number of points. Values count
-/// from 0.
+/// An `ExportMetricsServiceRequest` with one sum for each element of `points`, which is the sum's number of points.
+/// Their values count from 0.
 pub(crate) fn metrics(points: &[usize]) -> Vec<u8> {
     let sum = |points| Sum {
         data_points: (0..points)

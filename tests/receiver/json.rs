@@ -93,7 +93,7 @@ fn malformed_json_is_answered_400_with_a_status_in_json() {
         assert!(message.starts_with("cannot decode the body: "), "{text}: {message}");
         assert_eq!(kinds.recv_timeout(SOON), Ok(RefusalKind::Undecodable), "{text}");
     }
-    // Whether the field is read or not, it does no harm.
+    // The receiver may read or skip the deeply nested field: neither does harm.
     let reply = ask(&receiver, &post_json(Signal::Traces, "", nested.as_bytes()));
     assert!([200, 400].contains(&reply.status), "{reply:?}");
     assert_eq!(receiver.span_count(), 0);

@@ -31,7 +31,7 @@ fn calls_of_all_connections_share_one_bound_of_memory() {
     held.write(&post(&request));
     assert!(receiver.wait_for_held(1, SOON));
 
-    // The held request has a third of the memory, and others need all of it while they are decoded.
+    // The held request has a third of the memory, and each further request needs nearly all of it while it is decoded.
     let reply = ask(&receiver, &post(&request));
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
     assert!(String::from_utf8_lossy(&reply.body).contains("exceed the memory limit"));
@@ -56,7 +56,7 @@ fn a_call_on_its_way_in_has_its_share_of_the_memory() {
     let pieces: Vec<&[u8]> = body.chunks(16_000).collect();
     let (last, first) = pieces.split_last().unwrap();
     first.iter().for_each(|piece| client.write_frame(DATA, 0, stream, piece));
-    // Frames are processed in order: when this one is answered, the pieces have been received.
+    // Frames are processed in order: when this PING is answered, the pieces have been received.
     client.write_frame(PING, 0, 0, b"standpip");
     assert_eq!(client.frame_of(PING).unwrap().flags, ACK);
 
@@ -108,7 +108,7 @@ fn a_newcomer_takes_the_place_of_the_connection_that_brought_nothing_for_longest
 
     let mut newcomer = Client::connect(&receiver);
     assert_eq!(newcomer.ask(&post(&traces(1))).status, 200);
-    // Bytes that were sent meanwhile and not read turn the end into a reset.
+    // If the client has sent bytes that the receiver did not read, the end becomes a reset.
     let end = second.frames_to_end().map_err(|error| error.kind());
     assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
     for client in [&mut first, &mut third, &mut newcomer] {
@@ -162,7 +162,7 @@ fn streams_of_all_connections_share_a_bound_of_threads() {
     for client in &mut clients {
         let of_client: Vec<u32> = (0..STREAMS).map(|_| client.export(Signal::Traces, &traces(1))).collect();
         streams.push(of_client);
-        // When this is answered, all calls have been assigned to threads.
+        // When the PING is answered, all calls have been assigned to threads.
         client.write_frame(PING, 0, 0, b"standpip");
         client.frame_of(PING).unwrap();
     }
@@ -224,7 +224,7 @@ fn unfinished_calls_of_all_connections_stay_within_the_bound_of_memory() {
     }
 }
 
-/// Frames are processed in order: when this one is answered, those before it have been received.
+/// Sends a PING and waits for its answer: frames are processed in order, so all earlier frames have been received.
 fn sync(client: &mut Grpc) {
     client.write_frame(PING, 0, 0, b"standpip");
     assert_eq!(client.frame_of(PING).unwrap().flags, ACK);

@@ -22,7 +22,7 @@ fn arrived_with(config: Config, fill: impl FnOnce(&mut Span)) -> ReceivedSpan {
     let telemetry = Telemetry::start(config.exporter(Exporter::http(receiver.endpoint())))
         .expect("a sound configuration");
     let tracer = telemetry.tracer("shop");
-    // Held back, so that all three are sent in one request.
+    // The first request is held, so that the next three spans are sent in one request.
     receiver.pause();
     tracer.span("opens the connection").end();
     assert!(receiver.wait_for_held(1, PATIENCE));
@@ -361,7 +361,8 @@ fn depth(value: ReceivedValue<'_>) -> usize {
     }
 }
 
-/// Decoders refuse a whole request with more than a hundred nested messages. An array is two, a map three.
+/// Decoders refuse a whole request with more than a hundred nested messages. An array is two nested messages, a map
+/// three.
 #[test]
 fn a_deep_value_arrives_and_one_that_decoders_would_refuse_is_dropped_and_counted() {
     for maps in [false, true] {

@@ -424,7 +424,7 @@ static BOTH: LazyLock<[Telemetry; 2]> = LazyLock::new(|| {
 /// Takes the steps in order, and checks every child.
 fn take(steps: &[Step], tracer: &Tracer) {
     let remote = unsampled();
-    // Each open span, and the context of a child of it.
+    // The open spans, each with the context of one of its children.
     let mut open: Vec<(Span, SpanContext)> = Vec::new();
     for &step in steps {
         let span = match step {

@@ -20,8 +20,8 @@ pub(crate) mod tunnel;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints why a test, or a part of it, is skipped. Writes to standard error itself, because the test runner hides what
-/// a test that passes prints with `println!` and `eprintln!`.
+/// Prints why a test, or a part of it, is skipped. Writes to standard error directly, because the test runner hides
+/// the output of `println!` and `eprintln!` in tests that pass.
 pub(crate) fn skip(reason: impl Display) {
     let _ = writeln!(io::stderr(), "SKIPPED: {reason}");
 }

@@ -5,7 +5,7 @@ use standpipe::receiver::proto::{
     Data, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Value,
 };
 
-/// All metrics that arrived under this name, in the order they did.
+/// All metrics that arrived under this name, in the order of their arrival.
 pub(crate) fn named(receiver: &Receiver, name: &str) -> Vec<Metric> {
     let all = receiver.metrics().into_iter().map(|received| (*received.metric).clone());
     all.filter(|metric| metric.name == name).collect()

@@ -197,7 +197,7 @@ fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) -> bool {
     let mut is_found = false;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some((_, report)) = line.split_once(REPORT) {
-            // The parent may have given up.
+            // The parent may no longer read the reports; then this thread ends.
             let _ = reports.send(report.to_owned());
         }
         is_found |= line == "running 1 test";

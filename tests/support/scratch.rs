@@ -36,7 +36,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that cannot be removed is in the target directory and does no harm.
+        // A directory that cannot be removed stays below the target directory and does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -87,7 +87,8 @@ fn records_after_the_exporters_own_end_are_counted() {
     let telemetry = start(exporter(&receiver));
     let (spans, loggers) = (SpanExporter::new(&telemetry), loggers(&telemetry));
     let logger = loggers.logger("till");
-    // A provider that is shut down exports no more spans, but does export log records.
+    // A tracer provider that is shut down exports no spans, so only its processor is shut down, and a new provider
+    // gets the processor. A logger provider that is shut down still exports log records.
     spans.shutdown_with_timeout(LONG).unwrap();
     loggers.shutdown().unwrap();
     end_a_span(&SdkTracerProvider::builder().with_span_processor(spans).build());
@@ -166,8 +167,8 @@ fn what_is_made_on_the_exporters_own_thread_never_comes_back_in() {
     let of_hook = Arc::clone(&provider);
     let made = Arc::new(AtomicBool::new(false));
     let in_hook = Arc::clone(&made);
-    // The hook is called on the exporter's thread. In a new context, the SDK does not know that the thread is
-    // suppressed.
+    // The hook is called on the exporter's thread. In a new context, the SDK does not know that instrumentation is
+    // suppressed on this thread.
     let hook = move |_: &standpipe::Problem| {
         let tracer = of_hook.get().unwrap().tracer("till");
         in_hook.store(tracer.start_with_context("problem", &Context::new()).is_recording(), Ordering::SeqCst);
@@ -205,7 +206,7 @@ fn a_flush_on_the_exporters_own_thread_does_not_wait_for_itself() {
     assert!(is_refused && took < Duration::from_secs(4), "{took:?}");
 }
 
-/// Shuts down its telemetry when it is dropped, without time to send.
+/// Shuts down the telemetry on drop, without time to send.
 struct Ends(Telemetry);
 
 impl Drop for Ends {

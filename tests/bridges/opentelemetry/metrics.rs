@@ -63,7 +63,7 @@ fn provider(exporter: impl PushMetricExporter) -> SdkMeterProvider {
     SdkMeterProvider::builder().with_reader(reader).with_view(many_series).build()
 }
 
-/// More than the SDK allows by default.
+/// Allows more series of the instrument `many` than the SDK does by default.
 fn many_series(instrument: &Instrument) -> Option<Stream> {
     (instrument.name() == "many").then(|| Stream::builder().with_cardinality_limit(10_000).build().unwrap())
 }

@@ -28,7 +28,7 @@ fn send_trace(endpoint: &str) {
         charge.set("card.network", "debit");
         charge.status(Status::Error("declined"));
         telemetry.logger("tests").error("no funds").emit();
-        // Before the spans, which complete the trace.
+        // Sends the log record before the spans, because the spans complete the trace.
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     }
     telemetry.shutdown(PATIENCE);

@@ -41,7 +41,7 @@ fn every_document_is_summarised_as_it_is_told() {
         let config = Config::from_file(format!("{FOLDER}/{document}")).unwrap();
         let mut summaries = serde_json::to_value(config.summaries()).unwrap();
         for summary in summaries.as_array_mut().unwrap() {
-            // The command cannot know the name of the program for which the file is written.
+            // The command cannot know which program a file is for, so its default service name contains no program.
             if summary["service_name"].as_str().unwrap().starts_with("unknown_service:") {
                 summary["service_name"] = "unknown_service".into();
             }

@@ -47,7 +47,7 @@ impl Outcome {
         outcome
     }
 
-    /// For rows whose locations differ between the formats.
+    /// Removes the locations of diagnostics, for rows whose locations differ between the formats.
     pub(crate) fn without_places(mut self) -> Self {
         for diagnostic in &mut self.diagnostics {
             if let Some((weight, (_, rest))) =

@@ -36,10 +36,10 @@ fn every_row_holds() {
 
 /// Separates the variables and the file in a row.
 const FILE_BEGINS: &str = "---\n";
-/// The variable with the file that a child reads.
+/// The variable with the path of the file that a child reads.
 const PATH: &str = "STANDPIPE_ACCEPTANCE_FILE";
 
-/// Reads a file in a process that has these variables and no others of this kind.
+/// Reads a file in a child process that has the given variables and no other variables that a configuration reads.
 fn in_child(given: &str, format: &str, task: &str) -> Outcome {
     let (variables, text) = given.split_once(FILE_BEGINS).unwrap();
     let scratch = Scratch::new();

@@ -40,8 +40,8 @@ fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
-        // Windows ignores `HTTP_PROXY` under CGI, which it also assumes if `REQUEST_METHOD` is set but empty. So
-        // `ALL_PROXY` is set as well.
+        // `ALL_PROXY` is set as well, because under CGI `HTTP_PROXY` is ignored, on Windows also in lower case. A
+        // `REQUEST_METHOD` that is set but empty counts as CGI.
         ("all_proxy", proxy),
         ("ALL_PROXY", proxy),
         ("no_proxy", ""),

@@ -74,7 +74,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 #[test]
 fn metadata_is_lower_case_and_no_table_on_its_way_may_keep_it() {
     let seen = seen(|exporter| exporter.header("Authorization", "Bearer 123").header("X-Tenant", "seven"));
-    // Never indexed: 0001 and the static name 23, and a literal name.
+    // Both fields begin with 0001, "never indexed"; then follows the static name 23, or a literal name.
     assert!(contains(&seen.block, b"\x1f\x08\x0aBearer 123"), "{:?}", seen.block);
     assert!(contains(&seen.block, b"\x10\x08x-tenant\x05seven"), "{:?}", seen.block);
     assert!(!contains(&seen.block, b"X-Tenant"));
@@ -99,6 +99,6 @@ fn a_compressed_message_is_flagged_and_its_encoding_named() {
     assert!(contains(&seen.block, b"\x0dgrpc-encoding\x04gzip"), "{:?}", seen.block);
     assert_eq!(seen.message[0], 1);
     assert_eq!(seen.message[5..7], [0x1f, 0x8b], "what follows is gzip");
-    // Servers that answer with the client's encoding may do so, because both sides support gzip.
+    // The client accepts gzip as well, because some servers answer with the encoding of the request.
     assert!(contains(&seen.block, b"\x14grpc-accept-encoding\x0didentity,gzip"), "{:?}", seen.block);
 }

@@ -144,7 +144,7 @@ fn tls_must_lead_to_http2() {
 
     let unconcerned = TlsFront::start(&leaf, receiver.grpc_address());
     let unwilling = TlsFront::offering("http/1.1", &leaf, receiver.grpc_address());
-    // A server that does not support HTTP/2 may end the handshake for this reason.
+    // A server that does not support HTTP/2 may end the TLS handshake, because no protocol matches.
     let tls = ["resolve", "connect", "tls", "http/2"];
     for (front, expected) in [(unconcerned, &tls[..]), (unwilling, &["resolve", "connect", "http/2"])] {
         let (stages, what, _) = failure(&traces(front.url()).ca_pem(ca.pem()));

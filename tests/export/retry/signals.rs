@@ -13,7 +13,7 @@ use crate::support::scene::{
     FOR_EVER, LONG, NOISE, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
 };
 
-/// Enough for a request on any machine, plus the share of another signal.
+/// Enough for a request on any machine, even after another signal has used up its share.
 const BUDGET: Duration = Duration::from_secs(8);
 
 fn log(logger: &Logger, records: u64) {

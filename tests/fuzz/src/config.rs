@@ -32,7 +32,7 @@ pub enum Lines {
     None,
 }
 
-/// Must be called before any configuration is read.
+/// Checks that the variable holds the secret; must be called before any configuration is read.
 pub fn prepare() {
     let is_set = std::env::var(VARIABLE).is_ok_and(|value| value == SECRET);
     assert!(is_set, "start with the variable {VARIABLE}={SECRET}, as tests/fuzz/run does");

@@ -89,7 +89,7 @@ impl Run {
             }
         }
         match run.fault {
-            // After that only a GOAWAY is written, and the model of the server no longer applies.
+            // After a fault, only a GOAWAY is written, and the model of the server no longer applies.
             Some(_) => run.said.extend_from_slice(run.conn.output()),
             None => run.write(),
         }
@@ -141,7 +141,7 @@ impl Run {
             let (start, rest) = body.split_at(body.len() / 3);
             let progress = self.conn.send(&Message::new(&[start, rest], true));
             let output = self.conn.output();
-            // Acknowledgements are bounded where they are created.
+            // The output may also contain acknowledgements, whose number `hear` checks.
             assert!(output.len() <= MAX_OUTPUT + 3 * self.model.heard.waiting_bytes, "{}", output.len());
             self.model.check(output);
             self.said.extend_from_slice(output);

@@ -6,7 +6,7 @@ use standpipe::{Config, Exporter, Telemetry};
 
 use crate::config::SECRET;
 
-/// Longer than a diagnostic needs to be.
+/// Maximum size of a diagnostic: more than any diagnostic needs.
 const MAX_MESSAGE_BYTES: usize = 500;
 
 /// An input is the value, with the secret in place of a key.

@@ -8,7 +8,8 @@ const STATE_MEMBERS: usize = 32;
 const BAGGAGE_BYTES: usize = 8192;
 const BAGGAGE_MEMBERS: usize = 64;
 
-/// An input is a `baggage`; its first line is a `traceparent`, and the rest a `tracestate`.
+/// Reads an input in two ways: all of it as a `baggage`; and its first line as a `traceparent`, with the rest as a
+/// `tracestate`.
 pub fn check(text: &str) {
     check_baggage(text);
     check_context(text);

@@ -38,7 +38,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it and waits until it listens on the port.
+    /// Starts the server and waits until it listens on the port.
     pub(crate) fn start(recipe: &Recipe, port: u16) -> Result<Self, Error> {
         let log = OpenOptions::new().create(true).append(true).open(&recipe.log)?;
         let child = Command::new(&recipe.program)

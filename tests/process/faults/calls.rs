@@ -98,11 +98,11 @@ const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("open", "openat", "EMFILE", "2..8+3"),
     // The worker waits for five seconds before it reads again.
     ("read", "?read,?pread64", "EIO", "2"),
-    // The first call gives a segment its name.
+    // The first rename, which gives a segment its name, succeeds.
     (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
-/// The call that is made only when an exporter ends and leaves requests.
+/// Name of the fault in the call that is made only when an exporter ends and leaves requests.
 const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 
@@ -187,7 +187,7 @@ fn start(name: &str, endpoint: &str, spool: &Path, problems: &Arc<AtomicUsize>) 
 fn a_request_is_synced_by_the_clock_though_no_other_follows() {
     let (spool, receiver) = (private(), Receiver::start().unwrap());
     receiver.always(Answer::status(503));
-    // Only the sync wakes the worker.
+    // With these delays, no retry wakes the worker; only the sync does.
     let exporter =
         exporter(&receiver.endpoint(), spool.path()).named("synced").retry_delays(PATIENCE, PATIENCE);
     let telemetry = crate::spool::start(exporter);

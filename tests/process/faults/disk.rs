@@ -127,7 +127,7 @@ fn fill_and_make_room(policy: &str, when_full: WhenFull) {
     }
     let when_full_at = telemetry.ledger().total();
     fs::remove_file(&ballast).unwrap();
-    // There is room for more than a third of the previous contents.
+    // The freed space has room for more than a third of the previously spooled records.
     wait_until(&telemetry, |ledger| ledger.total().spooled > when_full_at.spooled * 4 / 3);
     receiver.behave();
     drop(is_over);

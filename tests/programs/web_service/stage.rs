@@ -38,7 +38,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Returns the received records, if their number is the one that the services report as delivered.
+    /// Returns the received records, and asserts that their number is the one that the services report as delivered.
     pub(crate) fn of(receiver: &Receiver, delivered: &[Delivered]) -> Self {
         let sum = |count: fn(&Delivered) -> u64| delivered.iter().map(count).sum::<u64>();
         assert_eq!(receiver.span_count(), sum(|delivered| delivered.spans));

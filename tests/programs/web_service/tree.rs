@@ -77,7 +77,8 @@ pub(crate) fn is_error(received: &ReceivedSpan) -> bool {
 
 /// Returns whether the span's flags say that its parent is in another process.
 pub(crate) fn has_remote_parent(received: &ReceivedSpan) -> bool {
-    // SpanFlags: the first bit says that it is known whether the parent is remote, the second that it is.
+    // SpanFlags: bit 0x100 says that it is known whether the parent is remote, and bit 0x200 that the parent is
+    // remote.
     let flags = received.span.flags & 0x300;
     assert!(flags & 0x100 != 0, "{} does not know", received.span.name);
     flags == 0x300

@@ -100,7 +100,7 @@ impl Source {
                 continue;
             }
             if [self.text(at), self.text(at + 2)] == ["mod", "{"] {
-                // Such a module contains documentation or re-exports.
+                // Looks into an inline module, because it may contain only documentation and re-exports.
                 at += 3;
                 continue;
             }

@@ -290,7 +290,7 @@ pub(crate) fn fields(signal: Signal) -> Fields {
     fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-/// The headers of a well-formed call with one more, or with another value.
+/// The headers of a well-formed call, with one more field, or with another value of a field.
 pub(crate) fn fields_with(signal: Signal, name: &str, value: &str) -> Fields {
     let mut fields = fields(signal);
     match fields.iter_mut().find(|(n, _)| n == name) {

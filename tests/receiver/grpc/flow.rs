@@ -60,7 +60,7 @@ fn a_body_may_be_larger_than_any_window() {
 fn the_window_comes_back_also_for_what_nobody_reads() {
     let receiver = Receiver::start().unwrap();
     let mut client = Grpc::connect(&receiver);
-    // Refused because of its head, so its data is discarded.
+    // These calls are refused because of their heads, so their data is discarded.
     let mut unknown = fields(Signal::Traces);
     unknown[2].1 = "/unknown".to_owned();
     for _ in 0..20 {

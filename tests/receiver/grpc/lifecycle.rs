@@ -130,7 +130,7 @@ fn connections_of_both_protocols_share_one_limit() {
     let stream = grpc.export(Signal::Traces, &traces(1));
     assert!(receiver.wait_for_held(2, SOON));
     assert!(Client::connect(&receiver).is_closed());
-    // Closed with the preface unread, or before it could be written.
+    // The receiver closes this connection before it reads the preface, or before the client has written it.
     let mut one_too_many = Grpc::dial(&receiver);
     assert_eq!(one_too_many.frames_to_end().unwrap(), []);
     receiver.resume();

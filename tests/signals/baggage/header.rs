@@ -90,7 +90,7 @@ fn what_every_participant_must_propagate_is_kept_and_more_is_left_out_member_by_
     let full = Baggage::from_header(&format!("{long},b=22,c=3,d=4"));
     assert_eq!(full.header(), format!("{long},c=3"), "what fits beside those before it is kept");
     assert_eq!(full.header().len(), MAX_BYTES);
-    // The new value does not fit, and the earlier one would be wrong.
+    // The new value does not fit, and the earlier value would be wrong, so the entry is removed.
     assert_eq!(full.with("c", "33").get("c"), None);
     assert_eq!(Baggage::new().with("a", &"x".repeat(MAX_BYTES)), Baggage::new());
     // Each space takes three bytes when encoded.

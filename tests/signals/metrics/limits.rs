@@ -112,7 +112,7 @@ fn nan_infinities_and_falling_counters_are_left_out_and_reported() {
     let point = histograms(&named(&receiver, "size")[0]).pop().unwrap();
     assert_eq!((point.count, point.sum, point.max), (2, Some(3.0), Some(2.0)));
     assert!(named(&receiver, "fine").is_empty(), "nothing good was measured");
-    // Each is reported once, however often it happens.
+    // Each problem is reported once, however often it happens.
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let mut reported: Vec<_> = problems.reported().into_iter().map(|problem| problem.message).collect();
     reported.sort();

@@ -151,7 +151,7 @@ fn what_a_stop_leaves_no_time_for_is_counted() {
     (0..SERIES).for_each(|n| orders.add(1, &[("n", n as i64)]));
     let returned = telemetry.shutdown(Duration::from_millis(200)).total();
     assert!(returned.in_flight == 0 && returned.lost() <= SERIES, "{returned}");
-    // The worker counts the last part when the time is up.
+    // The worker counts the last records when the budget is used up, perhaps after `shutdown` has returned.
     wait_until(|| telemetry.ledger().lost() >= SERIES);
     let counts = telemetry.ledger().exporters[0].metrics;
     assert_eq!((counts.lost(), counts.in_flight), (SERIES, 0), "{counts}");

@@ -1,5 +1,5 @@
-//! The front. Two threads per connection, one for each direction, share the TLS state behind a mutex. Neither holds it
-//! while it waits for the network.
+//! The TLS front. Two threads per connection, one for each direction, share the TLS state behind a mutex. Neither
+//! thread holds the mutex while it waits for the network.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ pub(crate) struct TlsFront {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What the connections of a front have in common.
+/// State that the connections of a front share.
 #[derive(Default)]
 struct Seen {
     clients: Mutex<Vec<TcpStream>>,
@@ -125,7 +125,7 @@ impl TlsFront {
         self.seen.handshakes.lock().expect("nobody panics with it").clone()
     }
 
-    /// Closes all connections, as a server does after some time without a request.
+    /// Closes all connections, as a server does with idle connections.
     pub(crate) fn hang_up(&self) {
         for client in self.seen.clients.lock().expect("nobody panics with it").drain(..) {
             let _ = client.shutdown(Shutdown::Both);
@@ -203,11 +203,13 @@ fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Co
         Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
         Conduct::Forward { config, upstream } => {
             let upstream = TcpStream::connect_timeout(upstream, PATIENCE)?;
-            // A forwarded piece is complete: waiting to fill a packet would delay every answer by an acknowledgement.
+            // Each forwarded piece is complete: if the system waited to fill a packet, every answer would be delayed
+            // until an acknowledgement arrives.
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;
             if cfg!(windows) {
-                // On Windows, `shutdown` of a socket does not wake a thread that waits for its other end.
+                // On Windows, `shutdown` of a socket does not wake a thread that is blocked in reading or writing the
+                // socket.
                 for socket in [&client, &upstream] {
                     socket.set_read_timeout(Some(MAX_WAIT))?;
                     socket.set_write_timeout(Some(MAX_WAIT))?;
@@ -260,7 +262,7 @@ fn decrypt(
             while !unread.is_empty() {
                 tls.read_tls(&mut unread)?;
                 let state = tls.process_new_packets();
-                // The handshake's answer, or the alert that says what was wrong.
+                // Sends the handshake's answer, or the alert that names the cause of a failure.
                 flush(&mut tls, client)?;
                 let ready = state.map_err(io::Error::other)?.plaintext_bytes_to_read();
                 let start = plaintext.len();

@@ -24,8 +24,8 @@ pub(crate) const NAME: &str = "growing";
 
 const SPANS_OF_A_TRACE: usize = 3;
 const BETWEEN_TRACES: Duration = Duration::from_millis(1);
-/// Requests that the agent's queue can hold: `ROOMY` for all that are sent, `SMALL` so that the agent refuses requests
-/// while a gateway is stopped.
+/// Number of requests that the agent's queue can hold: with `ROOMY`, all that are sent; with `SMALL`, so few that the
+/// agent refuses requests while a gateway is stopped.
 const ROOMY: usize = 10_000;
 const SMALL: usize = 20;
 /// Time for which a Collector is stopped.
@@ -144,7 +144,7 @@ fn tail_sampling(transport: Transport, environment: &Environment<'_>) -> Result<
     }
     program.finish()?;
     tiers.wait_for_spans(with_errors.len());
-    // The gateways decide about the other traces at the same time. Waits once more, to see that none of them arrives.
+    // The gateways decide about the other traces at the same time. A further wait shows that none of them arrives.
     thread::sleep(Duration::from_secs(2));
     same_spans(&with_errors, &spans(&tiers.records()?))?;
     Ok(format!("of {TRACES} traces the {} with an error, whole", TRACES / 10))

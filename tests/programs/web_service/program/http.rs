@@ -72,7 +72,8 @@ impl Request {
         if self.headers("content-length").next().is_none() {
             return Ok(0);
         }
-        // Refuses several lengths, which are used to smuggle requests past a proxy.
+        // Refuses more than one `content-length`, because such requests are used to smuggle another request past a
+        // proxy.
         let length = self.header("content-length").filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let length = length.ok_or_else(|| Response::text(400, "the content-length is no number"))?;
         match length.parse() {
@@ -172,7 +173,7 @@ impl Input<'_> {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) text: String,
-    /// The allowed method, after a request with another one.
+    /// The allowed method, if the request had another method.
     allow: Option<&'static str>,
 }
 
@@ -205,8 +206,8 @@ impl Response {
     }
 }
 
-/// Waits until the client closes the connection. If the server closed it while bytes are unread, the connection would be
-/// reset, and the response could be lost.
+/// Waits until the client closes the connection. If the server closed it first, with bytes still unread, the
+/// connection would be reset, and the response could be lost.
 pub(crate) fn hang_up(stream: &TcpStream) {
     let deadline = Instant::now() + TIMEOUT;
     let mut unread = [0; 4096];

@@ -72,7 +72,7 @@ impl Server {
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         for _ in 0..THREADS {
-            // Wakes one thread that waits in `accept`. A failure means that none waits.
+            // Wakes one thread that waits in `accept`. A failure means that no thread waits.
             let _ = TcpStream::connect(self.address);
         }
     }
@@ -85,7 +85,7 @@ fn converse(stream: &TcpStream, service: &dyn Service) {
         Ok(None) => return,
         Err(refusal) => {
             log::warn!("refused with {}: {}", refusal.status, refusal.text);
-            // Such a client may not read the response, so an error is ignored.
+            // A client whose request is refused may not read the response, so an error is ignored.
             let _ = refusal.send(stream, "");
             return;
         }

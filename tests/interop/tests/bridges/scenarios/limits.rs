@@ -1,4 +1,5 @@
-//! More than the limits: both stacks keep 128 attributes, events and links by default, and count the others.
+//! Records near and above the limits: both stacks keep 128 attributes, events and links by default, and count the
+//! others.
 
 use tracing::field::Empty;
 use tracing::{Span, info, info_span};
@@ -51,7 +52,7 @@ macro_rules! with_140_fields {
     };
 }
 
-/// 70 fields of all types of fixed size, and strings.
+/// A span with 70 fields: integers, doubles, bools, strings and empty fields.
 fn many_fields(_: &Stage<'_>) {
     info_span!(
         "span",

@@ -89,6 +89,6 @@ fn extract(remote: Remote) -> Context {
     let headers = [("traceparent", remote.traceparent), ("tracestate", remote.tracestate)];
     let headers: HashMap<String, String> =
         headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    // Without the program's current span.
+    // Extracts into an empty context, without the program's current span.
     TraceContextPropagator::new().extract_with_context(&Context::new(), &headers)
 }

@@ -30,7 +30,7 @@ impl Seen {
     }
 }
 
-/// The same in the form that is compared.
+/// The records and facts of one run, in the form that is compared.
 pub(crate) struct Told {
     /// Spans whose parent did not arrive, in the order they started.
     pub(crate) roots: Vec<Node>,
