@@ -543,7 +543,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
         worker.rest();
         rests += 1;
     }
-    // One rest is enough, but a sleep may end slightly too early, which causes another one.
+    // One rest is enough, but a sleep may end slightly too early, and then another rest follows.
     assert!(rests <= 3, "it woke {rests} times");
 }
 
