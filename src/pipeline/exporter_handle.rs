@@ -124,7 +124,7 @@ impl From<io::Error> for StartError {
 }
 
 impl Prepared<'_> {
-    /// Returns an error if the spool could not be opened.
+    /// Returns the exporter, or an error if its spool could not be opened.
     pub(crate) fn with_spool(self) -> Result<Self, StartError> {
         match self.spool {
             Err(error) => Err(StartError::Spool { exporter: self.spec.name.clone(), error }),

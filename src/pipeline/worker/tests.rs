@@ -46,7 +46,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     }
 }
 
-/// A worker that is not running, with two records to a batch, and the channel that wakes it.
+/// Returns a worker that is not running, with at most two records in a batch. Its queues wake it through `wake`.
 fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
