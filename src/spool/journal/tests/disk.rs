@@ -72,7 +72,7 @@ impl Disk {
         change(self.state().files.entry(id).or_default());
     }
 
-    /// From now on each read of this byte fails.
+    /// Makes each read of this byte fail from now on.
     pub(super) fn spoil(&self, id: u64, offset: u64, error: i32) {
         self.state().bad.insert((id, offset), error);
     }
