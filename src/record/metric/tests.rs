@@ -392,7 +392,7 @@ mod model {
         }
     }
 
-    /// Delta is 1, cumulative is 2.
+    /// Returns OTLP's number of the temporality.
     fn number_of(temporality: AggregationTemporality) -> i32 {
         match temporality {
             AggregationTemporality::Delta => 1,
