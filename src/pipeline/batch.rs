@@ -291,8 +291,7 @@ impl Batch {
         self.framing.len() + self.queued_bytes
     }
 
-    /// Returns the size of the smallest frame in bytes. A frame is one span, one log record or one metric with its
-    /// points.
+    /// Returns the size of the smallest frame (a span, a log record or a metric with its points) in bytes.
     pub(crate) fn smallest_frame(&self) -> usize {
         let frames = self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames);
         frames.map(<[u8]>::len).min().unwrap_or(0)
@@ -326,8 +325,7 @@ impl Batch {
                 chunk.append(&group.scope, frame, more);
             }
         }
-        // Check for a loss after the copy: the flight recorder's file may have been truncated while its bytes were
-        // read.
+        // Check after the copy: the flight recorder's file may have been truncated while its bytes were read.
         if self.is_lost() {
             return vec![self];
         }

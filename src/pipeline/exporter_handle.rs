@@ -243,8 +243,7 @@ impl ExporterHandle {
         let counters = Arc::new(Counters::default());
         let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
         let reporter = Arc::new(reporter);
-        // The caller holds the fork lock, under which the hook must not run: the worker's first step reports the
-        // problems that are found here.
+        // The caller holds the fork lock, so the hook must not run: the worker's first step reports the problems.
         reporter.hold_back(true);
         let spool = spool.unwrap_or_else(|error| {
             let what = format!("records do not survive this process: {error}");

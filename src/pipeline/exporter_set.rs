@@ -375,8 +375,7 @@ pub(crate) fn flush<'o>(
     FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
-/// Drives the exporters that have no thread: does their due work on the calling thread, and begins nothing after
-/// `until`.
+/// Drives the exporters without a thread: does their due work on this thread, and begins nothing after `until`.
 ///
 /// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each call,
 /// so that a slow exporter cannot starve the others.

@@ -236,8 +236,7 @@ impl Backpressure {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if let Some(ticket) = waiters.try_join(&parker) {
-                // Counted before the caller wakes the worker, so that a worker about to sleep sees either the waiter or
-                // the wake-up.
+                // Count the waiter before the wake-up: a worker about to sleep then sees one of the two.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { backpressure: self, records, ticket, parker };
             }

@@ -280,8 +280,7 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
-            // Shrink the open chunk only if the queue has room for the record, which then begins the next chunk. In a
-            // full queue, the open chunk stays in use.
+            // Shrink the open chunk only if the queue has room for the record. In a full queue, it stays open.
             if self.level.has_room(1, bytes) {
                 open.shrink(missing);
             }

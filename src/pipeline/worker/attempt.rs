@@ -60,8 +60,7 @@ impl Worker {
         let give_up_after = if part.is_spooled() { NO_DEADLINE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         if !self.state.proxy_pause.left(now).is_zero() {
-            // Act as if the proxy had refused again, but without an attempt: the proxy must not get the password again
-            // yet.
+            // Act as if the proxy had refused again, without an attempt: it must not get the password again yet.
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);

@@ -193,8 +193,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// For a worker without a thread, start of its idle period, in which nothing is due, now or at a known time. `None`
-    /// after work.
+    /// Start of the idle time of a worker without a thread: nothing is due, now or at a known time. `None` after work.
     idle_since: Option<Instant>,
 }
 
