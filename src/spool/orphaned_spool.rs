@@ -131,8 +131,7 @@ impl OrphanedSpool {
                     message: format!("{}: {unreadable}", path.display()),
                     is_unaccounted: true,
                 });
-                // Without a readable recorder, the records of partial entries cannot be read from its slots either, so
-                // they are lost.
+                // Without a readable recorder, no slot has the records of partial entries either, so they are lost.
                 lost = cut_records;
             }
             Ok(recorder) => {
