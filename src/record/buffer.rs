@@ -20,8 +20,7 @@ const NOT_COPIED: u32 = u32::MAX;
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,
-    /// Maximum length. A record that would exceed it can never be sent: the record stops growing, and is dropped when
-    /// it ends.
+    /// Maximum length. A longer record can never be sent: its growth stops, and it is dropped when it ends.
     max_len: usize,
     outgrown: bool,
     /// End of the bytes that equal the copy; [`NOT_COPIED`] if bytes before it have changed or moved since.
