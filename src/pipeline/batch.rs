@@ -124,18 +124,18 @@ impl Backlog {
         self.chunks.iter().filter(|chunk| chunk.is_recorded()).map(|chunk| contents(chunk).0).sum()
     }
 
-    /// Removes all chunks. Returns the records and bytes of each.
+    /// Removes all chunks. Returns the number of records and bytes of each.
     pub(crate) fn write_off(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).chain(self.chunks.drain(..)).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Removes the chunks that the worker has collected itself. Returns the records and bytes of each.
+    /// Removes the chunks that the worker has collected itself. Returns the number of records and bytes of each.
     pub(crate) fn write_off_snapshot(&mut self) -> Vec<(u64, usize)> {
         self.snapshot.drain(..).map(|chunk| contents(&chunk)).collect()
     }
 
-    /// Takes as many records as one request may hold: at most `usual_bytes` of records, and a request of at most
-    /// `max_bytes`. A single record may exceed both, up to the configured size of a request.
+    /// Takes as many records as one request may hold: the records have at most `usual_bytes` in total, and the request
+    /// has at most `max_bytes`. A single record may exceed both limits, up to the configured size of a request.
     pub(crate) fn next(
         &mut self,
         settings: &BatchSettings,
@@ -176,7 +176,7 @@ impl Backlog {
     }
 }
 
-/// Returns the records and bytes that are left in a chunk.
+/// Returns the number of records and bytes that are left in a chunk.
 fn contents(chunk: &Chunk) -> (u64, usize) {
     let add = |(records, bytes), run: &Run| (records + run.records as u64, bytes + run.end - run.start);
     chunk.runs().iter().fold((0, 0), add)
@@ -187,7 +187,7 @@ impl Group {
         self.scope.resource() == scope.resource()
     }
 
-    /// Returns the bytes of the `ScopeSpans`, `ScopeLogs` or `ScopeMetrics` message, without its header.
+    /// Returns the size of the `ScopeSpans`, `ScopeLogs` or `ScopeMetrics` message in bytes, without its header.
     fn len(&self) -> usize {
         self.scope.field().len() + self.bytes
     }
@@ -286,12 +286,12 @@ impl Batch {
         self.groups.iter().flat_map(pieces).collect()
     }
 
-    /// Returns the bytes of the whole request.
+    /// Returns the size of the whole request in bytes.
     pub(crate) fn len(&self) -> usize {
         self.framing.len() + self.queued_bytes
     }
 
-    /// Returns the bytes of the smallest frame. A frame is one span, one log record or one metric with its points.
+    /// Returns the size of the smallest frame (a span, a log record or a metric with its points) in bytes.
     pub(crate) fn smallest_frame(&self) -> usize {
         let frames = self.groups.iter().flat_map(|group| self.records_of(group)).flat_map(frames);
         frames.map(<[u8]>::len).min().unwrap_or(0)
@@ -325,7 +325,7 @@ impl Batch {
                 chunk.append(&group.scope, frame, more);
             }
         }
-        // Checked after the copy: the file may have been truncated while its bytes were read.
+        // Check after the copy: the flight recorder's file may have been truncated while its bytes were read.
         if self.is_lost() {
             return vec![self];
         }
@@ -366,7 +366,7 @@ impl<'a> Plan<'a> {
         Self { groups: Vec::new(), resource, records: 0, max_records, room, first_room }
     }
 
-    /// Takes the records of a chunk that fit. Returns true if that was the whole chunk.
+    /// Takes the records of a chunk that fit. Returns true if the whole chunk was taken.
     fn take(&mut self, number: usize, chunk: &mut Chunk) -> bool {
         while let Some(run) = chunk.runs().first() {
             let known = self.groups.iter().position(|group| Arc::ptr_eq(&group.scope, &run.scope));

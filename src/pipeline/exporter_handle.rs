@@ -85,8 +85,8 @@ impl ExporterSpec {
         }
     }
 
-    /// Returns the size of the flight recorder, in slots: full queues of all signals, plus a quarter. Each chunk leaves
-    /// less than one slot unused, and freed chunks leave gaps.
+    /// Returns the size of the flight recorder, in slots: for each signal a full queue, [`SPARE_SLOTS`], and a quarter
+    /// of the queue, because each chunk leaves less than one slot unused and freed chunks leave gaps.
     fn slots(&self) -> usize {
         self.signals() * (self.queue.bytes / Chunk::SLOT_BYTES * 5 / 4 + SPARE_SLOTS)
     }
@@ -124,7 +124,7 @@ impl From<io::Error> for StartError {
 }
 
 impl Prepared<'_> {
-    /// Returns an error if the spool could not be opened.
+    /// Returns the exporter, or an error if its spool could not be opened.
     pub(crate) fn with_spool(self) -> Result<Self, StartError> {
         match self.spool {
             Err(error) => Err(StartError::Spool { exporter: self.spec.name.clone(), error }),
@@ -243,7 +243,7 @@ impl ExporterHandle {
         let counters = Arc::new(Counters::default());
         let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
         let reporter = Arc::new(reporter);
-        // The caller holds the fork lock, under which the hook must not run. The worker's first step reports it.
+        // The caller holds the fork lock, so the hook must not run: the worker's first step reports the problems.
         reporter.hold_back(true);
         let spool = spool.unwrap_or_else(|error| {
             let what = format!("records do not survive this process: {error}");
@@ -402,7 +402,8 @@ impl ExporterHandle {
         self.manual.as_deref()
     }
 
-    /// Returns a goal for callers that drive the worker: it is reached when `reached` is disconnected.
+    /// Returns the goal of callers that drive the worker: they stop when the channel `reached` receives a message or is
+    /// disconnected.
     pub(crate) fn goal(&self, reached: &Receiver<()>) -> Option<Goal<'_>> {
         Some(Goal { worker: self.manual()?, reached: reached.clone() })
     }
@@ -465,7 +466,7 @@ impl ExporterHandle {
         let has_ended = || self.ended.try_recv() == Err(TryRecvError::Disconnected);
         clock::before_wait(Some(deadline), has_ended);
         let time = deadline.saturating_duration_since(clock::now());
-        // Look again: even a deadline in the past must notice a worker that has ended.
+        // Look again: the end of the worker must be noticed even if the deadline is in the past.
         self.ended.recv_timeout(time).is_err_and(|error| error.is_disconnected()) || has_ended()
     }
 }

@@ -67,7 +67,7 @@ impl std::fmt::Debug for ProviderSpec {
 #[must_use = "a flush may leave records behind"]
 #[non_exhaustive]
 pub enum FlushOutcome {
-    /// All records that were accepted before the call are delivered, or counted as dropped.
+    /// All records that were accepted before the call have an outcome in the [`Ledger`], such as delivered or dropped.
     Complete,
     /// The budget was used up first, or the caller is an exporter's own thread.
     TimedOut {
@@ -115,7 +115,7 @@ impl ExporterSet {
 
     /// Reserves slots of the flight recorders in which an open span survives the process.
     pub(crate) fn open_span_slots(&self) -> Vec<OpenSpanSlot> {
-        // Checked first: in a forked child, `takers` would start the exporters earlier than necessary.
+        // Check the settings before `takers` is called: in a forked child, that call starts the exporters.
         if !self.spec.exporters.iter().any(|exporter| exporter.spool.open_spans) {
             return Vec::new();
         }
@@ -204,8 +204,8 @@ impl ExporterSet {
             .for_each(|handle| handle.count_not_enqueued(Signal::Logs, reason, 1));
     }
 
-    /// Returns whether a span that begins on this thread is suppressed. Counts the suppressed span if it is sampled
-    /// and code of the program, such as the problem hook, begins it. Spans about the export itself are not counted.
+    /// Returns whether a span that begins on this thread is suppressed. Counts a suppressed span if it is sampled and
+    /// was begun by code of the program (such as the problem hook), not by an exporter.
     #[cold]
     pub(crate) fn suppresses_span(&self, is_sampled: bool) -> bool {
         let suppression = self.suppression();
@@ -375,7 +375,7 @@ pub(crate) fn flush<'o>(
     FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
-/// Does the due work of exporters without a thread on the calling thread, and begins nothing after `until`.
+/// Drives the exporters without a thread: does their due work on this thread, and begins nothing after `until`.
 ///
 /// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each call,
 /// so that a slow exporter cannot starve the others.
@@ -426,7 +426,7 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     late.iter().for_each(|handle| handle.finish_stop());
 }
 
-/// Ends attempts that were begun before the stop once they have had one signal's share of its time.
+/// Ends attempts that were begun before the stop, once they have used one signal's share of the stop's time.
 fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
     let now = clock::now();
     let share_ends = now + deadline.saturating_duration_since(now) / Signal::COUNT as u32;

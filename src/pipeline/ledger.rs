@@ -26,9 +26,9 @@
 //! | `filtered` | `pipeline/exporter_set`: `ExporterSet::count_log_filtered`, `enqueue_log`, called by `logs` and the bridges | a lower `level` of the exporter, if the log records are wanted |
 //!
 //! Superseded data points are not lost: newer points of the same series contain them. `trace/open` counts the spans
-//! that have not ended (`open_spans`). [`Ledger`] lists the records that are not counted by design; `is_recorded` in
-//! `trace/builder.rs` decides which spans are sampled. A process that ends without a shutdown loses the records in
-//! flight together with their counts: see the guide's chapter on exits.
+//! that have not ended (`open_spans`). The documentation of [`Ledger`] lists the records that, by design, are not
+//! counted; `is_recorded` in `trace/builder.rs` decides which spans are sampled. A process that ends without a shutdown
+//! loses the records in flight together with their counts: see the guide's chapter on exits.
 
 mod counters;
 
@@ -53,7 +53,7 @@ pub(crate) use counters::{Counters, NotEnqueuedReason, Outcome};
 /// - records of a signal that no exporter exports;
 /// - in a forked child, spans and log records that were open at the fork: the parent counts them;
 /// - records that an exporter's thread, or a library that it calls, would emit about the export itself, and records
-///   that the OpenTelemetry SDK suppresses there.
+///   that the OpenTelemetry SDK suppresses on that thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Ledger {
@@ -101,8 +101,8 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Spans of all providers that have started and not ended. Spans that the sampler did not sample are not included. A
-/// [`DetachedSpan`](crate::DetachedSpan) is included while the sampling decision about it is still open.
+/// Spans that have started and not ended, of all providers together. Spans that the sampler did not sample are not
+/// included. A [`DetachedSpan`](crate::DetachedSpan) is included while the sampling decision about it is still open.
 ///
 /// At the end of a program, these are spans that another thread holds, that are kept in a `static`, or that were
 /// leaked.

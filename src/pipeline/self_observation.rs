@@ -31,7 +31,7 @@ pub(crate) fn observe(exporter_sets: &[Weak<ExporterSet>], meter: &Meter, export
             exporter,
         };
         watch.exported(meter.build(&format!("otel.sdk.exporter.{record}.exported")).unit(unit));
-        // Data points are collected when they are sent, so they have no queue to observe.
+        // Most data points are collected when they are sent, and do not wait in a queue that could be observed.
         if signal != Signal::Metrics {
             watch.processed(meter.build(&format!("otel.sdk.processor.{record}.processed")).unit(unit));
             let queue = format!("otel.sdk.processor.{record}.queue");

@@ -38,7 +38,8 @@ pub(crate) struct Attribute<'a> {
 type Longest = Option<usize>;
 
 impl<'a> Attribute<'a> {
-    /// Returns `None` if the attribute must not be sent: its key is empty, or its value is nested too deeply.
+    /// Makes an attribute, or returns `None` if it must not be sent: its key is empty, or its value is nested too
+    /// deeply.
     #[inline]
     pub(crate) fn new(key: &'a str, value: Value<'a>, longest: Longest) -> Option<Self> {
         if key.is_empty() || is_too_deep(&value) {
@@ -87,7 +88,7 @@ pub(super) struct AnyValue<'a> {
 }
 
 impl<'a> AnyValue<'a> {
-    /// Returns `None` if the value is nested too deeply.
+    /// Computes the size of the value, or returns `None` if the value is nested too deeply.
     #[inline]
     pub(super) fn new(value: Value<'a>) -> Option<Self> {
         if is_too_deep(&value) {

@@ -1,8 +1,8 @@
 //! The identity of a metric series: a canonical set of attributes, encoded once.
 //!
-//! Series are looked up for every measurement, so pairs are compared with a set, and hashed, without being encoded:
-//! keys and values of up to 16 bytes as two words, numbers by their bits. The hash of a set is the sum of the hashes of
-//! its pairs, so their order does not matter.
+//! A series is looked up for every measurement, so the attributes of the measurement are hashed and compared with a set
+//! without being encoded: keys and strings of up to 16 bytes as two words, numbers by their bits. The hash of a set is
+//! the sum of the hashes of its attributes, so the order of the attributes does not matter.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -147,8 +147,8 @@ impl AttributeSet {
         self.value(entry) == encode(value)
     }
 
-    /// Returns a hash that does not depend on the order of the pairs. Agrees with [`hash_of`](Self::hash_of) for the
-    /// set made of them, unless a key occurs twice.
+    /// Returns a hash that does not depend on the order of the pairs. It equals the [`hash_of`](Self::hash_of) of the
+    /// set that is made of these pairs, unless a key occurs twice.
     pub(crate) fn hash(pairs: &[(&str, Value<'_>)], seed: u64) -> u64 {
         // Pairs with an empty key are not in the set. A sum does not depend on the order.
         let sendable = pairs.iter().filter(|(key, _)| !key.is_empty());

@@ -91,7 +91,7 @@ impl Fields {
         self.seen.count().wrapping_add(self.more)
     }
 
-    /// Returns false if the key is certainly new.
+    /// Returns whether the key may be set already; false if it is certainly new.
     fn may_have(&self, key: &str, bit: KeyBit) -> bool {
         self.seen.has(key, bit) && self.counted.has(key, bit)
     }

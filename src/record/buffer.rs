@@ -20,7 +20,7 @@ const NOT_COPIED: u32 = u32::MAX;
 pub(crate) struct Buffer {
     storage: Vec<u8>,
     len: usize,
-    /// Maximum length. A larger record can never be sent: it stops growing and is dropped at its end.
+    /// Maximum length. A longer record can never be sent: its growth stops, and it is dropped when it ends.
     max_len: usize,
     outgrown: bool,
     /// End of the bytes that equal the copy; [`NOT_COPIED`] if bytes before it have changed or moved since.
@@ -88,8 +88,8 @@ impl Buffer {
         self.storage.get_mut(from..)?.first_chunk_mut()
     }
 
-    /// Returns the bytes that are new since the last copy, and their count. The array may extend beyond them. `None` if
-    /// there are more than `ROOM`, or if earlier bytes have changed.
+    /// Returns the bytes that are new since the last copy, and their count. In the array, other bytes may follow them.
+    /// `None` if there are more than `ROOM`, or if earlier bytes have changed.
     #[inline(always)]
     pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
         let from = self.copied_to as usize;

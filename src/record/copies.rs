@@ -23,7 +23,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Returns `None` if there are no slots.
+    /// Makes empty copies in these slots, or returns `None` if there are no slots.
     pub(super) fn new(mut slots: Vec<OpenSpanSlot>) -> Option<Self> {
         Some(Self { first: slots.pop()?, others: slots, scope: None })
     }

@@ -27,8 +27,8 @@ mod tag {
     pub(super) const STRING_VALUE: u8 = 0x0a;
 }
 
-/// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has
-/// exactly these.
+/// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has exactly
+/// these 24 numbers.
 ///
 /// Most programs need only the six severities without a number in their name. The others are finer steps between
 /// them.

@@ -60,7 +60,7 @@ pub(crate) enum Number {
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// `None` if no value was recorded, or the instrument does not track it. The same applies to `max`.
+    /// The minimum; `None` if no value was recorded or the instrument does not track it. The same applies to `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) bounds: &'a [f64],
@@ -72,7 +72,7 @@ pub(crate) struct HistogramPoint<'a> {
 pub(crate) struct ExponentialPoint<'a> {
     pub(crate) count: u64,
     pub(crate) sum: f64,
-    /// `None` if no value was recorded, or the instrument does not track it. The same applies to `max`.
+    /// The minimum; `None` if no value was recorded or the instrument does not track it. The same applies to `max`.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) scale: i32,

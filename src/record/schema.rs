@@ -146,8 +146,8 @@ pub(crate) enum Part {
 
 /// Returns whether every decoder accepts these bytes as a message of this signal.
 ///
-/// Unknown fields, repeated singular fields and ids of other lengths are rejected: the writer does not produce them, so
-/// they are signs of damage.
+/// Unknown fields, repeated singular fields, and ids that are not 0, 8 or 16 bytes long are rejected: the writer does
+/// not produce them, so they are signs of damage.
 pub(crate) fn is_valid(part: Part, signal: Signal, bytes: &[u8]) -> bool {
     use MessageIndex::*;
     let parts = match signal {

@@ -71,7 +71,8 @@ pub(crate) fn decode_codeword(word: u32) -> Option<usize> {
 }
 
 /// Factor of guarded words. No sum or difference of two different powers of two below 2^32 is a multiple of it, so one
-/// flipped bit is corrected. Two flipped bits never look like a valid word, but a correction may mistake them for one.
+/// flipped bit is corrected. A word with two flipped bits never looks valid, but the correction may mistake the two for
+/// a single flipped bit, and return a wrong number.
 const GUARD: u32 = 239;
 /// Largest number that can be guarded, about 17 MiB.
 pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
@@ -330,8 +331,8 @@ impl Drop for Settler {
 
 /// Size of one copy of an open span, including its scope.
 pub(crate) const OPEN_SPAN_BYTES: usize = 1020;
-/// Bit of the guarded word in front of the two copies that selects the valid copy. The lower bits are its length, or
-/// 0 if no span is open.
+/// Bit of the guarded word in front of the two copies that selects the valid copy. The lower bits are the length of the
+/// valid copy, or 0 if no span is open.
 pub(crate) const SECOND_COPY: u32 = 1 << 16;
 
 /// One open span in the file: two copies, of which one is valid. The valid bytes never change. New bytes are appended

@@ -90,7 +90,7 @@ pub enum SpanKind {
     Server = 2,
     /// Sends a request and waits for the response.
     Client = 3,
-    /// Sends a message that others process later.
+    /// Sends a message that a consumer processes later.
     Producer = 4,
     /// Processes a message that another program sent.
     Consumer = 5,
@@ -250,7 +250,7 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // The trace state first, because only this field may shrink. So the record never exceeds its final size.
+        // Replace the trace state first: only this field may shrink, so the record never exceeds its final size.
         self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
         self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
         self.update_copies();

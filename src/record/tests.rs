@@ -133,7 +133,8 @@ pub(super) fn in_array(value: Value<'static>) -> Value<'static> {
     Value::Array(vec![value].leak())
 }
 
-/// The shortest encoding, except that an empty key in a map is written.
+/// Returns whether an attribute, or an entry of a map, has an empty key. Records write the empty key of an entry, so
+/// their encoding is then not the shortest.
 pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
     fn within(value: Option<&AnyValue>) -> bool {
         match value.and_then(|value| value.value.as_ref()) {

@@ -73,7 +73,7 @@ impl Directory {
     /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be created, or is not for this user alone.
+    /// Returns an error if the directory cannot be created, or for a reason of [`open_existing`](Self::open_existing).
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open_existing(path)
@@ -82,7 +82,8 @@ impl Directory {
     /// Opens a directory that exists.
     ///
     /// # Errors
-    /// Returns an error if the directory does not exist, is a symbolic link, or is not for this user alone.
+    /// Returns an error if the path does not exist, is not a directory, is a symbolic link, belongs to another user, or
+    /// has permissions for other users.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         // A trailing slash would make the system follow a symbolic link.
         let path: PathBuf = path.components().collect();
@@ -193,7 +194,7 @@ pub(super) fn is_instance(name: &str) -> bool {
     u64::from_str_radix(name, 16).is_ok_and(|instance| instance_name(instance) == name)
 }
 
-/// Returns whether `file` is still the one at `path`.
+/// Returns whether `file` is still the file at `path`.
 pub(super) fn is_at(path: &Path, file: &File) -> io::Result<bool> {
     let file = file.metadata()?;
     match fs::symlink_metadata(path) {

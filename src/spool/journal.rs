@@ -148,7 +148,7 @@ impl<S: Storage> Journal<S> {
         if let Some(header) = scan.cut {
             found.cut_records[header.signal as usize] += u64::from(header.records);
         }
-        // A segment gets its name after its header is written, so an empty one was truncated.
+        // A segment gets its name after its header is written, so an empty segment was truncated.
         if len == 0 && self.storage.header_len() > 0 {
             scan.damage.add_place(0);
         }
@@ -157,7 +157,7 @@ impl<S: Storage> Journal<S> {
             self.damage.insert(id, scan.damage);
         }
         let signal = scan.pending.first().map_or(Signal::Traces, |slot| slot.header.signal);
-        // An earlier process may have died before its sync.
+        // Not synced, as far as is known: the process that wrote the segment may have died before its sync.
         let (left, is_synced) = (scan.pending.len() as u64, false);
         let segment = Segment { signal, bytes: len, left, is_synced, is_damaged };
         self.segments.insert(id, segment);
@@ -222,7 +222,7 @@ impl<S: Storage> Journal<S> {
     }
 
     fn begin_segment(&mut self, signal: Signal) -> io::Result<Place> {
-        // A number is used once, because a failed call may leave a file.
+        // Each segment number is used once, because a failed call may leave a file with that number.
         let id = self.next_segment;
         self.next_segment = id.saturating_add(1);
         self.current[signal as usize] = None;
@@ -428,8 +428,8 @@ impl<S: Storage> Journal<S> {
         self.settle(first.as_slice(), mark)
     }
 
-    /// Settles entries that have left their lane: removes segments without other entries, and marks the entries in the
-    /// rest.
+    /// Settles entries that have left their lane: removes segments without other entries, and marks the entries in all
+    /// other segments.
     fn settle(&mut self, slots: &[Slot], mark: Mark) -> io::Result<()> {
         for Slot { place, .. } in slots {
             if let Some(segment) = self.segments.get_mut(&place.segment) {

@@ -150,7 +150,7 @@ impl Spool {
     /// over files of dead processes.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be used, or the disk has no room for the recorder.
+    /// Returns an error if the directory cannot be used, or the disk is full and dead processes have left no files.
     pub(crate) fn open(
         settings: &SpoolSettings,
         exporter: &str,
@@ -262,8 +262,8 @@ impl Spool {
         self.next_tick = Some(now + TICK_INTERVAL);
         self.follow_clock(now);
         self.recorder.note_alive();
-        // Not `sync_if_due`, which skips the sync within a second of the last one: a request appended since then must
-        // not wait for the next append.
+        // Do not call `sync_if_due`, which skips the sync within a second of the last one: a request that was appended
+        // since then must not wait for the next append.
         if self.search.limits.sync != SpoolSync::Never {
             let synced = self.journal.sync();
             self.note_unsynced(synced);
@@ -462,8 +462,8 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // Includes settled segments that could not be removed. If the header of one is damaged, only the recorder names
-        // its owner.
+        // Count settled segments that could not be removed as well: if the header of such a segment is damaged, only
+        // the recorder names its owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;

@@ -43,8 +43,8 @@ pub(crate) struct OrphanedSpool {
     is_left_alone: bool,
     /// Notes to report.
     notes: Vec<Note>,
-    /// How many damaged places of the recorder, and how many of its chunks that may not have reached the disk, were
-    /// already reported.
+    /// Two numbers that were already reported: damaged places in the recorder, and chunks of the recorder that may not
+    /// have reached the disk.
     noted: (u64, u64),
     /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],
@@ -131,7 +131,7 @@ impl OrphanedSpool {
                     message: format!("{}: {unreadable}", path.display()),
                     is_unaccounted: true,
                 });
-                // Without a readable recorder, the records of partial entries are in no slot either, so they are lost.
+                // Without a readable recorder, no slot has the records of partial entries either, so they are lost.
                 lost = cut_records;
             }
             Ok(recorder) => {
@@ -187,7 +187,7 @@ impl OrphanedSpool {
         self.journal.pending(signal) > 0 || self.recorder.as_ref().is_ok_and(|recorder| recorder.has(signal))
     }
 
-    /// Takes the oldest request of a signal in hand.
+    /// Takes in hand the oldest request of a signal.
     pub(crate) fn next(&mut self, signal: Signal) -> io::Result<Option<Entry>> {
         if let Some(entry) = self.journal.next(signal)? {
             return Ok(Some(entry));
@@ -282,7 +282,7 @@ pub(crate) fn take_damage(journal: &mut Journal<Files>, notes: &mut Vec<Note>) -
     let mut records = [0; Signal::COUNT];
     for (segment, damage) in journal.take_damage() {
         add(&mut records, damage.records);
-        // During an inspection, another process may have delivered and removed the file.
+        // During an inspection, a missing file is not reported: another process may have delivered and removed it.
         if !damage.is_gone || !journal.storage.is_read_only {
             notes.push(Note {
                 message: format!("{}: {damage}", journal.storage.path(segment).display()),
@@ -320,7 +320,8 @@ pub(super) fn tidy(orphans: &mut VecDeque<OrphanedSpool>, notes: &mut Vec<Note>)
 /// running process moves from its queue to a segment during the call may be missing.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be read, or is not for this user alone.
+/// Returns an error if the path cannot be read, is not a directory, is a symbolic link, belongs to another user, or has
+/// permissions for other users.
 pub fn inspect(directory: impl AsRef<Path>) -> io::Result<Vec<Instance>> {
     let directory = Directory::open_existing(directory.as_ref())?;
     let mut instances = BTreeMap::<String, Instance>::new();
@@ -386,7 +387,8 @@ fn examine(directory: &Directory, instance: &mut Instance) -> io::Result<()> {
             instance.add(signal, entry.records, entry.body.len() as u64, oldest);
         }
     }
-    // While a process changes or removes files, they can look damaged.
+    // Files can look damaged while a process changes or removes them, so note damage of the recorder only if no process
+    // uses it.
     if !instance.is_running && (is_missing || matches!(is_in_use(&path), Ok(false))) {
         orphan.take_damage(&mut notes);
     } else {

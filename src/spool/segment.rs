@@ -283,7 +283,7 @@ pub(crate) struct Found {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) places: u64,
-    /// Offset of the first place in its file.
+    /// Offset of the first damaged place in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     /// Records of entries with an intact header. The number of records that follow a damaged header is unknown.

@@ -188,7 +188,7 @@ pub(super) fn shorten(path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(file.metadata()?.len().saturating_sub(bytes))
 }
 
-/// Removes a file. A damaged one is renamed to `*.damaged` instead, so that it can be examined.
+/// Removes a file, or renames it to `*.damaged` if it is damaged, so that it can be examined.
 pub(super) fn retire(path: &Path, is_damaged: bool) -> io::Result<()> {
     if !is_damaged {
         return fs::remove_file(path);

@@ -13,8 +13,8 @@ const HOPELESS_AFTER: u32 = 16;
 /// Time for which frames of such a size are dropped without an attempt.
 const HOPELESS_FOR: Duration = Duration::from_secs(1);
 
-/// Number of refusals of a previously accepted size after which the limit falls below that size. Before that, a single
-/// oversized record in the request may be the reason.
+/// If a size that was accepted before is refused this many times in a row, the limit falls below that size. Until then,
+/// a single oversized record in the request may be the reason.
 const MAX_DOUBTS: u32 = 3;
 
 /// Divides the size of a refused metric. Large, because collections may be lost until the size fits.
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn one_record_that_is_too_large_does_not_make_later_requests_small() {
         let (mut limit, now) = (RequestLimit::default(), Instant::now());
-        // The halves that contain the record are refused, down to the record itself. All others are accepted.
+        // The halves that contain the record are refused, down to the record itself. All other parts are accepted.
         [800, 400, 200].into_iter().for_each(|size| limit.refuse(size, now));
         limit.refuse_alone(100, now);
         [100, 200, 400].into_iter().for_each(|size| limit.accept(size, now));

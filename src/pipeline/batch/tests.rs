@@ -109,7 +109,8 @@ fn service_of(scope: &str) -> &str {
     scope.split_once(" of ").map_or("shop", |(_, service)| service)
 }
 
-/// Returns the one attribute of a resource. A foreign resource and its scopes must have their schema URLs.
+/// Returns the value of a resource's only attribute, `service.name`. Checks that a foreign resource and each of its
+/// scopes have the schema URLs that `foreign_scope` gave them, and that the exporter's own have none.
 fn service(of_resource: &ResourceSpans) -> &str {
     let [attribute] = &of_resource.resource.as_ref().unwrap().attributes[..] else {
         panic!("{of_resource:?}");

@@ -13,7 +13,7 @@ use crate::process::lock;
 use crate::record::Signal;
 use crate::spool;
 
-/// Cache lines of a [`ShardedCounter`], a power of two.
+/// Number of cache lines of a [`ShardedCounter`], a power of two.
 const COUNTER_SHARDS: usize = 16;
 
 /// The outcome of an accepted record.

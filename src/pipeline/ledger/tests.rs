@@ -208,7 +208,8 @@ fn a_record_is_never_seen_as_settled_before_it_is_seen_as_accepted() {
             }
         });
         for _ in 0..2_000 {
-            // If the two were read in the other order, the subtraction would underflow and panic.
+            // If `read` called the closure before it read the outcomes, there could be more outcomes than accepted
+            // records, and the subtraction would underflow and panic.
             let counts = counters.read("test", || [accepted.load(Ordering::SeqCst), 0, 0]).traces;
             assert!(adds_up(&counts), "{counts}");
         }

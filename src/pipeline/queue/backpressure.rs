@@ -17,8 +17,9 @@
 //! until the worker has delivered something. A panicking thread and a thread that exports never wait.
 //!
 //! # No waiter is forgotten
-//! - A caller joins the list before it tries to reserve and reads `closed`. Room is released, and the queue is closed,
-//!   before `waiting_records` is read. All of this is `SeqCst`, so the first waiter sees the change or is woken.
+//! - A caller first joins the list, then tries to reserve room and reads `closed`. The other side first releases room
+//!   or closes the queue, then reads `waiting_records`. All of this is `SeqCst`, so the first waiter sees the change or
+//!   is woken.
 //! - A waiter that leaves, for whatever reason, wakes the next one ([`Waiter::drop`]).
 //! - A wake-up before the sleep is kept in [`Parker`] and ends the next sleep.
 //! - A waiter reads the number of deliveries before its last attempt, and stores that number in the latch to shut it.
@@ -235,7 +236,7 @@ impl Backpressure {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if let Some(ticket) = waiters.try_join(&parker) {
-                // Before the wake-up, so that a worker about to sleep sees either the waiter or the wake-up.
+                // Count the waiter before the wake-up: a worker about to sleep then sees one of the two.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { backpressure: self, records, ticket, parker };
             }

@@ -1,4 +1,5 @@
-//! Fill level of a queue: enforces its bound and wakes the worker at a threshold. Each is one atomic word.
+//! Fill level of a queue: enforces its bound and wakes the worker at a threshold. The level and the threshold are one
+//! atomic word each.
 //!
 //! [`Level::reserve`] takes records and bytes at once in a compare-exchange loop, so no two callers get the same room.
 //! [`WakeThreshold`] is a one-shot trigger. Of several callers that find it reached, one swaps the threshold for 0 and

@@ -207,7 +207,7 @@ impl Queue {
             self.count_not_enqueued(scope, NotEnqueuedReason::TooLarge, records);
             return true;
         }
-        // Noted first, even if no room can be reserved: the worker that this record wakes then knows its size.
+        // Note the size first, even if no room can be reserved: the worker that this record wakes then knows the size.
         if self.level.note_size(records, frame.len()) {
             self.wake_threshold.send_wake();
         }
@@ -280,7 +280,7 @@ impl Queue {
         preallocated: &mut Preallocated,
     ) -> MutexGuard<'s, OpenChunk> {
         while let Some(missing) = open.missing(scope, bytes, preallocated) {
-            // Shrink the open chunk only if the record can follow it. In a full queue, the open chunk stays in use.
+            // Shrink the open chunk only if the queue has room for the record. In a full queue, it stays open.
             if self.level.has_room(1, bytes) {
                 open.shrink(missing);
             }
@@ -380,7 +380,8 @@ impl Queue {
     pub(crate) fn wake_at(&self, wake_at: WakeAt) -> bool {
         self.wake_threshold.set(wake_at, &self.level);
         let level = self.level();
-        // A record that found no room before the threshold was set did not wake the worker, but its size was noted.
+        // Check the pressing level as well: a record that found no room before the threshold was set did not wake the
+        // worker, but its size was noted and may have lowered that level.
         wake_at.is_reached(level) || self.is_pressing(level)
     }
 
@@ -405,8 +406,9 @@ impl Queue {
 
     /// Returns the maximum size of a request with several records: an eighth of the queue.
     ///
-    /// A request that is compressed or divided is a second copy of its records, so the limit bounds memory beyond the
-    /// queue. Waiting callers also get room earlier, because each request that is settled releases its part.
+    /// A request that is compressed or divided is a second copy of its records, so this limit also bounds the memory
+    /// that is used in addition to the queue. Waiting callers also get room earlier, because each request that is
+    /// settled releases its part.
     pub(crate) fn max_request_bytes(&self) -> usize {
         (self.level.capacity().1 / 8).max(Chunk::BYTES)
     }

@@ -150,7 +150,8 @@ impl OpenChunk {
     }
 }
 
-/// Memory that a record may need beyond the open chunk, allocated before the shard is locked and freed after.
+/// Memory that a record may need beyond the open chunk, allocated before the shard is locked, and freed after the lock
+/// is released.
 ///
 /// The program's allocator may emit a record itself. If it did so under a lock of the queue, the thread would wait for
 /// itself.
@@ -172,7 +173,8 @@ pub(super) enum Missing {
 }
 
 impl Preallocated {
-    /// Returns what is missing to append the record to the open chunk, or else to the next one.
+    /// Returns the memory that must still be allocated before the record can be appended to the open chunk or, if it
+    /// does not fit there, to the next one; `None` if there is enough.
     pub(super) fn missing(&self, open: Option<&Chunk>, scope: &Arc<Scope>, bytes: usize) -> Option<Missing> {
         match open {
             Some(chunk) if chunk.has_place(scope, bytes) => None,

@@ -43,7 +43,8 @@ fn blocking(records: usize, bytes: usize) -> Fixture {
     fixture(QueueSettings { records, bytes, when_full: WhenFull::Block, block_timeout: Some(LONG) })
 }
 
-/// A queue with a short timeout, for records of up to 100 bytes, where callers already wait for `waiting_records`.
+/// A queue with a short timeout, for records of up to 100 bytes, where a caller already waits for room for
+/// `waiting_records` records.
 fn with_waiters(records: usize, bytes: usize, waiting_records: usize) -> Fixture {
     let block_timeout = Some(Duration::from_millis(1));
     let fixture =
@@ -145,7 +146,7 @@ fn drain_takes_all_records_queued_before_it_while_callers_continue() {
     let mut taken = Vec::new();
     fixture.queue.drain(|chunk| {
         if taken.is_empty() {
-            // The open chunk is handed over while the worker handles the first one.
+            // The open chunk is handed over while the worker handles the first chunk.
             (1000..2000).find(|number| {
                 fixture.enqueue(*number, 100);
                 full(&fixture) == 1

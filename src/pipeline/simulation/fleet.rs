@@ -30,7 +30,7 @@ struct Exporter {
     give_up: Option<Instant>,
     /// Time of the first record that is not in the current batch.
     next_record: Instant,
-    /// Time of the second record. The others follow at regular intervals.
+    /// Time of the program's second record. All later records follow at regular intervals.
     phase: Instant,
 }
 

@@ -19,7 +19,8 @@ const USUAL: Duration = Duration::from_millis(5);
 pub(super) struct Book {
     /// All records, indexed by their numbers.
     records: Vec<Record>,
-    /// Records below this number have arrived, and `seen_at` is the time of the first arrival of the last one.
+    /// One more than the highest number of a record that has arrived in order, or 0; `seen_at` is the time when that
+    /// record first arrived.
     seen: usize,
     seen_at: Option<Instant>,
     /// For each scope: records below this number must not arrive again, because the pipeline has an answer for them or
@@ -50,8 +51,8 @@ struct Record {
     made: Instant,
     scope: usize,
     is_answered: bool,
-    /// True if later records may arrive first: the caller of this record had to wait, or its request was divided and
-    /// its rest was appended to the spool at the end of the program.
+    /// True if later records may arrive first: the caller of this record had to wait, or the record was in a request
+    /// that was divided, and the rest of such a request is appended to the spool when the program ends.
     is_overtaken: bool,
 }
 

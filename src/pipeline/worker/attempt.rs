@@ -60,7 +60,7 @@ impl Worker {
         let give_up_after = if part.is_spooled() { NO_DEADLINE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         if !self.state.proxy_pause.left(now).is_zero() {
-            // Treated like another refusal, but without an attempt: the proxy must not get the password again yet.
+            // Act as if the proxy had refused again, without an attempt: it must not get the password again yet.
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);
@@ -185,7 +185,7 @@ impl Worker {
         let delivery = &mut self.deliveries[at];
         delivery.attempts_in_stop += u32::from(is_stopping);
         if is_hopeless || !was_reached && delivery.attempts_in_stop >= UNREACHED_ATTEMPTS_AT_STOP {
-            // `Counters::close` counts the part as dropped by the shutdown, unless the spool takes it before.
+            // `Counters::close` counts the part as dropped by the shutdown, unless the spool takes it first.
             delivery.is_finished = true;
             return delivery.parts.push(part);
         }

@@ -54,8 +54,8 @@ pub(crate) struct NextFlush(Mutex<Option<FlushRequest>>);
 
 impl NextFlush {
     pub(crate) fn request(&self) -> PendingFlush {
-        // Allocated and freed without the lock: the program's allocator may emit a record and wait for the worker,
-        // which takes this lock.
+        // The request is allocated and freed without the lock: the program's allocator may emit a record and wait for
+        // the worker, which takes this lock.
         let (running, ended) = bounded(0);
         let callers = Arc::new(ended);
         let request = FlushRequest { _running: running, callers: Arc::downgrade(&callers) };

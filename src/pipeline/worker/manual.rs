@@ -246,7 +246,7 @@ impl Worker {
         self.state.turn = Some(turn);
         self.reporter.hold_back(true);
         let progress = self.progress(turn);
-        // Last, because the hook may fork, and the child must not touch the worker afterwards.
+        // Report last, because the hook may fork, and the child must not touch the worker afterwards.
         self.reporter.hold_back(!turn.may_call_program);
         self.reporter.report_held();
         progress
@@ -254,7 +254,7 @@ impl Worker {
 
     fn progress(&mut self, turn: Turn) -> Progress {
         let has_worked = self.caught(|worker| {
-            // Even if no time is left: a stop that is received now may end the worker.
+            // Receive commands even if no time is left: a stop that is received now may end the worker.
             worker.receive_commands();
             !worker.is_done() && turn.has_time() && worker.work()
         });

@@ -193,7 +193,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Start of an idle period without a thread: nothing is due, now or at a known time. `None` after work.
+    /// Start of the idle time of a worker without a thread: nothing is due, now or at a known time. `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -310,8 +310,8 @@ impl Worker {
 
     /// Counts all records of a signal that had left its queue as lost to a panic.
     ///
-    /// Parts from the spool are settled one by one, since their entry must be removed. The rest is settled by number:
-    /// after a panic, `parts` may lack the batch that was being handled.
+    /// Parts from the spool are settled one by one, since their entry must be removed. For the rest, only the number of
+    /// records is counted, because after a panic `parts` may lack the batch that was being handled.
     fn write_off(&mut self, at: usize) {
         self.report_panic(at);
         for part in self.deliveries[at].take_parts(Batch::is_spooled) {

@@ -23,8 +23,8 @@
 //!    releases its room in the queue. A final verdict settles the batch and removes the copy; otherwise the batch is
 //!    sent again.
 //!
-//! If the process dies in between, the copy is the only entry with these records, so the next process sends them only
-//! once, in addition to the interrupted attempt.
+//! If the process dies between these steps, the copy is the only entry with these records, so the next process sends
+//! them only once, in addition to the interrupted attempt.
 
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
@@ -280,7 +280,7 @@ impl Worker {
             let keep = |delivery: &Delivery| self.counters.spool(delivery.signal, delivery.recorded());
             self.deliveries.iter().for_each(keep);
         }
-        // Problems that were found since the last tick.
+        // The spool may have found problems since the last tick.
         self.report_spool();
     }
 
@@ -307,8 +307,8 @@ impl Worker {
     /// loses the records that had left a queue, but not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
-            // Set aside, so that `next_batch` can use `in_hand`, and a panic does not count the batch that is being
-            // sent.
+            // Set the counts of the batch that is being sent aside, so that `next_batch` can use `in_hand`, and a panic
+            // does not count this batch as lost.
             let being_sent = mem::take(&mut self.deliveries[at].in_hand);
             if contain_panic(|| self.relieve_queue(at, sending, batch)).is_err() {
                 self.report_panic(at);
@@ -352,7 +352,7 @@ impl Worker {
         let (delivery, Some(spool)) = (&mut self.deliveries[at], &mut self.spool) else { return };
         spool.take_unread(delivery.signal);
         delivery.move_out_of_queue(batch);
-        // From now on `spool-age` limits how long it is kept.
+        // From now on `spool-age` limits how long the batch is kept.
         delivery.give_up = Some(clock::now() + NO_DEADLINE);
     }
 }

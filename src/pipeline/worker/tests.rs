@@ -46,7 +46,7 @@ fn spec(gate: &Gate) -> ExporterSpec {
     }
 }
 
-/// A worker that is not running, with two records to a batch, and the channel that wakes it.
+/// Returns a worker that is not running, with at most two records in a batch. Its queues wake it through `wake`.
 fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let plan = spec(gate);
     let counters = Arc::new(Counters::default());
@@ -543,7 +543,7 @@ fn a_worker_sleeps_while_a_signal_waits_in_its_back_off_though_its_queue_is_full
         worker.rest();
         rests += 1;
     }
-    // One rest is enough, but a sleep may end slightly too early, which causes another one.
+    // One rest is enough, but a sleep may end slightly too early, and then another rest follows.
     assert!(rests <= 3, "it woke {rests} times");
 }
 

@@ -46,7 +46,7 @@ impl AttributeWriter {
         if attributes.longest > self.value_length || !self.fields.seen.add_new(&attributes.keys) {
             return false;
         }
-        // `claim` fails only for a record that outgrows its limit. It is never sent, so its content does not matter.
+        // `claim` fails only for a record that outgrows its limit, and such a record is never sent.
         if let Some(mut out) = self.buffer.claim(attributes.bytes.len()) {
             out.put(&attributes.bytes);
         }

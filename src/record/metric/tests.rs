@@ -220,7 +220,7 @@ fn the_deepest_attribute_can_be_read_in_a_whole_request() {
     ExportMetricsServiceRequest::decode(&*request).expect("decoders stop at 100 nested messages");
 }
 
-/// Any metric, as a caller may write it, and the same as plain messages.
+/// Any metric, both as a caller may write it and as plain messages.
 mod model {
     use std::ops::Range;
 
@@ -392,7 +392,7 @@ mod model {
         }
     }
 
-    /// Delta is 1, cumulative is 2.
+    /// Returns OTLP's number of the temporality.
     fn number_of(temporality: AggregationTemporality) -> i32 {
         match temporality {
             AggregationTemporality::Delta => 1,

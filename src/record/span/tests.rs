@@ -42,7 +42,8 @@ fn finished(record: &mut SpanRecord) -> Span {
     Span::decode(unframed(record.finish(2000).expect("not outgrown"))).unwrap()
 }
 
-/// The shortest encoding, except that times of 0 are written: they are written before it is known that they are 0.
+/// Returns the length of the shortest encoding in which times are written even if they are 0, because a record writes
+/// them before it knows their values.
 fn shortest_len(span: &Span) -> usize {
     let mut span = span.clone();
     let event_times = span.events.iter_mut().map(|event| &mut event.time_unix_nano);

@@ -176,7 +176,7 @@ impl Entry {
         if state.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // Before the bytes are replaced, so that a thread that reads zeros also sees the mark.
+        // Set the mark before the bytes are replaced, so that a thread that reads zeros also sees the mark.
         state.store(LOST, Ordering::SeqCst);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -259,7 +259,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, is_f
             libc::SIG_IGN if !is_fault => {}
             libc::SIG_DFL | libc::SIG_IGN => {
                 libc::signal(signal, libc::SIG_DFL);
-                // A fault recurs when this handler returns, with its address for the core dump. A sent signal does not.
+                // A fault recurs when this handler returns, with its address for the core dump. A signal that was sent
+                // does not recur, so raise it again.
                 if !is_fault {
                     libc::raise(signal);
                 }

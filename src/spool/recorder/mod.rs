@@ -224,7 +224,7 @@ impl Recorder {
     #[allow(unsafe_code)]
     fn store(&self, at: usize, value: u32) {
         assert!(at % align_of::<AtomicU32>() == 0 && at < PAGE, "it is a word of the first page");
-        // Without room on the disk there is no first page.
+        // If the disk had no room for the recorder, there is no first page.
         if self.fork_flag.is_set() && self.map.bytes >= PAGE {
             // SAFETY: the word is within the mapping, is aligned, and is used as this type only
             unsafe { self.map.start.add(at).cast::<AtomicU32>().as_ref() }.store(value, Ordering::Release);

@@ -323,7 +323,7 @@ impl OrphanedQueue {
         (records > 0).then_some(OrphanedRequest { place, records, body })
     }
 
-    /// Frees the places of a request that the collector has answered.
+    /// Frees the places of a request whose records have an outcome.
     pub(crate) fn settle(&self, place: &Place) -> io::Result<()> {
         let file = open_own(&self.path, OpenOptions::new().write(true))?;
         let clear = |(at, word): (usize, u32)| {
@@ -333,7 +333,7 @@ impl OrphanedQueue {
         let open_span =
             |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
         let slot = |number| (self.slot_header_at(number), FREE);
-        // The slot is freed last: while it is in use, the ended spans in it are not taken for interrupted ones.
+        // The slot is freed last: while it is in use, the ended spans in it are not mistaken for interrupted spans.
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 
@@ -368,7 +368,7 @@ impl OrphanedChunk {
             number,
             signal,
             committed,
-            // If the number is unknown, the records may be sent twice.
+            // If the number is unknown, 0 is used, and the records may be sent twice.
             settled: number_at(2).filter(|settled| *settled <= committed).unwrap_or(0),
             order: number_at(3).unwrap_or(0),
             sealed: sealed.unwrap_or(0),

@@ -179,7 +179,7 @@ impl Step {
 
 /// Number of finished steps, for the tracing process.
 static OVER: AtomicU32 = AtomicU32::new(0);
-/// Environment variable for the traced process: its directory, and the order of stores to get wrong.
+/// Environment variable with the directory of the traced process.
 const WATCHED: &str = "STANDPIPE_WATCHED";
 /// If set, large records are traced, too.
 const EVERY_BYTE: &str = "STANDPIPE_EVERY_BYTE";
@@ -269,8 +269,8 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
         .env(WATCHED, &folder.0)
         .env("STANDPIPE_WRONG_ORDER", wrong)
         .stdout(Stdio::null());
-    // Until it executes its program, the child holds locks of other tests. It is not forked by the C library, whose
-    // handlers would wait for this lock.
+    // Until it executes its program, the child holds locks of other tests. It is created by `posix_spawn`, which runs
+    // no fork handlers; `fork` would run them, and they would wait for this lock.
     let mut child = with_fork_lock(|| command.spawn()).unwrap();
     let by = Instant::now() + Duration::from_secs(60);
     let handed_over = loop {

@@ -1,11 +1,11 @@
-//! A record in the queue of a dead process and in a request on disk is delivered once.
+//! A record that is both in the queue of a dead process and in a request on disk is delivered once.
 
 use super::*;
 use crate::spool::segment::HEADER_LEN;
 
 impl Folder {
-    /// Leaves the files of a process that died after it wrote two entries, the first with the record that is in its
-    /// queue.
+    /// Leaves the files of a process that died after it wrote two entries, the first with the record that is also in
+    /// the queue.
     fn leave_chunk_and_entries(&self) {
         let mut spool = self.open();
         let mut chunk = Chunk::with_capacity(Signal::Logs, 0);

@@ -86,8 +86,9 @@ impl World {
         }
     }
 
-    /// Checks that the worker does not run without a reason, nor retry without a pause. A pause is half of the first
-    /// delay on average, and after each attempt that need not be repeated, the server may ask for a zero pause once.
+    /// Checks that the worker does not run without a reason, nor retry without a pause. A pause lasts at least half of
+    /// the first delay on average, except that the server may ask for one pause of zero after each attempt that need
+    /// not be repeated.
     fn check_turns(&self) {
         let attempts: u64 = self.attempts().iter().sum();
         let offered: u64 = self.offered.iter().map(Cell::get).sum();

@@ -487,7 +487,7 @@ fn in_a_stop_an_attempt_has_all_the_time_unless_another_signal_waits() {
         }
         let by = Instant::now() + PATIENCE;
         world.handle.start_stop(by);
-        // Either may be first.
+        // The span or the metrics may be first.
         let first = world.gate.answer(Verdict::Accepted);
         let left_for_others = by.saturating_duration_since(first.deadline);
         assert_eq!(left_for_others > Duration::ZERO, has_metrics, "{left_for_others:?}");

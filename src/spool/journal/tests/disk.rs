@@ -30,8 +30,8 @@ struct State {
 pub(super) struct Fault {
     /// Number of calls that succeed before it.
     pub(super) after: u8,
-    /// Effect of the failed call: an append writes this many 256ths of its bytes. Any other call has its full effect
-    /// from 128 on, and none below.
+    /// Effect of the failed call: an append writes this many 256ths of its bytes. Any other call has its full effect if
+    /// the number is 128 or more, and otherwise none.
     pub(super) effect: u8,
 }
 
@@ -72,7 +72,7 @@ impl Disk {
         change(self.state().files.entry(id).or_default());
     }
 
-    /// From now on each read of this byte fails.
+    /// Makes each read of this byte fail from now on.
     pub(super) fn spoil(&self, id: u64, offset: u64, error: i32) {
         self.state().bad.insert((id, offset), error);
     }

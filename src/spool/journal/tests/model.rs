@@ -31,7 +31,7 @@ enum Step {
     Expire,
     Sync,
     Fault(Fault),
-    /// The process dies. All written data is there for the next one.
+    /// The process dies. The next process finds all written data.
     Crash,
     /// Power loss: any part of the unsynced data may be missing. The number seeds the choices.
     PowerLoss(u64),
@@ -291,7 +291,7 @@ impl<M: Medium> Model<M> {
         let (front, back) = body.split_at(cut.min(len));
         let now_ms = self.now_ms as u64;
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
-        // Only its own entries limit a signal.
+        // Only the segments of this signal, and those that are left alone, count toward its limit.
         let bytes = self.own_bytes(signal);
         // A failed append is an item without a body: its number is not used again, and it must never be found.
         let (mut state, mut segment) = (State::Settled, None);
@@ -313,8 +313,8 @@ impl<M: Medium> Model<M> {
         self.items.push(Item { header, body, is_synced, is_damaged, is_spoiled, segment, state });
     }
 
-    /// Bytes of the segments of a signal, and of those that are left alone. Earlier processes may have left segments of
-    /// several signals.
+    /// Returns the size of the segments of a signal and of those that are left alone, in bytes. Earlier processes may
+    /// have left segments of several signals.
     fn own_bytes(&self, signal: Signal) -> u64 {
         self.journal.left_alone + self.journal.bytes_of(signal)
     }
@@ -395,7 +395,7 @@ impl<M: Medium> Model<M> {
     fn reopen(&mut self, power_loss: Option<u64>) {
         let is_power_loss = power_loss.is_some_and(|seed| self.medium.lose_power(seed));
         self.journal = Journal::open(self.medium.nothing(), LIMITS).expect("nothing fails").0;
-        // If a fault is still armed, this call takes it, as in a process that ends at once.
+        // If a fault is still armed, it affects this call, as in a process that ends right after its start.
         let _ = Journal::open(self.medium.storage(), LIMITS);
         self.medium.arm(None);
         self.opened = (self.medium.faults(), self.medium.contents().1);

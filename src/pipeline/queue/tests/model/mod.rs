@@ -235,7 +235,7 @@ impl World for Still {
 
 type Model = (&'static str, fn(usize, usize));
 
-/// Models that can be searched completely for two callers with one record each, and larger models.
+/// Models that can be searched completely for two callers with one record each. The models in `LARGER` cannot.
 const MODELS: [Model; 6] = [
     ("waiters", waiters),
     ("reservation", reservation),

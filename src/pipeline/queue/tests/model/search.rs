@@ -1,4 +1,5 @@
-//! Chooses the schedules of a model: all that differ or, for larger models, the choices of shuttle's schedulers.
+//! Chooses the schedules of a model: every different schedule or, for larger models, those that shuttle's schedulers
+//! choose.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -122,7 +123,7 @@ impl<S> Drop for Observed<S> {
     }
 }
 
-/// Every schedule, depth first: the choices of the current run.
+/// Searches all schedules depth first, up to `max_schedules`; `stack` holds the choices of the current run.
 struct Exhaustive {
     stack: Vec<Choice>,
     max_schedules: usize,

@@ -249,7 +249,7 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender(object, sender), Receiver(object, receiver))
 }
 
-/// Needed for the channel of an exporter's worker, which no model has.
+/// Needed to compile the code that opens an exporter's queues with the channel of its worker. No model runs that code.
 impl<T> From<crossbeam_channel::Sender<T>> for Sender<T> {
     fn from(sender: crossbeam_channel::Sender<T>) -> Self {
         Self(Object::new(0), sender)
