@@ -312,17 +312,11 @@ impl Interrupter {
         state.end_attempt();
     }
 
-    /// Returns a function that [ends all attempts](Self::interrupt_for_good).
+    /// Returns a function that calls `end`: [`interrupt_for_good`](Self::interrupt_for_good) or [`cut`](Self::cut).
     // The function does not hold a clone of ureq's agent, because the clone would keep the connection open.
-    pub(super) fn interrupting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
+    pub(super) fn ending(self: &Arc<Self>, end: fn(&Self)) -> Box<dyn Fn() + Send + Sync> {
         let interrupter = Arc::clone(self);
-        Box::new(move || interrupter.interrupt_for_good())
-    }
-
-    /// Returns a function that [ends attempts until `forget_cut`](Self::cut).
-    pub(super) fn cutting(self: &Arc<Self>) -> Box<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(self);
-        Box::new(move || interrupter.cut())
+        Box::new(move || end(&interrupter))
     }
 }
 

@@ -148,19 +148,18 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// Passes the text of the verdict through `edit`.
-    fn map_text(self, edit: impl FnOnce(String) -> String) -> Self {
-        match self {
-            Self::Accepted => Self::Accepted,
-            Self::AcceptedPartly { rejected, message } => {
-                Self::AcceptedPartly { rejected, message: edit(message) }
-            }
-            Self::TryLater { after, reason } => Self::TryLater { after, reason: edit(reason) },
-            Self::Unreachable { reason } => Self::Unreachable { reason: edit(reason) },
-            Self::ProxyRefused { reason } => Self::ProxyRefused { reason: edit(reason) },
-            Self::TooLarge { reason } => Self::TooLarge { reason: edit(reason) },
-            Self::NotTaken { reason } => Self::NotTaken { reason: edit(reason) },
-            Self::Refused { reason } => Self::Refused { reason: edit(reason) },
+    fn map_text(mut self, edit: impl FnOnce(String) -> String) -> Self {
+        match &mut self {
+            Self::Accepted => {}
+            Self::AcceptedPartly { message: text, .. }
+            | Self::TryLater { reason: text, .. }
+            | Self::Unreachable { reason: text }
+            | Self::ProxyRefused { reason: text }
+            | Self::TooLarge { reason: text }
+            | Self::NotTaken { reason: text }
+            | Self::Refused { reason: text } => *text = edit(std::mem::take(text)),
         }
+        self
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use tracing::{Level, Metadata};
 
 use super::TracingLayer;
-use super::fields::{FieldValue, Fields, set_error, set_exception, set_exception_on};
+use super::fields::{FieldValue, Fields, set_error, set_exception};
 use crate::context::SpanContext;
 use crate::logs::Logger;
 use crate::record::{EncodedAttributes, Severity, SpanRecord, Status, Value};
@@ -53,7 +53,7 @@ impl<'a> EventRecord<'a> {
         }
         if layer.exceptions && self.fields.has_errors {
             self.fields.each(|_, value| match value {
-                FieldValue::Error(error) => set_exception(open, &error),
+                FieldValue::Error(error) => set_exception(&error, |key, value| open.record.set(key, value)),
                 FieldValue::Plain(_) => {}
             });
         }
@@ -65,7 +65,7 @@ impl<'a> EventRecord<'a> {
         set("level", Value::Str(self.metadata.level().as_str()));
         set("target", Value::Str(self.place.target));
         if layer.location {
-            self.place.set_on(&mut set);
+            self.place.attributes().for_each(|(key, value)| set(key, value));
         }
         self.set_fields_on(layer.exceptions, &mut set);
     }
@@ -90,7 +90,7 @@ impl<'a> EventRecord<'a> {
             set("target", Value::Str(self.place.target));
         }
         if layer.location {
-            self.place.set_on(&mut set);
+            self.place.attributes().for_each(|(key, value)| set(key, value));
         }
         self.set_fields_on(layer.exceptions, &mut set);
         log.emit();
@@ -113,7 +113,7 @@ impl<'a> EventRecord<'a> {
             FieldValue::Plain(value) => set(name, value),
             FieldValue::Error(error) => {
                 if exceptions {
-                    set_exception_on(&error, &mut *set);
+                    set_exception(&error, &mut *set);
                 }
                 set_error(name, &error, &mut *set);
             }
@@ -170,12 +170,6 @@ impl<'a> CodeLocation<'a> {
             },
             None => Self::of(metadata),
         }
-    }
-
-    /// Sets the attributes for a source location.
-    #[inline]
-    pub(super) fn set_on(&self, mut set: impl FnMut(&'static str, Value<'a>)) {
-        self.attributes().for_each(|(key, value)| set(key, value));
     }
 
     /// Returns the attributes for a source location.

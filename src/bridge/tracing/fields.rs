@@ -313,19 +313,14 @@ pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool)
         FieldValue::Plain(value) => span.record.set(name, value),
         FieldValue::Error(error) => {
             if exceptions {
-                set_exception(span, &error);
+                set_exception(&error, |key, value| span.record.set(key, value));
             }
             set_error(name, &error, |key, value| span.record.set(key, value));
         }
     });
 }
 
-/// Sets the `exception.*` attributes of an error on the span.
-pub(super) fn set_exception(span: &mut OpenSpan, error: &ErrorText<'_>) {
-    set_exception_on(error, |key, value| span.record.set(key, value));
-}
-
-pub(super) fn set_exception_on(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
+pub(super) fn set_exception(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
     trace::set_exception(error.text, &error.causes().join("\n"), set);
 }
 

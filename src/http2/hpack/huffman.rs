@@ -91,37 +91,29 @@ impl Bytes<'_> {
 }
 
 const fn bytes_by_code() -> [u8; 256] {
-    let mut bytes = [0; 256];
-    let mut found = 0;
-    let mut length = 0;
-    while length <= MAX_CODE_BITS {
-        let mut byte = 0;
-        while byte < bytes.len() {
-            if HUFFMAN_LENGTHS[byte] as usize == length {
-                bytes[found] = byte as u8;
-                found += 1;
-            }
-            byte += 1;
-        }
-        length += 1;
+    let (mut bytes, mut ends, mut byte) = ([0; 256], ENDS, 0);
+    while byte < bytes.len() {
+        // Counting sort: the symbols of a length follow all shorter ones.
+        let place = &mut ends[HUFFMAN_LENGTHS[byte] as usize - 1].symbols;
+        bytes[*place as usize] = byte as u8;
+        *place += 1;
+        byte += 1;
     }
     bytes
 }
 
 const fn ends() -> [End; MAX_CODE_BITS + 1] {
     let mut ends = [End { code: 0, symbols: 0 }; MAX_CODE_BITS + 1];
+    let mut symbol = 0;
+    while symbol < HUFFMAN_LENGTHS.len() {
+        ends[HUFFMAN_LENGTHS[symbol] as usize].symbols += 1;
+        symbol += 1;
+    }
     let mut length = 1;
     while length <= MAX_CODE_BITS {
-        let mut end = ends[length - 1];
-        let mut symbol = 0;
-        while symbol < HUFFMAN_LENGTHS.len() {
-            if HUFFMAN_LENGTHS[symbol] as usize == length {
-                end.code += 1 << (MAX_CODE_BITS - length);
-                end.symbols += 1;
-            }
-            symbol += 1;
-        }
-        ends[length] = end;
+        let (shorter, end) = (ends[length - 1], &mut ends[length]);
+        end.code = shorter.code + ((end.symbols as u32) << (MAX_CODE_BITS - length));
+        end.symbols += shorter.symbols;
         length += 1;
     }
     ends

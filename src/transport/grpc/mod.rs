@@ -184,11 +184,11 @@ impl Transport for Grpc {
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.interrupting()
+        self.interrupter.ending(Interrupter::interrupt_for_good)
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.cutting()
+        self.interrupter.ending(Interrupter::cut)
     }
 }
 

@@ -245,11 +245,11 @@ impl Transport for Http {
     }
 
     fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.interrupting()
+        self.interrupter.ending(Interrupter::interrupt_for_good)
     }
 
     fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.cutting()
+        self.interrupter.ending(Interrupter::cut)
     }
 }
 
