@@ -167,7 +167,7 @@ macro_rules! setters {
             $(
                 $(#[$doc])*
                 pub fn $method(mut self, $value: $type) -> Self {
-                    self.$($name).+ = $value;
+                    self.$($name).+ = $value.into();
                     self.set_in_code(&$row)
                 }
             )*
