@@ -271,8 +271,9 @@ impl Session {
     }
 
     /// Announces that the answer to `last_stream` is the last one.
-    pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) {
+    pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) -> Result<(), Gone> {
         frame::write_go_away(last_stream, code, &mut self.connection.out);
+        Ok(())
     }
 
     /// Notes that no handler works on this answer any more.

@@ -81,10 +81,7 @@ impl<'a> SharedConnection<'a> {
 
     /// Announces that the answer to `last_stream` is the last one.
     pub(super) fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
-        self.send(|session| {
-            session.send_go_away(last_stream, code);
-            Ok(())
-        })
+        self.send(|session| session.send_go_away(last_stream, code))
     }
 
     /// Like [`send`](Self::send), but the frames may wait for later ones.
