@@ -224,22 +224,6 @@ setters! {
     /// second copy of the records, a request of several records is also limited to an eighth of the queue's bytes, but
     /// not below 32 KiB.
     batch_bytes(bytes: usize) sets batch.bytes of BATCH_BYTES;
-    /// Limits how long a caller waits for room in the queue. After this time, the record is dropped and counted. 5 s
-    /// unless set, 1 ms to 365 days; with `None`, there is no limit. Has no effect with [`WhenFull::DropNewest`].
-    ///
-    /// After one timeout, no caller waits again until something is delivered. So an outage delays a program once, not
-    /// once per record. Without a limit, an unavailable collector stops the program as soon as the queue is full, so
-    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses `None`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use standpipe::Exporter;
-    ///
-    /// let service = Exporter::http("http://localhost:4318").block_timeout(Duration::from_millis(100));
-    /// let batch_job = Exporter::http("http://localhost:4318").block_timeout(None);
-    /// # let _ = (service, batch_job);
-    /// ```
-    block_timeout(longest: impl Into<Option<Duration>>) sets queue.block_timeout of BLOCK_TIMEOUT;
 }
 
 impl Exporter {
@@ -270,6 +254,26 @@ impl Exporter {
     pub fn level(mut self, least: impl Into<Option<Severity>>) -> Self {
         self.level = Level(least.into());
         self.set_in_code(&LEVEL)
+    }
+
+    /// Limits how long a caller waits for room in the queue. After this time, the record is dropped and counted. 5 s
+    /// unless set, 1 ms to 365 days; with `None`, there is no limit. Has no effect with [`WhenFull::DropNewest`].
+    ///
+    /// After one timeout, no caller waits again until something is delivered. So an outage delays a program once, not
+    /// once per record. Without a limit, an unavailable collector stops the program as soon as the queue is full, so
+    /// [`Telemetry::start_manual`](crate::Telemetry::start_manual) refuses `None`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::Exporter;
+    ///
+    /// let service = Exporter::http("http://localhost:4318").block_timeout(Duration::from_millis(100));
+    /// let batch_job = Exporter::http("http://localhost:4318").block_timeout(None);
+    /// # let _ = (service, batch_job);
+    /// ```
+    pub fn block_timeout(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.queue.block_timeout = longest.into();
+        self.set_in_code(&BLOCK_TIMEOUT)
     }
 }
 
@@ -344,9 +348,6 @@ setters! {
     /// process. At most 512 open spans are kept, each with its first kilobyte. Each call that changes a span takes
     /// about 70 more instructions.
     spool_open_spans(on: bool) sets spool.open_spans of SPOOL_OPEN_SPANS;
-    /// Limits how long a request waits on disk. After this time, it is dropped and counted. 3 days unless set; with
-    /// `None`, there is no limit.
-    spool_age(longest: impl Into<Option<Duration>>) sets spool.age of SPOOL_AGE;
 }
 
 impl Exporter {
@@ -378,5 +379,12 @@ impl Exporter {
             ..SpoolSettings::default()
         };
         self
+    }
+
+    /// Limits how long a request waits on disk. After this time, it is dropped and counted. 3 days unless set; with
+    /// `None`, there is no limit.
+    pub fn spool_age(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.spool.age = longest.into();
+        self.set_in_code(&SPOOL_AGE)
     }
 }

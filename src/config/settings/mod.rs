@@ -167,7 +167,7 @@ macro_rules! setters {
             $(
                 $(#[$doc])*
                 pub fn $method(mut self, $value: $type) -> Self {
-                    self.$($name).+ = $value.into();
+                    self.$($name).+ = $value;
                     self.set_in_code(&$row)
                 }
             )*
