@@ -60,7 +60,8 @@ impl SeriesStore {
         let series = self.all.entry(identity).or_insert_with(new);
         // The bytes of a new series are not part of the sum yet.
         let bytes_before = if series.points.is_empty() { 0 } else { series.bytes };
-        let point = SeriesPoint::from(point);
+        let (start, time) = point.times();
+        let point = SeriesPoint { time: time / 1_000_000, start: start / 1_000_000, value: point.into() };
         // With delta temporality, an equal increment is a change, unless it is a repetition of the same point.
         let is_same =
             |last: &SeriesPoint| last.value == point.value && (last.time == point.time || !series.is_delta());
@@ -146,13 +147,6 @@ pub(crate) struct SeriesPoint {
     start: u64,
     #[serde(flatten)]
     pub(crate) value: PointValue,
-}
-
-impl From<Point<'_>> for SeriesPoint {
-    fn from(point: Point<'_>) -> Self {
-        let (start, time) = point.times();
-        Self { time: time / 1_000_000, start: start / 1_000_000, value: point.into() }
-    }
 }
 
 impl SeriesPoint {

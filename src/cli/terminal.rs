@@ -51,11 +51,8 @@ impl TerminalInfo {
 
     pub(crate) fn charset(&self) -> Charset {
         let locale = self.locale.as_deref().unwrap_or("C").to_ascii_lowercase();
-        if locale.contains("utf-8") || locale.contains("utf8") || cfg!(windows) {
-            Charset::Unicode
-        } else {
-            Charset::Ascii
-        }
+        let is_unicode = locale.contains("utf-8") || locale.contains("utf8") || cfg!(windows);
+        if is_unicode { Charset::Unicode } else { Charset::Ascii }
     }
 
     /// Returns the current width of the terminal, or `None` if `COLUMNS` fixes the width.

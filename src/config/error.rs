@@ -59,12 +59,9 @@ impl ConfigError {
         for (name, what) in &faults {
             for exporter in usable.exporters.iter().filter(|exporter| exporter.name() == name) {
                 let fault = Fault::new(what.clone(), "");
-                let diagnostic = fault.error(exporter.location().cloned(), exporter.path());
                 // Both providers may use the same section of the file, which yields two exporters with the same
                 // location and path, and so equal diagnostics.
-                if !diagnostics.contains(&diagnostic) {
-                    diagnostics.push(diagnostic);
-                }
+                add_new(&mut diagnostics, fault.error(exporter.location().cloned(), exporter.path()));
             }
         }
         usable.exporters.retain(|exporter| faults.iter().all(|(name, _)| name != exporter.name()));
@@ -243,6 +240,13 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Adds a diagnostic to a list that does not contain it.
+pub(super) fn add_new(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
+    if !diagnostics.contains(&diagnostic) {
+        diagnostics.push(diagnostic);
+    }
+}
+
 /// Collects diagnostics without duplicates, up to a maximum. The maximum bounds the cost of hostile input: the search
 /// for duplicates is linear.
 #[derive(Default)]
@@ -262,8 +266,8 @@ impl DiagnosticList {
         if !self.has_room() {
             self.left_out += 1;
             self.worst_left_out = self.worst_left_out.max(Some(diagnostic.severity));
-        } else if !self.shown.contains(&diagnostic) {
-            self.shown.push(diagnostic);
+        } else {
+            add_new(&mut self.shown, diagnostic);
         }
     }
 

@@ -176,8 +176,7 @@ impl Config {
     /// Disables the telemetry: no exporter is started. Incoming trace context is still propagated unchanged.
     pub fn disabled(mut self, disabled: bool) -> Self {
         self.disabled = disabled;
-        self.set_in_code([&DISABLED]);
-        self
+        self.set_in_code([&DISABLED])
     }
 
     /// Sets how long the drop of a [`Telemetry`](crate::Telemetry) that was not shut down may take; 2 s unless set.
@@ -193,15 +192,13 @@ impl Config {
     /// ```
     pub fn drop_budget(mut self, budget: Duration) -> Self {
         self.end.drop_budget = budget;
-        self.set_in_code([&DROP_BUDGET]);
-        self
+        self.set_in_code([&DROP_BUDGET])
     }
 
     /// Sets how much one span may carry.
     pub fn span_limits(mut self, limits: SpanLimits) -> Self {
         self.span_limits = limits;
-        self.set_in_code(&SPAN_LIMITS);
-        self
+        self.set_in_code(&SPAN_LIMITS)
     }
 
     /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through the exporters of the
@@ -230,8 +227,7 @@ impl Config {
     /// Sets how much one log record may carry.
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
-        self.set_in_code(&LOG_LIMITS);
-        self
+        self.set_in_code(&LOG_LIMITS)
     }
 
     /// Copies baggage to attributes: a span or log record that begins while the current [`Baggage`](crate::Baggage)
@@ -312,10 +308,11 @@ impl Config {
         &self.diagnostics
     }
 
-    fn set_in_code(&mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) {
+    fn set_in_code(mut self, rows: impl IntoIterator<Item = &'static GeneralRow>) -> Self {
         for row in rows {
             self.sources.insert(row.key, SettingSource::Code);
         }
+        self
     }
 
     fn set_self_observation(&mut self, on: bool, source: SettingSource) {

@@ -126,17 +126,11 @@ impl<'d> Places<'d> {
 
 impl Node {
     pub(super) fn as_table(&self) -> Option<&[Field]> {
-        match &self.value {
-            Tree::Table(fields) => Some(fields),
-            _ => None,
-        }
+        if let Tree::Table(fields) = &self.value { Some(fields) } else { None }
     }
 
     pub(super) fn as_text(&self) -> Option<&str> {
-        match &self.value {
-            Tree::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Tree::Text(text) = &self.value { Some(text) } else { None }
     }
 
     /// Returns the field of a table; `None` if it is absent or the node is not a table.

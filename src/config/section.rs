@@ -147,11 +147,6 @@ impl Section {
         in_tracetest.map_or((row.key, row.advice), |spelling| (spelling.key, spelling.advice))
     }
 
-    /// Returns whether the section has a key of this name that is not a setting of an exporter.
-    pub(super) fn has_switch(&self, name: &str) -> bool {
-        self.switches().contains(&name)
-    }
-
     /// Returns every key of the section, those of nested tables with dots.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.rows().map(|row| self.spelling(row).0).chain(self.switches().iter().copied()).collect()
@@ -196,7 +191,8 @@ impl Section {
         })
     }
 
-    fn switches(&self) -> &'static [&'static str] {
+    /// Returns the keys of the section that are not settings of an exporter.
+    pub(super) fn switches(&self) -> &'static [&'static str] {
         match self {
             Self::Tracer(_) => &TRACER_KEYS,
             Self::Metrics => std::slice::from_ref(&SELF_OBSERVATION.key),

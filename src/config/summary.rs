@@ -32,10 +32,7 @@ pub enum SettingSource {
 impl SettingSource {
     /// Returns the place in the file, if a file set the value.
     pub fn location(&self) -> Option<&Location> {
-        match self {
-            SettingSource::File(location) => Some(location),
-            SettingSource::Default | SettingSource::Code | SettingSource::Environment(_) => None,
-        }
+        if let Self::File(location) = self { Some(location) } else { None }
     }
 }
 

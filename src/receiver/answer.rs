@@ -98,13 +98,6 @@ pub(super) enum Body {
     GzipBomb(u64),
 }
 
-impl Body {
-    /// Returns whether the body is an OTLP message, which has a protobuf and a JSON form.
-    pub(super) fn is_otlp(&self) -> bool {
-        matches!(self, Self::Empty | Self::Partial { .. } | Self::Status)
-    }
-}
-
 /// How an answer over gRPC is divided into headers, message and trailers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum GrpcFraming {

@@ -48,14 +48,6 @@ impl<'a> Sendable<'a> {
         Sendable::Bytes(Cow::Owned(encoded))
     }
 
-    /// Limits a body of zeros to `bytes`. Other bodies are never that long.
-    pub(super) fn at_most(self, bytes: u64) -> Self {
-        match self {
-            Sendable::Zeros(length) => Sendable::Zeros(length.min(bytes)),
-            other => other,
-        }
-    }
-
     pub(super) fn len(&self) -> u64 {
         match self {
             Sendable::Bytes(bytes) => bytes.len() as u64,

@@ -50,11 +50,14 @@ impl Share {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.budget.limit;
         if self.bytes.saturating_add(bytes) > limit {
-            return Err(Refusal::too_large_in_memory(limit));
+            let what =
+                format!("request body too large: it needs more than {limit} bytes of memory when decoded");
+            return Err(Refusal::new(413, what));
         }
         let reserve = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         if self.budget.used.fetch_update(Relaxed, Relaxed, reserve).is_err() {
-            return Err(Refusal::too_much_at_a_time());
+            let what = "the requests of all connections exceed the memory limit; try again";
+            return Err(Refusal::new(503, what));
         }
         self.bytes += bytes;
         Ok(())

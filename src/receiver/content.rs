@@ -84,9 +84,8 @@ impl Content {
         // The memory is estimated before decoding: two bytes can be a whole span, so the records may take far more
         // memory than the body.
         let weight = message::decoded_bytes(signal, body);
-        if weight > limit.saturating_mul(UNFOLDING) {
-            return Err(Refusal::new(413, "request body too large: it contains too many messages"));
-        }
+        let fits = weight <= limit.saturating_mul(UNFOLDING);
+        Refusal::unless(fits, 413, "request body too large: it contains too many messages")?;
         share.grow(weight.saturating_mul(WHILE_DECODING))?;
         let records = Records::decode(signal, body)
             .map_err(|error| Refusal::undecodable(format!("cannot decode the body: {error}")))?;

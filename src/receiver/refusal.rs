@@ -92,6 +92,11 @@ impl Refusal {
         Self { kind, status, message: message.into() }
     }
 
+    /// Refuses the request unless a condition is met.
+    pub(super) fn unless(is_met: bool, status: u16, message: &'static str) -> Result<(), Self> {
+        if is_met { Ok(()) } else { Err(Self::new(status, message)) }
+    }
+
     /// Changes the kind.
     pub(super) fn of_kind(self, kind: RefusalKind) -> Self {
         Self { kind, ..self }
@@ -103,18 +108,6 @@ impl Refusal {
 
     pub(super) fn too_large(limit: usize) -> Self {
         Self::new(413, format!("request body too large: the limit is {limit} bytes"))
-    }
-
-    /// Refuses a request whose decoded records need more than the whole memory limit.
-    pub(super) fn too_large_in_memory(limit: usize) -> Self {
-        let message =
-            format!("request body too large: it needs more than {limit} bytes of memory when decoded");
-        Self::new(413, message)
-    }
-
-    /// Refuses a request that can be retried when others are done.
-    pub(super) fn too_much_at_a_time() -> Self {
-        Self::new(503, "the requests of all connections exceed the memory limit; try again")
     }
 
     /// Refuses a path, and names the paths of all signals.

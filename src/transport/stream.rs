@@ -62,7 +62,7 @@ impl Stream {
         !tcp.is_write_closed && tcp.is_silent().unwrap_or(false)
     }
 
-    /// Reads bytes that have already arrived. Returns `None` if there are none.
+    /// Reads bytes that have already arrived. Returns `None` if no bytes have arrived.
     #[cfg(feature = "grpc")]
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;

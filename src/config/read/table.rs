@@ -237,7 +237,9 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     /// Sets every valid setting of an exporter, and reports the others.
     pub(super) fn settings(&mut self, exporter: &mut Exporter) {
         // Cloned, because reports borrow `self` mutably.
-        for entry in self.entries.clone().iter().filter(|entry| !self.section.has_switch(&entry.name())) {
+        for entry in
+            self.entries.clone().iter().filter(|entry| !self.section.switches().contains(&&*entry.name()))
+        {
             self.apply(entry, exporter);
         }
         self.warn_of_plain_https(exporter);

@@ -303,10 +303,7 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            _ => None,
-        }
+        if let Self::Io(error) = self { Some(error) } else { None }
     }
 }
 

@@ -195,7 +195,7 @@ table! { CONNECTION from CONNECTED:
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         rule: |exporter| rules::pem(exporter.connection.tls.client().map(|(_, key)| key), "PRIVATE KEY"),
     }
-    /// product to put before `standpipe/<version>` in the `User-Agent`; by default there is none
+    /// product to put before `standpipe/<version>` in the `User-Agent`; nothing by default
     USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {

@@ -46,49 +46,28 @@ pub(crate) static SELF_OBSERVATION: GeneralRow =
 pub(crate) static DROP_BUDGET: GeneralRow =
     row("drop-budget", GeneralKind::Duration(field!(end.drop_budget)), &[]);
 
+/// Defines the rows of a struct of limits. A row is a key, the kind of its setting, a field and its variables.
+macro_rules! limits {
+    ($($key:literal: $kind:ident $($name:ident).+, $variables:expr;)*) => {
+        [$(row($key, GeneralKind::$kind(field!($($name).+)), &$variables)),*]
+    };
+}
+
 /// The fields of [`SpanLimits`](crate::config::SpanLimits).
-pub(crate) static SPAN_LIMITS: [GeneralRow; 6] = [
-    row(
-        "span-limits.attributes",
-        GeneralKind::Count(field!(span_limits.attributes)),
-        &["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
-    ),
-    row(
-        "span-limits.events",
-        GeneralKind::Count(field!(span_limits.events)),
-        &["OTEL_SPAN_EVENT_COUNT_LIMIT"],
-    ),
-    row("span-limits.links", GeneralKind::Count(field!(span_limits.links)), &["OTEL_SPAN_LINK_COUNT_LIMIT"]),
-    row(
-        "span-limits.event-attributes",
-        GeneralKind::Count(field!(span_limits.event_attributes)),
-        &["OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"],
-    ),
-    row(
-        "span-limits.link-attributes",
-        GeneralKind::Count(field!(span_limits.link_attributes)),
-        &["OTEL_LINK_ATTRIBUTE_COUNT_LIMIT"],
-    ),
-    row(
-        "span-limits.value-length",
-        GeneralKind::Length(field!(span_limits.value_length)),
-        &["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
-    ),
-];
+pub(crate) static SPAN_LIMITS: [GeneralRow; 6] = limits! {
+    "span-limits.attributes": Count span_limits.attributes, ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT];
+    "span-limits.events": Count span_limits.events, ["OTEL_SPAN_EVENT_COUNT_LIMIT"];
+    "span-limits.links": Count span_limits.links, ["OTEL_SPAN_LINK_COUNT_LIMIT"];
+    "span-limits.event-attributes": Count span_limits.event_attributes, ["OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"];
+    "span-limits.link-attributes": Count span_limits.link_attributes, ["OTEL_LINK_ATTRIBUTE_COUNT_LIMIT"];
+    "span-limits.value-length": Length span_limits.value_length, ["OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH];
+};
 
 /// The fields of [`LogLimits`](crate::config::LogLimits).
-pub(crate) static LOG_LIMITS: [GeneralRow; 2] = [
-    row(
-        "log-limits.attributes",
-        GeneralKind::Count(field!(log_limits.attributes)),
-        &["OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT],
-    ),
-    row(
-        "log-limits.value-length",
-        GeneralKind::Length(field!(log_limits.value_length)),
-        &["OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH],
-    ),
-];
+pub(crate) static LOG_LIMITS: [GeneralRow; 2] = limits! {
+    "log-limits.attributes": Count log_limits.attributes, ["OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", ATTRIBUTE_COUNT];
+    "log-limits.value-length": Length log_limits.value_length, ["OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", ATTRIBUTE_VALUE_LENGTH];
+};
 
 const fn row(key: &'static str, kind: GeneralKind, variables: &'static [&'static str]) -> GeneralRow {
     GeneralRow { key, kind, variables }

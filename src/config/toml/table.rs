@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use crate::config::node::{Field, Node, Tree};
 use crate::config::section::{ENABLE, ENABLE_TABLE};
@@ -94,13 +93,11 @@ impl<'d> Table<'d> {
         let Some((Part { name, at }, path)) = key.split_last() else { return Ok(()) };
         let table = self.descend(header, Origin::Header)?.descend(path, Origin::DottedKey)?;
         let name = if value.as_table().is_some() { name_of_table(name) } else { name.clone() };
-        match table.fields.entry(name) {
-            Entry::Occupied(taken) => Err(Conflict { at: *at, first_at: taken.get().0, not_a_table: None }),
-            Entry::Vacant(vacant) => {
-                vacant.insert((*at, Value::Complete(value)));
-                Ok(())
-            }
+        if let Some(&(first_at, _)) = table.fields.get(&name) {
+            return Err(Conflict { at: *at, first_at, not_a_table: None });
         }
+        table.fields.insert(name, (*at, Value::Complete(value)));
+        Ok(())
     }
 
     /// Opens the table of a header at `at`, or adds a table to its array. An existing table keeps its keys, and new

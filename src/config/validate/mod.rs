@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::config::endpoint::{Endpoint, PathRule, exposes_password, is_https_proxy};
-use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words};
+use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words, add_new};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
     BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, PROXY,
@@ -54,25 +54,16 @@ pub(crate) fn validate(
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
     sort_by_place(&mut diagnostics);
     // Duplicates occur: an exporter of both providers is checked twice, and several exporters may read one variable.
-    let mut seen = Vec::new();
-    diagnostics.retain(|diagnostic| {
-        let is_new = !seen.contains(diagnostic);
-        seen.push(diagnostic.clone());
-        is_new
-    });
+    let mut found = Vec::new();
+    diagnostics.into_iter().for_each(|diagnostic| add_new(&mut found, diagnostic));
     // A configuration is validated twice, after reading and at start, so it may contain the diagnostic already.
-    for diagnostic in diagnostics.iter().filter(|found| found.severity < DiagnosticSeverity::Error) {
-        if !config.diagnostics.contains(diagnostic) {
-            config.diagnostics.push(diagnostic.clone());
-        }
+    for diagnostic in found.iter().filter(|found| found.severity < DiagnosticSeverity::Error) {
+        add_new(&mut config.diagnostics, diagnostic.clone());
     }
     // Broken exporters are removed, so that they are never started.
     let mut keep = broken.iter().map(|broken| !broken);
     config.exporters.retain(|_| keep.next().unwrap_or(false));
-    if !failed {
-        return Ok(config);
-    }
-    Err(ConfigError::new(diagnostics, config))
+    if failed { Err(ConfigError::new(found, config)) } else { Ok(config) }
 }
 
 /// Sorts by place; equal places keep their order. An insertion sort needs much less code than the standard library's

@@ -111,16 +111,6 @@ pub enum Histograms {
     Exponential,
 }
 
-impl Named for Temporality {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("cumulative", Self::Cumulative), ("delta", Self::Delta), ("lowmemory", Self::LowMemory)];
-}
-
-impl Named for Histograms {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("explicit", Self::Explicit), ("exponential", Self::Exponential)];
-}
-
 /// The protocol of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -168,12 +158,6 @@ impl Transport {
     }
 }
 
-/// Names in files: `https` is an alias of `http`, and `console` is not allowed.
-impl Named for Transport {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("http", Self::Http), ("https", Self::Http), ("grpc", Self::Grpc)];
-}
-
 /// The compression of request bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -183,10 +167,6 @@ pub enum Compression {
     None,
     /// `Content-Encoding: gzip`; needs the `gzip` feature.
     Gzip,
-}
-
-impl Named for Compression {
-    const NAMES: &'static [(&'static str, Self)] = &[("none", Self::None), ("gzip", Self::Gzip)];
 }
 
 /// Whether proxies from the environment are used.
@@ -205,10 +185,6 @@ pub enum Proxy {
     Off,
 }
 
-impl Named for Proxy {
-    const NAMES: &'static [(&'static str, Self)] = &[("env", Self::FromEnvironment), ("off", Self::Off)];
-}
-
 /// When requests in the [spool](crate::Exporter::spool) are synchronized to disk, after which they survive a power
 /// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -223,9 +199,23 @@ pub enum SpoolSync {
     Never,
 }
 
-impl Named for SpoolSync {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("batch", Self::EveryBatch), ("1s", Self::EverySecond), ("none", Self::Never)];
+/// Names enums: each name is followed by the variant that it stands for.
+macro_rules! named {
+    ($($type:ident { $($name:literal => $variant:ident),+ })*) => {$(
+        impl Named for $type {
+            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
+        }
+    )*};
+}
+
+named! {
+    Temporality { "cumulative" => Cumulative, "delta" => Delta, "lowmemory" => LowMemory }
+    Histograms { "explicit" => Explicit, "exponential" => Exponential }
+    // `https` is an alias of `http` in files, and `console` is not allowed there.
+    Transport { "http" => Http, "https" => Http, "grpc" => Grpc }
+    Compression { "none" => None, "gzip" => Gzip }
+    Proxy { "env" => FromEnvironment, "off" => Off }
+    SpoolSync { "batch" => EveryBatch, "1s" => EverySecond, "none" => Never }
 }
 
 #[cfg(test)]

@@ -144,13 +144,10 @@ impl Builder<'_> {
         let value = tree::scalar(text, style, is_text);
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
         // The table has a current name only if it has accepted the scalar as a key, and not as a value.
-        match self.frames.last_mut() {
-            Some(Frame { contents: Contents::Table(table), .. })
-                if is_merge && table.current_name() == Some(MERGE) =>
-            {
+        if let Some(Frame { contents: Contents::Table(table), .. }) = self.frames.last_mut() {
+            if is_merge && table.current_name() == Some(MERGE) {
                 table.merge_next();
             }
-            _ => {}
         }
         Ok(())
     }

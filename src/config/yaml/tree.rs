@@ -171,10 +171,7 @@ fn name_of(key: Node) -> Result<String, Fault> {
 }
 
 fn tables_of(source: Node) -> Option<Vec<Vec<Field>>> {
-    let table = |node: Node| match node.value {
-        Tree::Table(fields) => Some(fields),
-        _ => None,
-    };
+    let table = |node: Node| if let Tree::Table(fields) = node.value { Some(fields) } else { None };
     match source.value {
         Tree::List(nodes) => nodes.into_iter().map(table).collect(),
         _ => table(source).map(|fields| vec![fields]),

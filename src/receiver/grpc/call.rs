@@ -108,12 +108,9 @@ impl Plan {
         hosts.check(head.values("host"))?;
         let content_type = head.values("content-type").next().unwrap_or_default();
         let mut names = ["application/grpc", "application/grpc+proto"].iter();
-        if !names.any(|name| is_media_type(content_type, name)) {
-            return Err(Refusal::new(415, "unsupported content type: this is the gRPC port"));
-        }
-        if head.method != "POST" {
-            return Err(Refusal::new(405, "method not allowed: use POST"));
-        }
+        let is_grpc = names.any(|name| is_media_type(content_type, name));
+        Refusal::unless(is_grpc, 415, "unsupported content type: this is the gRPC port")?;
+        Refusal::unless(head.method == "POST", 405, "method not allowed: use POST")?;
         let signal = head.signal().ok_or_else(|| Refusal::no_such_path(Signal::grpc_path))?;
         let coding = match head.values("grpc-encoding").next() {
             None | Some("identity") => None,

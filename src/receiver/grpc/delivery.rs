@@ -196,7 +196,11 @@ impl<'a> Reply<'a> {
                 Self { head, prefix, body: None, end: Ending::Head }
             }
             _ => {
-                let body = Sendable::of(answer, Form::PROTOBUF).at_most(u64::from(u32::MAX));
+                let body = match Sendable::of(answer, Form::PROTOBUF) {
+                    // The prefix has 32 bits for the length. Other bodies are never that long.
+                    Sendable::Zeros(length) => Sendable::Zeros(length.min(u64::from(u32::MAX))),
+                    body => body,
+                };
                 let is_packed = matches!(answer.body, Body::GzipBomb(_));
                 if is_packed {
                     head.push(field("grpc-encoding", "gzip"));

@@ -191,10 +191,7 @@ impl<'a> Reader<'a> {
 
     fn send_go_away(&self, code: Code) {
         // An error means that the client has already closed the connection.
-        let _ = self.handler.connection.send(|session| {
-            session.send_go_away(session.newest, code);
-            Ok(())
-        });
+        let _ = self.handler.connection.send(|session| session.send_go_away(session.newest, code));
     }
 
     fn report(&self, refusal: &Refusal) -> ActiveRequest<'a> {

@@ -273,8 +273,9 @@ impl Session {
     }
 
     /// Sends GOAWAY: no stream after `last_stream` is processed.
-    pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) {
+    pub(super) fn send_go_away(&mut self, last_stream: u32, code: Code) -> Result<(), Gone> {
         frame::write_go_away(last_stream, code, &mut self.connection.out);
+        Ok(())
     }
 
     /// Notes that no handler works on the answer of this stream any more.

@@ -65,7 +65,7 @@ impl<'a> SharedConnection<'a> {
         (events, result)
     }
 
-    /// Returns the deadline of the session, if it has one. After the end of the connection, there is none: an expired
+    /// Returns the deadline of the session, if it has one, and `None` after the end of the connection: an expired
     /// deadline would keep the reader from seeing the end of its input.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.state.lock();
@@ -82,10 +82,7 @@ impl<'a> SharedConnection<'a> {
 
     /// Sends GOAWAY: no stream after `last_stream` is processed.
     pub(super) fn send_go_away(&self, last_stream: u32, code: Code) -> Result<(), Gone> {
-        self.send(|session| {
-            session.send_go_away(last_stream, code);
-            Ok(())
-        })
+        self.send(|session| session.send_go_away(last_stream, code))
     }
 
     /// Like [`send`](Self::send), but the frames are written only together with later frames.

@@ -25,24 +25,18 @@ impl Framing {
         let Some(encoding) = head.single("transfer-encoding")? else {
             return length.map_or(Ok(Framing::Length(0)), parse_length);
         };
-        if length.is_some() {
-            // Two readers that disagree on the length would see different requests (request smuggling).
-            return Err(Refusal::new(400, "both content-length and transfer-encoding"));
-        }
-        if head.version == Version::Http10 {
-            return Err(Refusal::new(400, "transfer-encoding in http/1.0"));
-        }
-        if !encoding.eq_ignore_ascii_case("chunked") {
-            return Err(Refusal::new(501, "unsupported transfer-encoding: send chunked"));
-        }
+        // Two readers that disagree on the length would see different requests (request smuggling).
+        Refusal::unless(length.is_none(), 400, "both content-length and transfer-encoding")?;
+        Refusal::unless(head.version != Version::Http10, 400, "transfer-encoding in http/1.0")?;
+        let is_chunked = encoding.eq_ignore_ascii_case("chunked");
+        Refusal::unless(is_chunked, 501, "unsupported transfer-encoding: send chunked")?;
         Ok(Framing::Chunked)
     }
 }
 
 fn parse_length(text: &str) -> Result<Framing, Refusal> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Refusal::new(400, "malformed content-length"));
-    }
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    Refusal::unless(is_number, 400, "malformed content-length")?;
     // A length above u64 is valid, but too large for every limit.
     text.parse().map(Framing::Length).or(Ok(Framing::Length(u64::MAX)))
 }
@@ -67,9 +61,7 @@ pub(super) fn read_body(
                 append(reader, &mut body, size, limit, share)?;
                 let mut end = [0; 2];
                 reader.read_exact(&mut end)?;
-                if end != *b"\r\n" {
-                    return Err(Refusal::new(400, "chunk longer than its size").into());
-                }
+                Refusal::unless(end == *b"\r\n", 400, "chunk longer than its size")?;
                 size = read_chunk_size(reader)?;
             }
             let mut trailers = Lines { reader, left: CHUNK_LINE_LIMIT };

@@ -242,18 +242,12 @@ impl<'a> Connection<'a> {
         if keep_alive {
             return Ok(());
         }
-        self.close_gracefully();
-        Err(ConnectionOver)
-    }
-
-    /// Closes so that the client can read its answer: closing with unread data would reset the connection, and the
-    /// answer might be lost.
-    fn close_gracefully(&mut self) {
-        if self.socket.shutdown(Shutdown::Write).is_err() {
-            return;
+        // Closing with unread data would reset the connection, and the client might lose its answer.
+        if self.socket.shutdown(Shutdown::Write).is_ok() {
+            self.reader.get_mut().set_deadline(Instant::now().checked_add(CLOSE_TIMEOUT));
+            self.discard_input();
         }
-        self.reader.get_mut().set_deadline(Instant::now().checked_add(CLOSE_TIMEOUT));
-        self.discard_input();
+        Err(ConnectionOver)
     }
 
     /// Discards input until the client closes, the deadline passes or the receiver stops.

@@ -57,9 +57,7 @@ impl Plan {
         head.check_host()?;
         hosts.check(head.hosts())?;
         let signal = signal_of(head).ok_or_else(|| Refusal::no_such_path(Signal::path))?;
-        if head.method != "POST" {
-            return Err(Refusal::new(405, "method not allowed: use POST"));
-        }
+        Refusal::unless(head.method == "POST", 405, "method not allowed: use POST")?;
         let format = format_of(head)?;
         let coding = content_coding(head)?;
         let framing = Framing::of(head)?;
@@ -138,10 +136,8 @@ impl Head {
     /// Checks that an HTTP/1.1 request names its host once (RFC 9112, section 3.2). The check runs after the head is
     /// read, because a refusal is written in the client's format, which another header declares.
     fn check_host(&self) -> Result<(), Refusal> {
-        match self.single("host")? {
-            None if self.version == Version::Http11 => Err(Refusal::new(400, "missing Host header")),
-            _ => Ok(()),
-        }
+        let has_host = self.single("host")?.is_some();
+        Refusal::unless(has_host || self.version != Version::Http11, 400, "missing Host header")
     }
 
     /// Returns the hosts that the request names in its target and its headers.
@@ -223,9 +219,8 @@ impl<R: BufRead> Lines<'_, R> {
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return Err(Refusal::new(400, "a line must end in CR LF").into());
         };
-        if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-            return Err(Refusal::new(400, "control character in the request head").into());
-        }
+        let has_control = line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
+        Refusal::unless(!has_control, 400, "control character in the request head")?;
         Ok(String::from_utf8_lossy(line).into_owned())
     }
 }
@@ -256,9 +251,7 @@ fn parse_field(line: &str) -> Result<(String, String), Refusal> {
     // A space before the colon or at the start of a line (a folded line) enables request smuggling (RFC 9112, section
     // 5.1).
     let (name, value) = line.split_once(':').ok_or_else(|| Refusal::new(400, "header without a colon"))?;
-    if !is_token(name) {
-        return Err(Refusal::new(400, "malformed header name"));
-    }
+    Refusal::unless(is_token(name), 400, "malformed header name")?;
     Ok((name.to_ascii_lowercase(), value.trim_matches([' ', '\t']).to_owned()))
 }
 

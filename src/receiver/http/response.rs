@@ -60,7 +60,8 @@ fn render_head(answer: &Answer, form: Form, keep_alive: bool, body: u64) -> Vec<
     };
     let is_set = |name: &str| answer.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !is_set("content-type") && !has_no_body(answer.status) {
-        let is_json = form.format == Format::Json && answer.body.is_otlp();
+        let is_otlp = matches!(answer.body, Body::Empty | Body::Partial { .. } | Body::Status);
+        let is_json = form.format == Format::Json && is_otlp;
         field("content-type", if is_json { "application/json" } else { "application/x-protobuf" });
     }
     if !is_set("content-length") && !has_no_body(answer.status) {

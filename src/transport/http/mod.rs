@@ -226,7 +226,7 @@ impl Transport for Http {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
-        // Without this check, a connection would be opened in vain, and the reason would be a timeout.
+        // Without this check, a connection would be opened for nothing, and the reason would be a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }
