@@ -241,8 +241,9 @@ impl Telemetry {
     ///
     /// A thread has one current span, which may belong to either provider. A span of one provider inside a span of the
     /// other is its child in the same trace, and log records of both providers contain the ids of the current span. A
-    /// [`parent_based`](crate::Sampler::parent_based) sampler follows that parent; any other sampler decides only about
-    /// its own provider. [`SpanBuilder::root`](crate::SpanBuilder::root) begins a separate trace.
+    /// [`parent_based`](crate::Sampler::parent_based) sampler follows the parent span, even if it belongs to the other
+    /// provider. Any other sampler ignores the parent, so a trace may contain the spans of only one provider.
+    /// [`SpanBuilder::root`](crate::SpanBuilder::root) begins a separate trace.
     pub fn application(&self) -> &Provider {
         &self.application
     }

@@ -195,7 +195,7 @@ impl Committed {
             for (name, now) in self.values(unit) {
                 let key = key(unit, name);
                 // A new reason justifies a higher figure, and another compiler justifies new instruction counts. Only
-                // versions since then are compared.
+                // the versions since the last change of reason or compiler are compared.
                 let vouched_alike = earlier.iter().take_while(|version| {
                     version.because.get(&key) == self.because.get(&key)
                         && (version.setting == self.setting || unit == Unit::Allocations)

@@ -94,7 +94,7 @@ impl Sampler {
         }
     }
 
-    /// Returns whether no child of an unrecorded parent is recorded, regardless of its trace id.
+    /// Returns true if the sampler drops every child of an unrecorded parent, whatever the trace id is.
     pub(crate) fn keeps_nothing_below_unsampled(&self) -> bool {
         self.asks_parent || self.rule == Rule::AlwaysOff
     }

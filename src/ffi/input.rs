@@ -65,7 +65,7 @@ impl<'a> CText<'a> {
     }
 }
 
-/// A pointer to the first element of a C array. Null is an empty array of any length.
+/// A pointer to the first element of a C array. If the pointer is null, the array is empty, whatever its length is.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(super) struct CArray<'a, T> {
@@ -260,7 +260,7 @@ impl Arena {
             return None;
         }
         let element = |value: &AnyValue<'a>| match value.kind {
-            // A zeroed value. `value` would set `nested` back to 0.
+            // A zeroed value is left out here: the method `value` would treat it as a list and reset `nested` to 0.
             0 => None,
             // If an element exceeds a limit, the whole value is returned as too deep, so that the record drops and
             // counts the attribute.

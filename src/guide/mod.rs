@@ -97,7 +97,8 @@ pub mod operations {
 }
 
 pub mod page {
-    // Rustdoc does not copy pictures. In Markdown the first definition of a link wins, so these replace the paths to the files.
+    // Rustdoc does not copy pictures. In Markdown the first definition of a link wins, so those in
+    // `pictures.md` replace those in `page.md`, which are paths to files.
     #![cfg_attr(doc, doc = include_str!("page/pictures.md"))]
     #![doc = include_str!("page.md")]
 }

@@ -60,7 +60,7 @@ impl ProbeTarget<'_> {
             return true;
         }
         let fault = if let ProbeFailure::Tls(fault) = failure { Some(fault.kind) } else { None };
-        // The HTTP/2 stage reports a server without HTTP/2.
+        // A server without HTTP/2 is not a failure of the TLS stage: the HTTP/2 stage reports it later.
         match (timeline.secured, fault) {
             // The server ended the handshake because it does not speak HTTP/2.
             (None, Some(TlsFaultKind::NoHttp2)) => true,

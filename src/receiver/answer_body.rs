@@ -104,7 +104,7 @@ impl GzipBomb {
         let mut compress = Compress::new(Compression::best(), false);
         let mut block = Vec::with_capacity(BLOCK / 64);
         // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call
-        // cannot fail: the output has room for sixteen times the compressed length of zeros.
+        // cannot fail: the output has sixteen times the room that these zeros need when compressed.
         let _ = compress.compress_vec(&vec![0; BLOCK], &mut block, FlushCompress::Full);
         Self { block, blocks: unpacked.div_ceil(BLOCK as u64) }
     }

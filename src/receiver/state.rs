@@ -168,8 +168,8 @@ impl State {
     fn idlest(&self) -> Option<(u64, Instant)> {
         let is_idle = |open: &Open| !open.has(Stage::Held) && !open.has(Stage::InCallback);
         let idle = self.open.iter().filter(|(_, open)| is_idle(open));
-        // Not ordered by `replaceable_from`: a thread may note the end of its answer long after the client has read the
-        // answer.
+        // Not ordered by `replaceable_from`, which counts from the moment at which the thread records the end of its
+        // answer: that may be long after the client has read the answer.
         let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;
         Some((*number, open.replaceable_from()))
     }

@@ -49,7 +49,7 @@ pub(crate) struct SlotHeader {
     pub(crate) order: AtomicU32,
     /// Number of consecutive slots of the chunk.
     pub(crate) slots: AtomicU32,
-    /// Number of bytes that the checksum covers, and the CRC32C itself, which is not guarded. The worker writes both
+    /// Number of bytes that `checksum` covers. `checksum` is their CRC32C, and is not guarded. The worker writes both
     /// when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,

@@ -148,7 +148,7 @@ pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'
 pub(crate) fn set_exception(message: &str, causes: &str, mut set: impl FnMut(&str, Value<'_>)) {
     set("exception.message", Value::Str(message));
     if !causes.is_empty() {
-        // The conventions define one text. Rust errors have no stack trace, so it contains the causes.
+        // The attribute is a single string. Rust errors have no stack trace, so it contains the causes.
         set("exception.stacktrace", Value::Str(causes));
     }
 }

@@ -203,7 +203,7 @@ fn a_route_without_an_exporter_has_no_thread_and_no_socket() {
     let Some(mut expected) = process::threads_and_sockets() else {
         return skip("this system does not show how many threads there are");
     };
-    // Kept until the end, because a thread that is done may still exist for a moment.
+    // All telemetries are kept until the end: the thread of a dropped one might still be counted.
     let mut started = Vec::new();
     for (config, threads) in [
         (Config::new(), 0),

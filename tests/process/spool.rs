@@ -322,7 +322,7 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         receiver.always(Answer::hang());
         let task = format!("{} {} {delivered}", receiver.endpoint(), spool.path().display());
         let mut child = Child::start(NAME, &task);
-        // By then the batch that is being sent is on disk as well, as the oldest entry.
+        // When the child reports `emitted`, the batch that it is sending is also on disk, as the oldest entry of the spool.
         assert_eq!(child.next_report(), "emitted");
         child.kill();
         let next = Receiver::start().unwrap();

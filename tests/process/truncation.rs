@@ -167,7 +167,7 @@ fn map_empty_page(directory: &Path) {
 }
 
 fn touch_foreign_page() {
-    // SAFETY: the page is mapped and used by nothing else; the test is about the missing page of the file
+    // SAFETY: the address is mapped, and nothing else uses it. The file behind it is empty, so the write raises SIGBUS.
     unsafe { (FOREIGN_PAGE.load(Ordering::SeqCst) as *mut u8).write_volatile(1) };
 }
 

@@ -40,13 +40,13 @@ fn is_up_to_date(program: &Path) -> bool {
     !sources.split_whitespace().skip(1).any(|path| changed(Path::new(path)).is_some_and(|at| at > built))
 }
 
-/// Builds an example in the profile and for the target of the tests, which are the names of cargo's folders.
+/// Builds an example with the profile and the target of the tests. Both are read from the names of cargo's folders.
 fn build(example: &str, folder: &Path) {
     let profile = match folder.file_name().and_then(OsStr::to_str) {
         Some("debug") | None => "test",
         Some(name) => name,
     };
-    // With an explicit target, cargo adds a folder between its notes and the profiles.
+    // With an explicit target, the folders of the profiles are in a folder of the target, without `.rustc_info.json`.
     let asked = folder.parent().filter(|parent| !parent.join(".rustc_info.json").exists());
     let target = asked.and_then(Path::file_name).map(|target| [OsStr::new("--target"), target]);
     let cargo = Command::new(env!("CARGO"))

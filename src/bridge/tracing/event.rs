@@ -102,7 +102,7 @@ impl<'a> EventRecord<'a> {
         if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
     }
 
-    /// Sets all fields that are not represented in another way, as the message is.
+    /// Sets all fields as attributes, except those that are represented in another way, such as the message.
     fn set_fields_on(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
         self.fields.each(|name, value| match value {
             _ if name == "message" => {}

@@ -167,7 +167,7 @@ enum Flavor {
     Environment,
 }
 
-/// Name of a flavor, its alias, its default file, the extension of such files, and the commented file.
+/// Name of a flavor, its alias, the default name and the extension of its files, and the text that `init` writes.
 type Row = (&'static str, Option<&'static str>, &'static str, &'static str, &'static str);
 
 const FLAVORS: [Row; 4] = [
@@ -197,7 +197,7 @@ impl Flavor {
         Self::ALL.into_iter().find(|flavor| matches!(flavor.row(), (_, _, _, own, _) if own == ending))
     }
 
-    /// Returns whether the extension of the file fits the flavor: it decides how a configuration file is read.
+    /// Returns whether the extension of the file fits the flavor. A configuration file is read according to its extension.
     fn suits(self, file: &Path) -> bool {
         let ending = ending(file);
         match self {

@@ -155,7 +155,8 @@ table! { CONNECTION from CONNECTED:
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
     }
-    /// longest pause that a server can request with `Retry-After`; after it, the batch is sent again
+    /// longest pause that a server can request with `Retry-After`; if it requests more, the batch is sent again after
+    /// this time
     MAX_RETRY_AFTER "max-retry-after" {
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",

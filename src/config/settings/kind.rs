@@ -244,7 +244,7 @@ impl Kind {
         None
     }
 
-    /// Returns the value of an exporter, for kinds whose values can be compared.
+    /// Returns the value that a setting of this kind has in an exporter; `None` if such values cannot be compared.
     pub(crate) fn get(&self, exporter: &Exporter) -> Option<SettingValue> {
         match self {
             Self::Duration { field, .. } => Some(SettingValue::Duration((field.get)(exporter))),

@@ -167,7 +167,7 @@ impl<'d> Statement<'d> {
         if depth >= MAX_DEPTH {
             self.flaw.get_or_insert(TOO_DEEP);
         }
-        // In a table, the parts of each key count as levels instead.
+        // An array adds one level. A table adds none itself: each part of a key in it adds one.
         let depth = if is_table { depth } else { depth + 1 };
         let (mut nodes, mut table, mut key) = (Vec::new(), Table::default(), Vec::new());
         while let Some(event) = events.next().filter(|_| self.values <= MAX_VALUES) {

@@ -60,7 +60,7 @@ pub(crate) enum End {
     /// The server has not processed the request and never will (section 8.7), so the request can be sent again.
     Unprocessed,
     Reset(Code),
-    /// The response is too long, or broke a rule that only this call depends on.
+    /// The response is too long, or broke a rule in a way that affects only this call, not the connection.
     Malformed(&'static str),
 }
 

@@ -12,7 +12,7 @@ const CODE_BITS: u64 = (1 << MAX_CODE_BITS) - 1;
 
 /// All bytes in the order of their codes. The end-of-string symbol is last and not listed.
 const BYTES_BY_CODE: [u8; 256] = bytes_by_code();
-/// End of the codes of each length.
+/// For each code length, where the range of its codes ends.
 const ENDS: [End; MAX_CODE_BITS + 1] = ends();
 
 /// End of the codes of one length. The codes of one length are a range, which begins where the shorter codes end.

@@ -178,7 +178,7 @@ proptest! {
             }
         }
         prop_assert!(world.backlog.is_empty());
-        // Such a record would not fit into a request even alone, because of the headers.
+        // A record is dropped as too large if it does not fit into a request even alone: headers take room as well.
         let fits = |(_, scope, bytes): &(String, String, usize)| {
             let scope = world.scopes.iter().find(|known| known.name == *scope).unwrap();
             let resource = scope.resource().unwrap_or(&world.resource);

@@ -236,7 +236,7 @@ impl Backpressure {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if let Some(ticket) = waiters.try_join(&parker) {
-                // Count the waiter before the wake-up: a worker about to sleep then sees one of the two.
+                // Before the caller wakes the worker: a worker about to sleep then sees the count or the wake-up.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { backpressure: self, records, ticket, parker };
             }

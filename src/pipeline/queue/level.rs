@@ -64,7 +64,7 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity, for which
+/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity: then
 /// [`Level::pressure`] is three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {

@@ -187,7 +187,8 @@ impl Delivery {
             self.throttle.round_starts(now);
             self.waiting_since = None;
         } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
-            // Without the pause, the worker would spin until the caller's thread runs again.
+            // A caller has reserved room and not appended its record yet. Without the pause, the worker would spin until
+            // that caller's thread runs again.
             self.pause_for(now, Pause { time: PENDING_APPEND_WAIT, by_server: true, is_last: false });
         }
     }

@@ -309,7 +309,7 @@ fn exactly_as_many_attributes_are_kept_as_the_limit_says_and_the_last_value_of_e
     }
 }
 
-/// Returns the same span as plain messages with plain vectors: slow, short, and obviously correct.
+/// A model of the encoder, which builds plain messages with plain vectors: slow, short, and obviously correct.
 mod model {
     use opentelemetry_proto::tonic::common::v1::KeyValue;
     use opentelemetry_proto::tonic::trace::v1::{Span, Status, span};

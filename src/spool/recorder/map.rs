@@ -170,7 +170,7 @@ impl Entry {
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
-        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state live. A forked child has the
+        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state still exist. A forked child has the
         // state as well, and reads it as 0.
         let state = unsafe { &*state };
         if state.load(Ordering::Relaxed) == 0 {

@@ -333,7 +333,7 @@ impl OrphanedQueue {
         let open_span =
             |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
         let slot = |number| (self.slot_header_at(number), FREE);
-        // The slot is freed last: while it is in use, the ended spans in it are not mistaken for interrupted spans.
+        // The slot is freed last: its records show that these spans have ended, until their copies are cleared.
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 

@@ -248,7 +248,7 @@ fn stop_to_be_watched(folder: &Path) {
 
 /// Stops, so that the parent begins or ends single-stepping.
 fn stop() {
-    // SAFETY: a call without memory
+    // SAFETY: the call takes no pointer
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
@@ -308,7 +308,7 @@ fn single_step(
     expected: &Expected<'_>,
 ) -> Watched {
     const MAX_INSTRUCTIONS: u64 = 5_000_000;
-    /// Wrong orders of stores, which prove that the test finds faults.
+    /// Number of faults after which a run with a wrong order of stores has proved that the test finds faults.
     const ENOUGH: u64 = 20;
     let memory = File::open(format!("/proc/{process}/mem")).unwrap();
     let file = File::open(path).unwrap();

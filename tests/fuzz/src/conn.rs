@@ -8,7 +8,7 @@ use crate::http2::hpack::{Field, encode};
 /// Limits of an answer's body, and of the fields of its head and of its trailers.
 const MAX_BODY_BYTES: usize = 64 << 10;
 const MAX_FIELD_BYTES: usize = 32 << 10;
-/// Maximum output at one time, including a last frame that exceeds the limit.
+/// Maximum number of bytes of waiting output: the connection's own limit, and a last frame that may exceed it.
 const MAX_OUTPUT: usize = 130 << 10;
 const INITIAL_WINDOW: i64 = 65_535;
 

@@ -79,7 +79,7 @@ pub(super) fn measure(
             eprintln!("spans, {}, round {round} of {}", variation.name, ROUNDS[size]);
             for (contender, figures) in CONTENDERS.iter().zip(all).filter(|(one, _)| variation.suits(one)) {
                 send(runs, contender, SPANS[size], &variation.conditions, figures)?;
-                // The count is the same in every round, and is already known under the usual conditions.
+                // The instruction count is the same in every round. Under the usual conditions, it was counted before.
                 if round == 1 && counts_instructions && variation.counts() {
                     match variation.conditions == USUAL {
                         true => {

@@ -325,8 +325,8 @@ impl World {
             self.waiting(|| handle.enqueue(scope, &frame, 1, &Wait::FromNow));
             let waited = clock::now() - made;
             self.note(|| format!("{signal} {number} has waited for {waited:?}"));
-            // With a worker thread, the wait cannot be checked: the simulated attempt takes time in which the caller
-            // would go on.
+            // With a worker thread, the length of the wait cannot be checked: a real caller would go on during an
+            // attempt, but the simulated caller goes on only after it.
             let settings = &self.script.settings;
             let longest = settings.queue.block_timeout.filter(|_| settings.driver == Driver::Caller);
             if longest.is_some_and(|longest| waited > longest) {
