@@ -29,7 +29,7 @@ const BURST: u64 = 256 * TRACE;
 
 struct Sizes {
     rounds: usize,
-    /// Spans in the short and in the long run. The difference of the counts gives the instructions per span.
+    /// Numbers of spans in a short and in a long run, whose instruction counts are subtracted.
     instructions: (u64, u64),
 }
 

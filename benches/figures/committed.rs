@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// Error type of the benchmarks. A test includes this module without `support`, which has the same alias.
+/// Error type of the benchmarks. Repeated from `support`, because a test includes this module without `support`.
 type Error = Box<dyn std::error::Error>;
 
 /// Percentage by which a figure may exceed the committed one.

@@ -248,7 +248,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Returns how much is in the way of a value of four digits at this place. Other values count more than lines.
+    /// Returns how strongly a label of four digits would overlap what is drawn here. Labels count more than lines.
     fn at(&self, (x, baseline): (f64, f64)) -> usize {
         let samples = (-7..=7).map(|step| x + 2.0 * f64::from(step));
         let lines = samples.map(|x| self.lines.iter().filter(|line| is_crossed(line, x, baseline)).count());

@@ -157,7 +157,7 @@ impl Sender {
     /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
-    /// Returns an error if the telemetry cannot be started even without exporters.
+    /// Telemetry that cannot be started is started without exporters. Returns an error only if that fails as well.
     pub(crate) fn start(
         destination: &Destination,
         variables: Vec<(String, OsString)>,

@@ -116,7 +116,7 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns an accepted value for the list of settings, or a mask if it names a credential.
+/// Returns the text that the list of settings shows for a valid value: a mask if the value names a credential.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     let is_secret = unshown(text).is_some() || has_user_info(text) || has_credential(text);
     if is_secret { MASK.into() } else { shortened(text) }

@@ -173,8 +173,8 @@ pub(crate) struct ExporterHandle {
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// A clone of `stop`, stored when a stop is requested. The function that runs at the worker's end also holds this
-    /// cell, so the channel stays connected if the handle is dropped before the worker ends.
+    /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends also
+    /// holds this cell, so the channel stays connected even if the handle is dropped earlier.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.

@@ -331,7 +331,7 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame that counts as `records` records for each exporter that takes it, first for those with room.
+/// Enqueues a frame for each exporter that takes it, first for those with room. It counts as `records` records.
 ///
 /// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
 /// up.

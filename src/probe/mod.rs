@@ -295,7 +295,7 @@ fn probe_endpoint(
         }
         Err(problem) => {
             stages.fail(StageKind::Settings, Instant::now(), problem, false);
-            // Nothing was sent, and the settings of another endpoint may be valid.
+            // The next endpoint is probed as well: its settings may be valid.
             true
         }
     };

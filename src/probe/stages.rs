@@ -33,8 +33,8 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // A placeholder that is never shown: a failure is shown only if a stage is missing, and a request without a
-        // failure has no missing stage.
+        // A placeholder that is never shown: the failure is used only if the request did not reach a stage, and then the
+        // request has a failure.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {

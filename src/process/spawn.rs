@@ -70,8 +70,8 @@ mod signals {
         _ => 2,
     };
 
-    /// SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS and SIGSYS. Systems with another `SIG_SETMASK` use BSD's
-    /// numbers for the last two.
+    /// SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS and SIGSYS. Systems whose `SIG_SETMASK` is not 2 use
+    /// BSD's numbers for the last two.
     const SYNCHRONOUS: [c_int; 7] = match SIG_SETMASK {
         2 => [4, 5, 6, 8, 11, 7, 31],
         _ => [4, 5, 6, 8, 11, 10, 12],

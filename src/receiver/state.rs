@@ -24,8 +24,8 @@ const CALLBACK_TIMEOUT: Duration = Duration::from_millis(80);
 const MAX_ANSWERING_THREADS: usize = 256;
 /// Time after an answer during which a connection does not count as idle, because the client may still be reading.
 const READ_GRACE: Duration = Duration::from_millis(20);
-/// Time after the choice of an answer during which a connection does not count as idle, unless the answer is written
-/// sooner.
+/// Maximum time that the writing of a chosen answer keeps a connection from counting as idle. Once the answer is
+/// written, [`READ_GRACE`] applies.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// Maximum time that a new connection waits for an idle one to replace.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);

@@ -176,8 +176,8 @@ pub(crate) fn points_in(framed: &[u8]) -> u64 {
     counted.map_or(0, |()| points)
 }
 
-/// Field numbers of a metric in its scope, of the kinds of data in a metric (the last is the summary, which only
-/// other SDKs send), and of a point in each of them.
+/// Field numbers: `FRAME` is a metric in its scope, `DATA` are the kinds of data in a metric, and `DATA_POINT` is a
+/// point in data of any kind. The last kind is the summary, which only other SDKs send.
 const FRAME: u32 = 2;
 const DATA: [u32; 5] = [5, 7, 9, 10, 11];
 const DATA_POINT: u32 = 1;

@@ -146,7 +146,7 @@ pub(super) fn has_empty_keys(attributes: &[KeyValue]) -> bool {
     attributes.iter().any(|attribute| attribute.key.is_empty() || within(attribute.value.as_ref()))
 }
 
-/// Compares bytes, because NaN differs from itself and −0 equals 0, and prints messages.
+/// Compares the encoded bytes, because NaN differs from itself and −0 equals 0. Prints the messages if they differ.
 pub(crate) fn assert_same<M: Message + std::fmt::Debug>(
     written: &M,
     expected: &M,

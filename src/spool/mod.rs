@@ -462,8 +462,8 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // Count settled segments that could not be removed as well: if the header of such a segment is damaged, only
-        // the recorder names its owner.
+        // Settled segments that could not be removed also count, so that the recorder is kept for them: if the header of
+        // such a segment is damaged, only the recorder names its owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;

@@ -22,7 +22,7 @@ const MAX_CAUSES: usize = 64;
     label = "implements neither `std::error::Error` nor `DerefMut` to a `dyn Error`"
 )]
 pub trait AsError<Kind> {
-    /// Type with the message and the causes.
+    /// The error type that provides the message and the causes.
     type Error: Error + ?Sized;
 
     /// Returns the error itself.

@@ -304,7 +304,7 @@ fn a_collector_that_hangs_leaves_the_others_their_turn() {
         telemetry.pump(Duration::ZERO);
         let before = attempts(&telemetry);
         telemetry.pump(TURN);
-        // A turn that a busy machine uses up has no attempt, so it counts for neither exporter.
+        // If the machine is so busy that a turn ends before an attempt, the turn counts for neither exporter.
         let is_bad = attempts(&telemetry) > before && good.request_count() == 0;
         assert!(!was_bad || !is_bad, "the one that hangs had two turns, one after the other");
         was_bad = is_bad;

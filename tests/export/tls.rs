@@ -87,7 +87,7 @@ fn without_the_client_certificate_that_a_server_asks_for_nothing_is_sent_over_gr
 fn a_certificate_for_a_name_is_not_good_for_another_address() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
     let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
-    // 127.0.0.1 is in the certificate, and nothing listens on [::1]: only the address in the URL counts.
+    // Only the address in the URL must be in the certificate: 127.0.0.1 is, and [::1] need not be.
     let good = export(Exporter::http(format!("https://127.0.0.1:{}", front.port())).ca_pem(ca.pem()));
     assert_eq!(good.ledger.total().delivered, 1, "{}", good.ledger);
 

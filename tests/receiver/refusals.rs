@@ -1,4 +1,4 @@
-//! Requests that the receiver refuses itself, as its user sees them.
+//! Requests that the receiver refuses without a script, and what its user sees of them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

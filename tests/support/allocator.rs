@@ -64,7 +64,7 @@ fn call_hook(step: &'static str, size: usize) {
 }
 
 #[allow(unsafe_code, reason = "an allocator is unsafe to write")]
-// SAFETY: the system's allocator does all the work; the hook sees memory only as any other code does.
+// SAFETY: the system's allocator does all the work; the hook gets no pointer to this memory.
 unsafe impl GlobalAlloc for HookedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

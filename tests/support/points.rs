@@ -11,7 +11,7 @@ pub(crate) fn named(receiver: &Receiver, name: &str) -> Vec<Metric> {
     all.filter(|metric| metric.name == name).collect()
 }
 
-/// The numbers of the newest snapshot of a counter or gauge that was sent in one piece.
+/// The numbers of the newest snapshot of a counter or gauge. The snapshot must have been sent in one piece.
 pub(crate) fn newest(receiver: &Receiver, name: &str) -> Vec<NumberDataPoint> {
     numbers(named(receiver, name).last().unwrap_or_else(|| panic!("no metric {name:?}")))
 }

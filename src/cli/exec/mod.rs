@@ -187,7 +187,7 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
         });
     }
     if let Some(service) = &options.destination.service {
-        // OTEL_SERVICE_NAME would also rename the service of an instrumented program.
+        // Not OTEL_SERVICE_NAME, which would also rename the service of COMMAND if it is instrumented.
         command.env(sender::SERVICE_NAME, service);
     }
     command

@@ -50,7 +50,7 @@ pub(crate) enum Heading {
     Complete,
     /// An incomplete trace, with a note about what is missing.
     Partial(String),
-    /// Records of a trace that was drawn before, with their number.
+    /// Late records, whose trace was already drawn; the text says how many there are, such as `1 late span`.
     Late(String),
 }
 

@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     },
     Bool {
         field: Field<Exporter, bool>,
-        /// Words in variables, with their values.
+        /// Words that an environment variable may contain, and the meaning of each.
         variables: &'static [(&'static str, bool)],
     },
     /// PEM text, which files and variables name by a path.

@@ -216,7 +216,7 @@ proptest! {
                     *world.visits.lock().unwrap() = oracle.visits.0.clone();
                 }
                 Step::Collect { points, room } => {
-                    // The callback comes first, so that it is always called.
+                    // The observed instrument is collected first, so its callback is called even if points find no room.
                     oracle.asked();
                     world.collect(points, room);
                 }

@@ -1,5 +1,5 @@
-//! Simulates the thread that sends in the background, on the thread of the simulation: its work returns after each
-//! slice of time, and is called again.
+//! Simulates the background sending thread without a second thread: the function that sends returns after each slice
+//! of time, and is called again until it is done.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

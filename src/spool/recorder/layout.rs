@@ -70,7 +70,7 @@ pub(crate) struct Header {
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Missing,
-    /// The file is empty or its first page is zero: it was a recorder, and no version can read it.
+    /// The file is empty or its first page is all zeros. Its name is that of a recorder, but the header is lost.
     Blank,
     NotARecorder,
     OtherVersion(u32),
@@ -179,8 +179,8 @@ impl Header {
     }
 }
 
-/// Corrects the one flipped bit of the page and the resource that explains the difference between the checksums, if
-/// there is one.
+/// Corrects the one flipped bit in the page or in the resource that explains the difference between the checksums, if
+/// a single bit explains it.
 fn correct_bit(page: &mut [u8; PAGE], behind: &mut [u8]) -> Option<()> {
     let resource_bytes = u32::from_ne_bytes(page[RESOURCE_BYTES_AT..CHECKSUM_AT].try_into().ok()?) as usize;
     let resource = behind.get_mut(..resource_bytes)?;

@@ -191,7 +191,8 @@ impl Recorder {
             at + OPEN_SPAN_SLOT_BYTES <= self.header.data_at(),
             "the pool has as many places as the file"
         );
-        // SAFETY: as for a slot. The fields are referred to one by one: the word is shared, the copies are not.
+        // SAFETY: as for a slot. Each field has a reference of its own: a shared one to the word, exclusive ones to the
+        // copies.
         unsafe {
             let bytes = self.map.start.add(at).cast::<OpenSpanBytes>().as_ptr();
             let is_mapped = mem::transmute::<&AtomicU32, &'static AtomicU32>(self.fork_flag.word());

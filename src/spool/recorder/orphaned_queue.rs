@@ -333,7 +333,7 @@ impl OrphanedQueue {
         let open_span =
             |number: &u32| (self.header.open_spans_at() + *number as usize * OPEN_SPAN_SLOT_BYTES, 0);
         let slot = |number| (self.slot_header_at(number), FREE);
-        // The slot is freed last: its records show that these spans have ended, until their copies are cleared.
+        // The slot is freed last: as long as a copy of an open span exists, the slot shows that the span has ended.
         place.open_spans.iter().map(open_span).chain(place.slot.map(slot)).try_for_each(clear)
     }
 

@@ -18,7 +18,7 @@ use super::{Identity, TestCa};
 const MAX_CONNECTIONS: usize = 64;
 /// Time for which the front may wait for loopback.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for which a connection waits for one of its ends on Windows: longer than any test lets its collector hang.
+/// Time for which a connection waits for its client or server on Windows: longer than any test lets a collector hang.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a refused client that are read, so that the alert reaches the client before a reset does.
 const MAX_DRAINED_BYTES: u64 = 1 << 20;

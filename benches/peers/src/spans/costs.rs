@@ -129,7 +129,7 @@ pub(super) fn send(
     figures.add(&CALLER_CPU, each("callers-cpu")?);
     figures.add(&CPU, each("cpu")?);
     figures.add(&RATE, 1e9 / each("wall")?);
-    // A limit is not a library, so its memory and threads mean nothing.
+    // Contenders that are not libraries but lower bounds of the cost have no memory and threads worth showing.
     if contender.can(Task::First) {
         figures.add(&MEMORY, found.number("memory")? as f64);
         figures.add(&THREADS, found.number("threads")? as f64);

@@ -90,8 +90,8 @@ pub(super) struct World {
     is_interrupted: Cell<bool>,
     /// Time of the last refusal by the proxy.
     refused_at: Cell<Option<Instant>>,
-    /// Signal of the attempt that is under way. During an attempt, or while a caller waits, nothing else may wait on
-    /// the same stack.
+    /// Signal of the attempt that is under way. All simulated threads share one real thread, so during an attempt, or
+    /// while a caller waits, no other simulated thread may begin a wait.
     attempt: Cell<Option<Signal>>,
     is_caller_waiting: Cell<bool>,
     /// The request that is being sent in the background, while the worker checks its queues.

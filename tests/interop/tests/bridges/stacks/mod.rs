@@ -20,7 +20,7 @@ pub(crate) trait Stack: Sync {
     /// The layer for the program.
     fn layer(&self) -> BoxedLayer;
 
-    /// Sets a parent in another process. Returns false if it is too late for that.
+    /// Makes a span of another process the parent of `span`. Returns false if it is too late for that.
     fn set_parent(&self, span: &Span, remote: Remote) -> bool;
 
     /// Links the span to one in another process.
