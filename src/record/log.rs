@@ -219,6 +219,8 @@ impl LogRecord {
     }
 
     /// Ends the record and returns its framed bytes; `None` if the record is larger than the largest message.
+    // `always`: otherwise the only caller, in another module, calls it or not depending on how the crate is divided.
+    #[inline(always)]
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
         if !self.has_severity_text {
             self.write_severity_name(severity.name());
