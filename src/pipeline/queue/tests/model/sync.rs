@@ -160,11 +160,15 @@ pub(crate) struct MutexGuard<'a, T> {
 
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Self {
-        Self(Object::new(1), sync::Mutex::default())
+        Self::new(T::default())
     }
 }
 
 impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Object::new(1), sync::Mutex::new(value))
+    }
+
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         before(Step::Take(self.0));
         Ok(MutexGuard { mutex: self, locked: self.1.lock().unwrap_or_else(PoisonError::into_inner) })
