@@ -9,10 +9,10 @@ use crate::support::{Error, publish};
 
 /// Folder below `migration`, name of the program, and name of the row.
 const PROGRAMS: [(&str, &str, &str); 4] = [
-    ("tracing", "before", "tracing: tracing-opentelemetry, opentelemetry-otlp"),
-    ("tracing", "after", "tracing: standpipe"),
-    ("opentelemetry", "before", "OpenTelemetry SDK: opentelemetry-otlp"),
-    ("opentelemetry", "after", "OpenTelemetry SDK: standpipe"),
+    ("tracing/before", "tracing-before", "tracing: tracing-opentelemetry, opentelemetry-otlp"),
+    ("tracing/after", "tracing-after", "tracing: standpipe"),
+    ("opentelemetry/before", "opentelemetry-before", "OpenTelemetry SDK: opentelemetry-otlp"),
+    ("opentelemetry/after", "opentelemetry-after", "OpenTelemetry SDK: standpipe"),
 ];
 
 /// Measures and prints the table. A smoke run omits TLS.
@@ -22,7 +22,7 @@ pub(super) fn measure(scales: &Scales) -> Result<(), Error> {
     for has_tls in [false, true].into_iter().filter(|has_tls| !(scales.smoke && *has_tls)) {
         for (folder, program, name) in PROGRAMS {
             let name = format!("{name}{}", if has_tls { ", TLS" } else { "" });
-            let folder = format!("migration/{folder}/{program}");
+            let folder = format!("migration/{folder}");
             let features = if has_tls { "tls" } else { "" };
             let weight = Package { folder, program, features, is_built_cold: false, has_sent: has_order }
                 .weigh(scales)?;

@@ -179,8 +179,8 @@ impl Contender {
 
     /// Counts the instructions of all threads per request.
     ///
-    /// Instructions of the main thread count only inside of [`COUNTED`] functions: one peer calibrates its clock in a busy
-    /// loop before `main`.
+    /// Instructions of the main thread count only inside of [`COUNTED`] functions: one peer calibrates its clock in a
+    /// busy loop before `main`.
     fn instructions(&self, case: &Case, server: &mut Server) -> Result<f64, Error> {
         let mut count = |requests| {
             let count = |settings: &[(&str, &dyn Display)]| callgrind::count(NAME, settings, &COUNTED);

@@ -9,9 +9,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let endpoint = std::env::var("ENDPOINT")?;
-    let exporter =
-        SpanExporter::builder().with_http().with_endpoint(format!("{endpoint}/v1/traces")).build()?;
+    let endpoint = format!("{}/v1/traces", std::env::var("ENDPOINT")?);
+    let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build()?;
     let resource = Resource::builder().with_service_name("shop").build();
     let provider = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
 
