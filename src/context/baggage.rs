@@ -120,13 +120,20 @@ impl Baggage {
         self.changed(|members| members.retain(|member| *member.key != *key))
     }
 
-    /// Reads a `baggage` header. Malformed members, and members that exceed the [limits](Self#limits), are left out. If
-    /// a key occurs twice, the last value counts. If a request has several `baggage` headers, join them with commas.
+    /// Reads a `baggage` header. Malformed members are left out. If a key occurs twice, the last value counts. If a
+    /// request has several `baggage` headers, join them with commas.
+    ///
+    /// Only the beginning of the header is read, as far as the [limits](Self#limits) allow: malformed members and
+    /// repeated keys count, and a member that is only partly within the limits is left out.
     pub fn from_header(header: &str) -> Self {
-        let mut members = Vec::new();
-        for member in header.split(',').filter_map(Member::parse) {
-            replace(&mut members, member);
-        }
+        let (mut members, mut end) = (Vec::new(), 0);
+        let is_within = |text: &&str| {
+            end += text.len() + 1;
+            // Without the comma that follows.
+            end - 1 <= MAX_BYTES
+        };
+        let texts = header.split(',').take(MAX_MEMBERS).take_while(is_within);
+        texts.filter_map(Member::parse).for_each(|member| replace(&mut members, member));
         Self::of(members)
     }
 
