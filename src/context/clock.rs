@@ -1,55 +1,95 @@
-//! The time that spans record: wall-clock time at the start of a trace, advanced by the monotonic clock.
+//! The time that spans record: wall-clock time at the start of a trace, advanced by the processor's time counter
+//! ([`ticks`]) or by the system's monotonic clock.
 
 use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
-const CLOCK_AGE: u64 = 60_000_000_000;
+use super::ticks::{self, RATES, Rates, TICK_BITS};
 
-/// The offset between the wall clock and the monotonic clock at one moment. The spans of a trace use the same offset
+/// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
+pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
+
+/// The wall-clock time at one moment, and a counter that continues from there. The spans of a trace use the same clock
 /// until it is older than [`CLOCK_AGE`], so their times are consistent with each other and cost one reading each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
+    /// With a rate: the processor's counter at the start, and the mark of the rate in the bits above [`TICK_BITS`].
+    /// Otherwise: the system's monotonic clock at the start. That number never has the highest bit, and a mark always
+    /// has.
     since: u64,
+    /// The wall clock at the start, without a rate minus `since`. Never zero, so that `Option<Clock>` needs no extra
+    /// word.
     ahead: NonZeroU64,
 }
 
 impl Clock {
     /// Returns a new clock and its current time.
-    #[inline]
-    pub(crate) fn start() -> (Self, u64) {
-        let clock = Self::set();
-        (clock, clock.at(clock.since))
-    }
-
     #[cold]
     #[inline(never)]
-    fn set() -> Self {
-        let (wall, since) = (unix_now(), monotonic_nanos());
-        // Wraps if the wall clock is behind the monotonic clock. An offset of 0 becomes 1 ns, so that `Option<Clock>`
-        // needs no extra word.
-        let ahead = NonZeroU64::new(wall.wrapping_sub(since)).unwrap_or(NonZeroU64::MIN);
-        Self { since, ahead }
+    pub(crate) fn start() -> (Self, u64) {
+        let wall = unix_now();
+        let ticking = if RATES.current.load(Ordering::Relaxed) != 0 {
+            Self::at(wall, ticks::read(), &RATES)
+        } else {
+            None
+        };
+        let clock = ticking.unwrap_or_else(|| {
+            let since = monotonic_nanos();
+            // Wraps if the wall clock is behind the monotonic clock.
+            Self { since, ahead: non_zero(wall.wrapping_sub(since)) }
+        });
+        (clock, wall)
+    }
+
+    /// Returns a clock that starts at this value of the processor's counter; `None` if its rate is not known.
+    pub(super) fn at(wall: u64, ticks: u64, rates: &Rates) -> Option<Self> {
+        let since = rates.mark_at(ticks)? | ticks & ((1 << TICK_BITS) - 1);
+        Some(Self { since, ahead: non_zero(wall) })
     }
 
     /// Returns this clock, or a new one if this one is too old, and its current time.
     #[inline(always)]
     pub(crate) fn advance(self) -> (Self, u64) {
-        let moment = monotonic_nanos();
-        let is_young = moment.wrapping_sub(self.since) < CLOCK_AGE;
-        if is_young { (self, self.at(moment)) } else { Self::start() }
+        let moment = self.moment();
+        let age = if self.has_rate() { moment } else { moment.wrapping_sub(self.since) };
+        if age < CLOCK_AGE { (self, moment.wrapping_add(self.ahead.get())) } else { Self::start() }
     }
 
     /// Returns the current time in nanoseconds since 1970.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        self.at(monotonic_nanos())
+        self.moment().wrapping_add(self.ahead.get())
     }
 
-    #[inline]
-    fn at(&self, moment: u64) -> u64 {
-        moment.wrapping_add(self.ahead.get())
+    /// Returns the nanoseconds since the start if the clock has a rate, otherwise the system's monotonic clock.
+    #[inline(always)]
+    fn moment(&self) -> u64 {
+        if !self.has_rate() {
+            return monotonic_nanos();
+        }
+        let by_wall_clock = || unix_now().saturating_sub(self.ahead.get());
+        self.nanos_until(ticks::read(), &RATES).unwrap_or_else(by_wall_clock)
     }
+
+    #[inline(always)]
+    fn has_rate(&self) -> bool {
+        self.since >> 63 != 0
+    }
+
+    /// Returns the nanoseconds from the start to this value of the processor's counter; `None` if the counter has gone
+    /// back, because the machine was suspended.
+    #[inline(always)]
+    pub(super) fn nanos_until(&self, ticks: u64, rates: &Rates) -> Option<u64> {
+        // The shift removes the mark.
+        let passed = ticks.wrapping_sub(self.since) << (64 - TICK_BITS);
+        let is_later = passed >> 63 == 0;
+        is_later.then(|| ((u128::from(passed) * u128::from(rates.get(self.since))) >> 64) as u64)
+    }
+}
+
+fn non_zero(nanos: u64) -> NonZeroU64 {
+    NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN)
 }
 
 /// Returns nanoseconds since 1970, or 0 for earlier times.
@@ -68,7 +108,7 @@ pub(crate) fn unix_now() -> u64 {
 
 /// Returns monotonic nanoseconds since an arbitrary moment before the start of the program.
 #[inline]
-fn monotonic_nanos() -> u64 {
+pub(super) fn monotonic_nanos() -> u64 {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return system_nanos(1);
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]

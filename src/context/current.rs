@@ -1,6 +1,6 @@
 //! The thread-local stack of entered spans and their clocks, with the current span on top.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
@@ -11,6 +11,26 @@ use crate::record::{SpanId, SpanRef, TraceId};
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
+    /// The bits of [`offering`]. Separate from the stack, because every measurement reads them.
+    static OFFERING: Cell<u8> = const { Cell::new(ANYWHERE) };
+}
+
+/// Bit of [`offering`] that is set unless an exemplar is being stored.
+pub(crate) const ANYWHERE: u8 = 1;
+/// Bit of [`offering`] that is set while the current span is sampled and recorded by this process.
+pub(crate) const IN_SAMPLED_SPAN: u8 = 2;
+
+/// Returns the bits that decide whether a measurement of this thread may become an exemplar.
+#[inline(always)]
+pub(crate) fn offering() -> u8 {
+    OFFERING.get()
+}
+
+/// Runs `work`, whose own measurements, for example those of an allocator, do not become exemplars.
+pub(crate) fn without_offering(work: impl FnOnce()) {
+    let before = OFFERING.replace(0);
+    work();
+    OFFERING.set(before);
 }
 
 /// The entered spans of a thread, innermost last.
@@ -44,11 +64,17 @@ struct Bridged {
 
 /// An entered span.
 pub(crate) struct Frame {
+    /// Id of the entry, and [`CHANGES_OFFERING`].
     id: NonZeroU64,
     pub(crate) context: SpanContext,
     /// Clock of the nearest recorded span, which may be this one; `None` if the trace is not recorded.
     pub(crate) clock: Option<Clock>,
 }
+
+/// Bit in the id of a frame, but not in that of its [`Entered`]: [`offering`] may change when the frame is left. Then
+/// the ids differ, and `leave` takes its slow path. The fast path, for a child that is sampled like its parent, does
+/// not touch [`OFFERING`].
+const CHANGES_OFFERING: u64 = 2;
 
 /// Entry of the stack that means "no span", whatever is below. It is sampled and has no clock, so that neither fast
 /// path of a new span takes it for a parent, and only the slow paths must check for it.
@@ -57,6 +83,7 @@ const NO_SPAN: SpanContext = SpanContext {
     span_id: SpanId([0; 8]),
     flags: SAMPLED,
     is_remote: false,
+    b3: None,
     state: None,
 };
 
@@ -65,6 +92,16 @@ impl Frame {
     pub(crate) fn span(&self) -> Option<&SpanContext> {
         self.context.trace_id.is_valid().then_some(&self.context)
     }
+
+    fn is(&self, id: NonZeroU64) -> bool {
+        self.id | CHANGES_OFFERING == id | CHANGES_OFFERING
+    }
+}
+
+/// Returns the bits of [`offering`] while this is the current span.
+#[inline(always)]
+fn offering_of(context: &SpanContext, clock: Option<&Clock>) -> u8 {
+    if clock.is_some() && context.is_sampled() { ANYWHERE | IN_SAMPLED_SPAN } else { ANYWHERE }
 }
 
 /// Reads the thread's stack, unless the thread is exiting or the stack is in use.
@@ -105,7 +142,10 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
         let is_other = |frame: &&Frame| {
-            stack.bridged.iter().any(|other| other.span.layer != layer && other.frame == Some(frame.id))
+            stack
+                .bridged
+                .iter()
+                .any(|other| other.span.layer != layer && other.frame.is_some_and(|id| frame.is(id)))
         };
         let frame = stack.frames[..stack.depth].iter().rfind(|frame| !is_other(frame))?;
         Some((frame.context.clone(), frame.clock))
@@ -192,8 +232,8 @@ pub(crate) fn enter(context: &SpanContext, clock: Option<Clock>) -> Option<Enter
     with_stack(|stack| stack.map(|stack| stack.push_copy(context, clock)))
 }
 
-/// Calls `work` with the thread's stack, or with `None` while the thread ends or the stack is in use. The stack is in use
-/// if it allocates memory and the program's allocator emits a record. Such a record belongs to no span.
+/// Calls `work` with the thread's stack, or with `None` while the thread ends or the stack is in use. The stack is in
+/// use if it allocates memory and the program's allocator emits a record. Such a record belongs to no span.
 #[inline]
 pub(crate) fn with_stack<T>(work: impl Fn(Option<&mut Stack>) -> T) -> T {
     let done = STACK.try_with(|stack| Some(work(Some(&mut *stack.try_borrow_mut().ok()?))));
@@ -236,9 +276,12 @@ impl Stack {
     /// Pushes a span, which becomes the innermost one.
     #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        // Ids are odd, so the compiler knows without a test that they are not zero.
-        let id = NonZeroU64::MIN | self.entered.get().wrapping_add(2);
-        self.entered = id;
+        // Ids are odd, so the compiler knows without a test that they are not zero. The next bit is for frames.
+        let entered = NonZeroU64::MIN | self.entered.get().wrapping_add(4);
+        self.entered = entered;
+        let offering = offering_of(&context, clock.as_ref());
+        let is_changed = OFFERING.replace(offering) != offering;
+        let id = entered | if is_changed { CHANGES_OFFERING } else { 0 };
         match self.frames.get_mut(self.depth) {
             Some(frame) => {
                 (frame.id, frame.clock) = (id, clock);
@@ -247,27 +290,38 @@ impl Stack {
             None => self.grow(Frame { id, context, clock }),
         }
         self.depth += 1;
+        Entered(entered)
+    }
+
+    /// Like [`push`](Self::push), for a span of this process whose context has no state, and that is sampled and
+    /// recorded if and only if the innermost span is.
+    #[inline(always)]
+    pub(crate) fn push_span(&mut self, span: SpanRef, clock: Option<Clock>) -> Entered {
+        let Some(frame) = self.frames.get_mut(self.depth) else {
+            return self.push(SpanContext::of(span, None), clock);
+        };
+        let id = NonZeroU64::MIN | self.entered.get().wrapping_add(4);
+        self.entered = id;
+        (frame.id, frame.clock) = (id, clock);
+        // The state of a free frame was released.
+        frame.context.replace_by(span);
+        self.depth += 1;
         Entered(id)
     }
 
-    /// Like [`push`](Self::push), for a borrowed context. Most contexts have no state and are copied field by field, so
-    /// the caller has no clone to drop.
+    /// Like [`push`](Self::push), for a borrowed context.
     #[inline(always)]
     fn push_copy(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
-        let copy = SpanContext { state: None, ..*context };
-        let entered = self.push(copy, clock);
-        if context.state.is_some() {
-            self.set_state(context);
+        let is_like_innermost = offering_of(context, clock.as_ref()) == offering();
+        match context.state {
+            None if !context.is_remote && is_like_innermost => self.push_span(context.span_ref(), clock),
+            _ => self.push_clone(context, clock),
         }
-        entered
     }
 
-    #[cold]
     #[inline(never)]
-    fn set_state(&mut self, context: &SpanContext) {
-        if let Some(frame) = self.frames.get_mut(self.depth.wrapping_sub(1)) {
-            frame.context.state.clone_from(&context.state);
-        }
+    fn push_clone(&mut self, context: &SpanContext, clock: Option<Clock>) -> Entered {
+        self.push(context.clone(), clock)
     }
 
     #[cold]
@@ -281,10 +335,10 @@ impl Stack {
         match self.frames.get_mut(self.depth.wrapping_sub(1)) {
             Some(frame) if frame.id == id => {
                 // The frame is reused. Release the state of this span now.
-                frame.context.state = None;
+                frame.context.clear_state();
                 self.depth -= 1;
             }
-            _ => self.leave_below(id),
+            _ => self.leave_other(id),
         }
     }
 
@@ -296,10 +350,26 @@ impl Stack {
         frame.into_iter().for_each(|frame| self.leave(frame));
     }
 
+    #[inline(never)]
+    fn leave_other(&mut self, id: NonZeroU64) {
+        match self.frames.get_mut(self.depth.wrapping_sub(1)) {
+            Some(frame) if frame.is(id) => {
+                frame.context.clear_state();
+                self.depth -= 1;
+            }
+            _ => self.leave_below(id),
+        }
+        OFFERING.set(self.top().map_or(ANYWHERE, |top| offering_of(&top.context, top.clock.as_ref())));
+    }
+
     #[cold]
     fn leave_below(&mut self, id: NonZeroU64) {
         self.frames.truncate(self.depth);
-        self.frames.retain(|frame| frame.id != id);
+        if let Some(left) = self.frames.iter().rposition(|frame| frame.is(id)) {
+            self.frames.remove(left);
+            // These frames have another one below them now.
+            self.frames[left..].iter_mut().for_each(|frame| frame.id |= CHANGES_OFFERING);
+        }
         self.depth = self.frames.len();
     }
 }
@@ -375,7 +445,8 @@ impl SpanContext {
     /// ```
     /// # use standpipe::SpanContext;
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
-    /// # let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    /// # let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// # let incoming = SpanContext::from_traceparent(header).unwrap();
     /// let span = telemetry.tracer("shop").span_builder("checkout").parent(&incoming).start();
     /// assert_eq!(SpanContext::current().as_ref(), Some(span.context()));
     /// drop(span);
@@ -392,7 +463,8 @@ impl SpanContext {
     /// # use standpipe::SpanContext;
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
     /// # let tracer = telemetry.tracer("shop");
-    /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
+    /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let incoming = SpanContext::from_traceparent(header).unwrap();
     /// let _entered = incoming.enter();
     /// let span = tracer.span("GET /orders"); // of the caller's trace
     /// assert_eq!(span.context().trace_id(), incoming.trace_id());

@@ -4,37 +4,50 @@
 //! |---|---|
 //! | `mod.rs` | [`SpanContext`], the identity of a span; [`Context`], the span and baggage of a thread or a request |
 //! | `current.rs` | the thread-local stack of entered spans; [`ContextGuard`] |
-//! | `w3c.rs` | `traceparent` and `tracestate` |
+//! | `w3c.rs` | `traceparent` |
+//! | `trace_state.rs` | [`TraceState`], the entries of `tracestate` |
+//! | `threshold.rs` | the sampling threshold and the randomness in a `tracestate` |
+//! | `propagation.rs` | [`Propagators`]: the formats in which a context travels, and combinations of them; the headers of B3 |
 //! | `baggage.rs` | [`Baggage`]: keys and values that travel with a request |
 //! | `clock.rs` | the time, monotonic within a trace |
+//! | `ticks.rs` | the processor's time counter and its rate |
 //! | `suppression.rs` | suppression of records on the threads of exporters |
 
 mod baggage;
 mod clock;
 mod current;
+mod propagation;
 mod suppression;
+mod threshold;
+mod ticks;
+mod trace_state;
 mod w3c;
 
 use std::fmt;
 use std::sync::Arc;
 
-use baggage::BAGGAGE;
 pub use baggage::Baggage;
 pub use baggage::decode_percent;
 pub(crate) use clock::{Clock, unix_nanos, unix_now};
 pub use current::ContextGuard;
+pub(crate) use current::{
+    ANYWHERE, Entered, Frame, IN_SAMPLED_SPAN, Stack, offering, span_and_time, with_stack, without_offering,
+};
 #[cfg(feature = "tracing")]
 pub(crate) use current::{
     BridgedSpan, current_without_other_layers, enter_bridged, innermost_of_layer, is_in_bridged,
     leave_bridged, leave_gone_layers,
 };
-pub(crate) use current::{Entered, Frame, Stack, span_and_time, with_stack};
+pub use propagation::{Propagator, Propagators};
 #[cfg(any(feature = "ffi", feature = "log", feature = "opentelemetry", feature = "tracing"))]
 pub(crate) use suppression::runs_exporter_code;
 pub(crate) use suppression::{
     Owner, Suppression, export_for, exports_for, in_program, may_be_suppressed, suppress_for_ever,
     suppress_instrumentation, suppression, while_exporting_for,
 };
+pub(crate) use threshold::{OtFields, randomness, threshold, with_threshold};
+pub(crate) use ticks::Calibrator;
+pub use trace_state::TraceState;
 pub use w3c::ParseContextError;
 
 use crate::record::{SpanId, SpanRef, TraceId};
@@ -43,6 +56,9 @@ use crate::record::{SpanId, SpanRef, TraceId};
 const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (W3C Trace Context, level 2).
 const RANDOM: u8 = 0x02;
+
+/// Not a trace flag: the span is recorded, but not sampled. Cleared before anyone can read the context.
+const RECORD_ONLY: u8 = 0x80;
 
 /// The identity of a span, as carried to another thread, to another process, or in a link.
 ///
@@ -62,7 +78,19 @@ pub struct SpanContext {
     pub(crate) span_id: SpanId,
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
+    pub(crate) b3: Option<B3Mark>,
+    /// The `tracestate`. A context with a B3 mark always has a state, perhaps an empty one: then the fast paths, which
+    /// would lose the mark, do not start its children.
     pub(crate) state: Option<Arc<str>>,
+}
+
+/// A sampling state that only B3 has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum B3Mark {
+    /// The caller left the decision to its callee.
+    Deferred,
+    /// The trace is sampled for debugging, which every process passes on.
+    Debug,
 }
 
 impl SpanContext {
@@ -78,7 +106,7 @@ impl SpanContext {
     /// assert!(context.is_sampled() && context.is_remote());
     /// ```
     pub fn new(trace_id: TraceId, span_id: SpanId, flags: u8) -> Self {
-        Self { trace_id, span_id, flags: flags & (SAMPLED | RANDOM), is_remote: true, state: None }
+        Self { trace_id, span_id, flags: flags & (SAMPLED | RANDOM), is_remote: true, b3: None, state: None }
     }
 
     /// Returns the context of a new root: the first span of a trace whose id is random.
@@ -86,9 +114,16 @@ impl SpanContext {
         Self::of(SpanRef::root(trace_id, sampled), None)
     }
 
-    /// Returns the context of a new span of the same trace, with its own sampling decision.
-    pub(crate) fn child(&self, sampled: bool) -> Self {
-        Self::of(self.child_ref(sampled), self.state.clone())
+    /// Returns the context of a new span of the same trace, with its own sampling decision and `tracestate`.
+    pub(crate) fn child(&self, sampled: bool, state: Option<Arc<str>>) -> Self {
+        let b3 = self.b3.filter(|mark| *mark == B3Mark::Debug);
+        let state = state.filter(|state| b3.is_some() || !state.is_empty());
+        Self { b3, ..Self::of(self.child_ref(sampled), state.or_else(|| b3.map(|_| Arc::from("")))) }
+    }
+
+    /// Returns whether a parent-based sampler samples a child; `None` if the caller left that decision to this process.
+    pub(crate) fn sampling_decision(&self) -> Option<bool> {
+        (self.b3 != Some(B3Mark::Deferred)).then(|| self.is_sampled())
     }
 
     /// Returns the ids and flags of a new span of the same trace.
@@ -102,7 +137,23 @@ impl SpanContext {
     #[inline]
     pub(crate) fn of(span: SpanRef, state: Option<Arc<str>>) -> Self {
         let SpanRef { trace_id, span_id, trace_flags: flags } = span;
-        Self { trace_id, span_id, flags, is_remote: false, state }
+        Self { trace_id, span_id, flags, is_remote: false, b3: None, state }
+    }
+
+    /// Makes this the context of another span of this process. Neither has a state.
+    #[inline(always)]
+    pub(crate) fn replace_by(&mut self, span: SpanRef) {
+        debug_assert!(self.state.is_none(), "a context without a span has no state");
+        (self.trace_id, self.span_id, self.flags) = (span.trace_id, span.span_id, span.trace_flags);
+        self.is_remote = false;
+    }
+
+    /// Clears what [`replace_by`](Self::replace_by) does not replace. A context with a B3 mark has a state.
+    #[inline(always)]
+    pub(crate) fn clear_state(&mut self) {
+        if self.state.is_some() {
+            (self.state, self.b3) = (None, None);
+        }
     }
 
     /// Returns the reference to this span that its log records carry.
@@ -137,10 +188,53 @@ impl SpanContext {
         self.flags
     }
 
+    /// Marks the span as one that is recorded, but not sampled.
+    pub(crate) fn set_record_only(&mut self) {
+        self.flags |= RECORD_ONLY;
+    }
+
+    /// Returns whether the span is sampled or record-only.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.flags & (SAMPLED | RECORD_ONLY) != 0
+    }
+
+    /// Returns whether the span is record-only, and clears the mark.
+    #[inline]
+    pub(crate) fn take_record_only(&mut self) -> bool {
+        let is_record_only = self.flags & RECORD_ONLY != 0;
+        if is_record_only {
+            self.flags &= !RECORD_ONLY;
+        }
+        is_record_only
+    }
+
+    /// Returns whether the trace id is random, according to the flags.
+    pub(crate) fn has_random_id(&self) -> bool {
+        self.flags & RANDOM != 0
+    }
+
+    /// Clears the flag of a random trace id.
+    pub(crate) fn retract_random_id(&mut self) {
+        self.flags &= !RANDOM;
+    }
+
     /// Returns the vendor-specific part, as in the `tracestate` header. Empty if absent.
     #[inline]
     pub fn tracestate(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the entries of the `tracestate`.
+    pub fn state(&self) -> TraceState {
+        TraceState(self.state.clone().filter(|state| !state.is_empty()))
+    }
+
+    /// Sets the entries of the `tracestate`.
+    #[must_use]
+    pub fn with_state(self, state: TraceState) -> Self {
+        let state = state.0.or_else(|| self.b3.map(|_| "".into()));
+        Self { state, ..self }
     }
 }
 
@@ -215,17 +309,14 @@ impl Context {
     ///     let _request = tracer.span_builder("GET /orders").kind(SpanKind::Server).start(); // of the caller's trace
     /// }
     /// ```
-    pub fn from_headers<V: AsRef<str>>(mut header: impl FnMut(&'static str) -> Option<V>) -> Self {
-        let span = SpanContext::from_headers(&mut header);
-        let baggage =
-            header(BAGGAGE).map_or_else(Baggage::new, |header| Baggage::from_header(header.as_ref()));
-        Self { span, clock: None, baggage }
+    pub fn from_headers<V: AsRef<str>>(header: impl FnMut(&'static str) -> Option<V>) -> Self {
+        Propagators::default().extract(header)
     }
 
     /// Reads the context in which this process was started from the environment variables `TRACEPARENT`, `TRACESTATE`
     /// and `BAGGAGE`.
     pub fn from_env() -> Self {
-        Self::from_headers(w3c::variable)
+        Propagators::default().extract_env()
     }
 
     /// Returns the context of the span, if there is one.
@@ -256,13 +347,8 @@ impl Context {
     ///     command.env(name.to_ascii_uppercase(), value); // from_env reads them there
     /// });
     /// ```
-    pub fn inject(&self, mut set: impl FnMut(&'static str, &str)) {
-        if let Some(span) = &self.span {
-            span.inject(&mut set);
-        }
-        if !self.baggage.is_empty() {
-            set(BAGGAGE, &self.baggage.header());
-        }
+    pub fn inject(&self, set: impl FnMut(&'static str, &str)) {
+        Propagators::default().inject(self, set);
     }
 
     /// Returns the headers of [`inject`](Self::inject) as a list, for builders whose methods take `self` by value.

@@ -14,9 +14,9 @@ use standpipe::{Counter, Histogram};
 
 use crate::support::allocator::{Hook, set_hook};
 use crate::support::scene::{LONG, exporter, start};
+use crate::support::share_of;
 
 const THREADS: u64 = 4;
-const STEPS: u64 = 500;
 /// So few sets of attributes that new ones evict idle ones.
 const LIMIT: usize = 40;
 
@@ -36,6 +36,11 @@ impl Voice {
         // Values of all sizes, so that the number of buckets grows.
         self.time.record(1.1_f64.powi((number % 500) as i32), attributes);
     }
+}
+
+/// Number of measurements of each thread.
+fn steps() -> u64 {
+    share_of(500).into()
 }
 
 #[test]
@@ -64,10 +69,14 @@ fn an_allocator_that_measures_stops_no_measurement() {
         let (done, ended) = mpsc::channel();
         for _ in 0..THREADS {
             let done = done.clone();
+            let tracer = telemetry.tracer("shop");
             thread::spawn(move || {
+                // Its measurements become exemplars.
+                let span = tracer.span("work");
                 set_hook(Some(hook));
-                (0..STEPS).for_each(|step| voice.measure(step));
+                (0..steps()).for_each(|step| voice.measure(step));
                 set_hook(None);
+                drop(span);
                 done.send(()).unwrap();
             });
         }
@@ -82,8 +91,8 @@ fn an_allocator_that_measures_stops_no_measurement() {
         let arrived = orders_in(&receiver, temporality);
         // During its last collection, the exporter's thread may still add measurements to a series that it has already
         // collected; these do not arrive.
-        let made = THREADS * STEPS + calls;
-        assert!(arrived >= THREADS * STEPS && arrived <= made, "{temporality:?}: {arrived} of {made}");
+        let made = THREADS * steps() + calls;
+        assert!(arrived >= THREADS * steps() && arrived <= made, "{temporality:?}: {arrived} of {made}");
     }
 }
 

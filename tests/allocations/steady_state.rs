@@ -2,6 +2,7 @@
 //! the worker does meanwhile.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use log::Log as _;
@@ -25,18 +26,28 @@ use standpipe::{
 use tracing::field::Empty;
 use tracing_subscriber::prelude::*;
 
-use crate::support::allocator::allocations;
+use crate::support::{allocator, share_of};
 
 const LONG: Duration = Duration::from_secs(30);
-const MEASURED: u64 = 5_000;
 /// Number of rounds of the measurement. A round begins when the records of the previous round have arrived, so that
 /// the worker sends in every round.
 const TURNS: u64 = 10;
-/// Twice as many records, queued while the collector does not answer: this allocates enough chunks for the measured
-/// records, however slow the worker is.
-const WARM_UP: u64 = 2 * MEASURED;
 
-/// Allocations of 5,000 spans on the calling thread. `emit` ends `spans` spans at a time.
+/// Number of measured records.
+fn measured() -> u64 {
+    // The same number in each turn.
+    static MEASURED: LazyLock<u64> = LazyLock::new(|| u64::from(share_of(5_000)).next_multiple_of(TURNS));
+    *MEASURED
+}
+
+/// Counts the allocations of a closure.
+fn allocations(closure: impl FnOnce()) -> u64 {
+    // The first call allocates.
+    measured();
+    allocator::allocations(closure)
+}
+
+/// Allocations of the measured spans on the calling thread. `emit` ends `spans` spans at a time.
 fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
     steady_state_of(Signal::Traces, spans, |telemetry| {
         let tracer = telemetry.tracer("shop");
@@ -44,7 +55,7 @@ fn steady_state(spans: u64, emit: impl Fn(&Tracer)) -> u64 {
     })
 }
 
-/// Allocations of 5,000 log records on the calling thread.
+/// Allocations of the measured log records on the calling thread.
 fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let logger = telemetry.logger("shop");
@@ -52,7 +63,7 @@ fn steady_state_of_logs(emit: impl Fn(&Logger)) -> u64 {
     })
 }
 
-/// Allocations of 5,000 records of the `log` crate on the calling thread.
+/// Allocations of the measured records of the `log` crate on the calling thread.
 fn steady_state_of_bridge(emit: impl Fn(&LogBridge)) -> u64 {
     steady_state_of(Signal::Logs, 1, |telemetry| {
         let bridge = LogBridge::new(telemetry);
@@ -82,7 +93,9 @@ fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&
     receiver.pause();
     emit_many(1);
     assert!(receiver.wait_for_held(1, LONG));
-    let sent = emit_many(WARM_UP);
+    // Twice as many records as are measured, queued while the collector does not answer, allocate enough chunks for the
+    // measured records, however slow the worker is.
+    let sent = emit_many(2 * measured());
     receiver.resume();
     assert!(wait_for(sent));
 
@@ -90,7 +103,7 @@ fn steady_state_of<E: Fn()>(signal: Signal, records: u64, prepare: impl FnOnce(&
     let mut counted = 0;
     for _ in 0..TURNS {
         let mut sent = 0;
-        counted += allocations(|| sent = emit_many(MEASURED / TURNS));
+        counted += allocations(|| sent = emit_many(measured() / TURNS));
         assert!(wait_for(sent));
     }
     assert!(receiver.request_count() >= requests + TURNS, "the worker sent in every turn");
@@ -180,10 +193,10 @@ fn unsampled_spans_allocate_nothing() {
     for sampler in [Sampler::always_off(), Sampler::trace_id_ratio(0.0), Sampler::always_off().parent_based()]
     {
         let exporter = Exporter::http(receiver.endpoint());
-        let telemetry = Telemetry::start(Config::new().sampler(sampler).exporter(exporter)).unwrap();
+        let telemetry = Telemetry::start(Config::new().sampler(sampler.clone()).exporter(exporter)).unwrap();
         let tracer = telemetry.tracer("shop");
         let emit_many = || {
-            for _ in 0..MEASURED {
+            for _ in 0..measured() {
                 let mut root = tracer.span("root");
                 root.event("unseen").set("a", 1);
                 checkout(&tracer);
@@ -203,7 +216,7 @@ fn unsampled_spans_allocate_nothing() {
 fn a_span_that_no_exporter_wants_allocates_nothing() {
     let telemetry = Telemetry::start(only_logs()).unwrap();
     let tracer = telemetry.tracer("shop");
-    let emit_many = || (0..MEASURED).for_each(|_| checkout(&tracer));
+    let emit_many = || (0..measured()).for_each(|_| checkout(&tracer));
     emit_many();
     assert_eq!(allocations(emit_many), 0);
 }
@@ -231,7 +244,7 @@ fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record()
             size.record(12.5, ());
             bound.add(1);
         };
-        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| emit())), 0);
+        assert_eq!(allocations(|| (0..measured()).for_each(|_| emit())), 0);
         let inside = || {
             let mut server = tracer.span_builder("server").parent(&remote).start();
             server.event("unseen").set("a", 1);
@@ -240,7 +253,7 @@ fn a_route_without_an_exporter_allocates_nothing_not_even_for_the_first_record()
         };
         // The thread's list of spans is allocated with its first span of any telemetry.
         inside();
-        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| inside())), 0);
+        assert_eq!(allocations(|| (0..measured()).for_each(|_| inside())), 0);
     }
     for telemetry in [only_main, only_application] {
         let ledger = telemetry.shutdown(LONG);
@@ -284,11 +297,14 @@ fn a_log_record_that_is_filtered_allocates_nothing() {
     let exporter = Exporter::http(receiver.endpoint()).level(Severity::Warn);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     let logger = telemetry.logger("shop");
-    let emit_many = || (0..MEASURED).for_each(|_| logger.info("quiet").set("key", 1).event_name("x").emit());
+    let emit_many =
+        || (0..measured()).for_each(|_| logger.info("quiet").set("key", 1).event_name("x").emit());
     // Not even the first record allocates.
     assert_eq!(allocations(emit_many), 0);
+    let ask_many = || (0..measured()).for_each(|_| assert!(!logger.is_event_enabled(Severity::Info, "x")));
+    assert_eq!(allocations(ask_many), 0);
     let total = telemetry.shutdown(LONG).total();
-    assert_eq!((total.accepted, total.lost(), total.filtered), (0, 0, MEASURED));
+    assert_eq!((total.accepted, total.lost(), total.filtered), (0, 0, measured()));
 }
 
 #[test]
@@ -363,7 +379,7 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     metrics::with_local_recorder(&recorder, || {
         measure();
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-        assert_eq!(allocations(|| (0..MEASURED).for_each(|_| measure())), 0);
+        assert_eq!(allocations(|| (0..measured()).for_each(|_| measure())), 0);
     });
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
@@ -400,7 +416,7 @@ fn a_measurement_under_attributes_that_were_seen_before_allocates_nothing() {
         bound.1.record(value as f64);
         bound.2.record(value as f64);
     };
-    let measure_many = || (0..MEASURED).for_each(measure);
+    let measure_many = || (0..measured()).for_each(measure);
     measure_many();
     // For the delta exporter, the next measurements begin with empty series.
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
@@ -415,7 +431,7 @@ fn a_span_of_the_opentelemetry_sdk_costs_nothing_to_hand_over() {
         let span = sdk_span();
         move || exporter.on_end(span.clone())
     });
-    assert_eq!(allocations, MEASURED, "only the attributes that this test copies");
+    assert_eq!(allocations, measured(), "only the attributes that this test copies");
 }
 
 fn sdk_span() -> SpanData {

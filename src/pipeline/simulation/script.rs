@@ -12,6 +12,9 @@ pub(super) const SIGNALS: [Signal; 2] = [Signal::Traces, Signal::Logs];
 
 pub(super) const HAS_SPOOL: bool = cfg!(all(feature = "spool", target_os = "linux"));
 
+/// Longest time for which the process is frozen.
+const MAX_FREEZE: Duration = Duration::from_secs(6 * 3600);
+
 /// Scopes of the simulated records.
 pub(super) const SCOPES: [&str; 2] = ["shop", "warehouse"];
 
@@ -137,6 +140,8 @@ pub(super) enum Action {
     },
     /// Flushes. The caller waits for this time.
     Flush(Duration),
+    /// The process is frozen for this time, as a serverless platform or a suspended machine does.
+    Freeze(Duration),
     /// Stops with this budget.
     Stop(Duration),
     /// These three are steps of a stop that runs on a thread other than the worker's:
@@ -148,6 +153,8 @@ pub(super) enum Action {
 
 impl Script {
     pub(super) fn new(dice: &mut Dice) -> Self {
+        // Other dice, so that freezes change nothing else.
+        let mut freezes = Dice(!dice.0);
         let settings = Settings::new(dice);
         let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));
         let mut actions: Vec<_> =
@@ -155,6 +162,10 @@ impl Script {
         // Without a stop, the network recovers, and then all records must be delivered.
         if dice.chance(50) {
             actions.push((time, Action::Stop(dice.millis(0..=5_000))));
+        }
+        if freezes.chance(30) {
+            let freeze = Action::Freeze(freezes.millis(1_000..=MAX_FREEZE.as_millis() as u64));
+            actions.push((freezes.time(time), freeze));
         }
         actions.sort_by_key(|(at, _)| *at);
         let phases = dice.number(0..=6) as u32;

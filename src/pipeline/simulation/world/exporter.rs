@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{World, world};
-use crate::config::sampler::Sampler;
+use crate::config::provider::Sampler;
 use crate::context::Owner;
 use crate::pipeline::clock;
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec};
@@ -45,6 +45,9 @@ impl Exporter {
             log_limits: LogLimits::default(),
             baggage_attributes: Vec::new(),
             sampler: Sampler::default(),
+            id_generator: None,
+            scope_levels: Vec::new(),
+            span_counts: None,
         };
         let set = ExporterSet::start(Arc::new(spec)).expect("no thread is started");
         Self::Caller { set, next_pump: Cell::new(clock::now()) }

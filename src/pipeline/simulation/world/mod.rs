@@ -186,11 +186,12 @@ impl World {
                 },
             ),
             attempt_timeout: settings.attempt_timeout,
-            resource: Vec::new(),
+            resource: Arc::new(Vec::new),
             metrics: None,
             hook: None,
             transport: Box::new(|| Box::new(Network)),
             driver: settings.driver,
+            observer: None,
         }
     }
 
@@ -275,12 +276,15 @@ impl World {
             return self.postponed.borrow_mut().push(action);
         }
         self.note(|| format!("{action:?}"));
-        if !matches!(action, Action::Burst { .. }) {
+        if !matches!(action, Action::Burst { .. } | Action::Freeze(_)) {
             self.hurry();
         }
         match action {
             Action::Burst { signal, records, bytes } => self.burst(signal, records, bytes),
             Action::Flush(timeout) => self.flush(timeout),
+            // A stop has promised its end by then.
+            Action::Freeze(_) if self.stop_by.get().is_some() => {}
+            Action::Freeze(time) => simulated::set(clock::now() + time),
             Action::Stop(budget) => self.stop(budget),
             Action::CutOldAttempt => self.handle().cut_attempt(),
             Action::Interrupt if !self.has_ended() => self.handle().interrupt(),

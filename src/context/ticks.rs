@@ -1,0 +1,376 @@
+//! The processor's time counter, which is read without a call: the TSC of x86-64, the generic timer of aarch64.
+//!
+//! Workers measure its rate against the system's monotonic clock ([`Calibrator`]), if the counter has a constant rate
+//! and the kernel uses it as its own clock source. A clock stores the mark of a published rate ([`Rates`]) and its
+//! start.
+//!
+//! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published if two consecutive
+//!   measurements agree, and while the latest one agrees with it. So clocks drift by less than 1 µs per second.
+//! - *Monotonic clocks.* A clock keeps its rate: a new rate takes the other of two places, and a place is written again
+//!   only after new spans use other clocks. Only a span that is open for longer may end by a newer rate.
+//! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
+//!   while workers are idle or have no thread, in a forked child, or after the machine was suspended.
+
+use std::mem;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use super::clock::{CLOCK_AGE, monotonic_nanos};
+use crate::process;
+use crate::process::atomic::AtomicU64;
+
+/// Number of low bits of a word that hold a value of the counter. The mark of a rate is above them. With the fastest
+/// counters, values repeat after two years.
+pub(super) const TICK_BITS: u32 = 58;
+/// The highest bit of a mark. The lowest bit is the index of the place that has the rate.
+const MARK: u64 = 1 << 63;
+/// Minimum time between two measurements of one worker, in nanoseconds.
+const MIN_INTERVAL: u64 = 250_000_000;
+/// Time in nanoseconds after which a measured rate is not used for new clocks.
+const MAX_AGE: u64 = 20_000_000_000;
+/// Time for which a place is not written after it was replaced. Longer than any clock uses it.
+const MIN_REST: u64 = CLOCK_AGE + 30_000_000_000;
+/// Largest error of a measurement, as a fraction of one.
+const MAX_ERROR: u64 = 4_000_000;
+/// Difference up to which two rates agree, as a fraction of one.
+const MAX_DIFFERENCE: u64 = 2_000_000;
+
+pub(super) static RATES: Rates = Rates::new();
+static CALIBRATION: Mutex<Calibration> = Mutex::new(Calibration::new());
+
+/// The published rates: nanoseconds per tick times 2^58.
+pub(super) struct Rates {
+    places: [AtomicU64; 2],
+    /// Mark of the rate for new clocks; 0 if the counter must not be used.
+    pub(super) current: AtomicU64,
+    /// Counter at the last measurement.
+    measured: AtomicU64,
+}
+
+impl Rates {
+    const fn new() -> Self {
+        Self {
+            places: [const { AtomicU64::new(0) }; 2],
+            current: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the rate with the mark in this word.
+    #[inline(always)]
+    pub(super) fn get(&self, marked: u64) -> u64 {
+        // Relaxed: a clock only has the mark of a rate that was published before the clock was made.
+        self.places[(marked >> TICK_BITS) as usize & 1].load(Ordering::Relaxed)
+    }
+
+    /// Returns the mark of the rate for a clock that starts at this value of the counter; `None` if the rate is
+    /// unknown.
+    pub(super) fn mark_at(&self, ticks: u64) -> Option<u64> {
+        let mark = self.current.load(Ordering::Acquire);
+        // Negative after a reset of the counter, and then large.
+        let age = ticks.wrapping_sub(self.measured.load(Ordering::Relaxed));
+        let is_fresh = (u128::from(age) * u128::from(self.get(mark))) >> TICK_BITS < u128::from(MAX_AGE);
+        (mark != 0 && is_fresh).then_some(mark)
+    }
+}
+
+/// Measures the rate of the counter regularly. Each worker has one.
+#[derive(Debug)]
+pub(crate) struct Calibrator {
+    /// Time of the next measurement; `u64::MAX` without a reliable counter.
+    due: u64,
+}
+
+impl Calibrator {
+    pub(crate) fn new() -> Self {
+        Self { due: if is_clock_source() && is_invariant() { 0 } else { u64::MAX } }
+    }
+
+    /// Measures the rate and publishes it, if enough time has passed since the last measurement.
+    pub(crate) fn update(&mut self) {
+        let now = monotonic_nanos();
+        if now >= self.due {
+            self.due = now + MIN_INTERVAL;
+            let reading = Reading::take();
+            // If another worker is measuring, its measurement is enough.
+            process::with_locked(&CALIBRATION, |calibration| calibration.add(reading, &RATES));
+        }
+    }
+}
+
+/// The values of both clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    ticks: u64,
+    nanos: u64,
+    /// Ticks that the reading took.
+    width: u64,
+}
+
+impl Reading {
+    fn take() -> Self {
+        let pair = || {
+            let (before, nanos, after) = (read(), monotonic_nanos(), read());
+            let width = after.wrapping_sub(before);
+            Self { ticks: before.wrapping_add(width / 2), nanos, width }
+        };
+        // An interruption makes a reading wide. The narrowest of several was not interrupted.
+        let pairs = [pair(), pair(), pair(), pair()];
+        pairs.into_iter().fold(pairs[0], |best, other| if other.width < best.width { other } else { best })
+    }
+}
+
+/// The state of the measurements.
+#[derive(Debug)]
+struct Calibration {
+    last: Option<Reading>,
+    /// Rate of the last measurement.
+    rate: u64,
+    /// Index of the place that was written last.
+    place: usize,
+    /// Time from which the other place may be written.
+    next_write: u64,
+}
+
+impl Calibration {
+    const fn new() -> Self {
+        Self { last: None, rate: 0, place: 0, next_write: 0 }
+    }
+
+    /// Measures the rate since the last reading, and publishes or withdraws it.
+    fn add(&mut self, now: Reading, rates: &Rates) {
+        let last = *self.last.get_or_insert(now);
+        let (ticks, nanos) = (now.ticks.wrapping_sub(last.ticks), now.nanos.saturating_sub(last.nanos));
+        // Each reading is wrong by at most half of its width. Later readings have a longer interval.
+        if (now.width + last.width) / 2 > ticks / MAX_ERROR {
+            return;
+        }
+        self.last = Some(now);
+        let rate = u64::try_from((u128::from(nanos) << TICK_BITS) / u128::from(ticks.max(1))).unwrap_or(0);
+        if !agree(mem::replace(&mut self.rate, rate), rate) {
+            return rates.current.store(0, Ordering::Release);
+        }
+        if !agree(rates.places[self.place].load(Ordering::Relaxed), rate) {
+            if now.nanos < self.next_write {
+                return rates.current.store(0, Ordering::Release);
+            }
+            (self.place, self.next_write) = (1 - self.place, now.nanos + MIN_REST);
+            rates.places[self.place].store(rate, Ordering::Relaxed);
+        }
+        rates.measured.store(now.ticks, Ordering::Relaxed);
+        rates.current.store(MARK | (self.place as u64) << TICK_BITS, Ordering::Release);
+    }
+}
+
+fn agree(one: u64, other: u64) -> bool {
+    one > 0 && one.abs_diff(other) <= one / MAX_DIFFERENCE
+}
+
+/// Returns whether the kernel uses the counter for its own clock.
+fn is_clock_source() -> bool {
+    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(target_os = "linux")
+        && std::fs::read_to_string(FILE)
+            .is_ok_and(|name| matches!(name.trim_end(), "tsc" | "arch_sys_counter"))
+}
+
+/// Returns whether the counter has the same rate in all power states, as every generic timer of aarch64 has.
+#[cfg(target_arch = "x86_64")]
+#[allow(unused_unsafe, unsafe_code, reason = "only older compilers consider `__cpuid` unsafe")]
+fn is_invariant() -> bool {
+    const POWER_MANAGEMENT: u32 = 0x8000_0007;
+    const INVARIANT_TSC: u32 = 1 << 8;
+    // SAFETY: every x86-64 processor has the instruction.
+    let cpuid = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };
+    cpuid(1 << 31).eax >= POWER_MANAGEMENT && cpuid(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_invariant() -> bool {
+    cfg!(target_arch = "aarch64")
+}
+
+/// Reads the counter; 0 on other machines.
+#[allow(unsafe_code)]
+#[inline(always)]
+pub(super) fn read() -> u64 {
+    #[allow(unused_mut, unused_assignments, reason = "not on every machine")]
+    let mut ticks = 0;
+    // SAFETY: the instructions only read a counter. The kernel permits it if it uses the counter itself: see
+    // `is_clock_source`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        ticks = std::arch::x86_64::_rdtsc();
+    }
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
+    }
+    ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Clock;
+
+    const SECOND: u64 = 1_000_000_000;
+    /// Ticks per second of the simulated counter.
+    const FREQUENCY: u64 = 2_500_000_000;
+
+    /// A simulated counter, a worker that measures it, and the published rates.
+    struct Machine {
+        rates: Rates,
+        calibration: Calibration,
+        now: Reading,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let now = Reading { ticks: 5 * FREQUENCY, nanos: 7 * SECOND, width: 100 };
+            Self { rates: Rates::new(), calibration: Calibration::new(), now }
+        }
+
+        /// Returns a machine whose rate is published.
+        fn calibrated() -> Self {
+            let mut machine = Self::new();
+            (0..3).for_each(|_| machine.measure_after(1, FREQUENCY));
+            assert!(machine.mark().is_some());
+            machine
+        }
+
+        fn pass(&mut self, seconds: u64, ticks_per_second: u64) {
+            self.now.ticks = self.now.ticks.wrapping_add(seconds * ticks_per_second);
+            self.now.nanos += seconds * SECOND;
+        }
+
+        fn measure_after(&mut self, seconds: u64, ticks_per_second: u64) {
+            self.pass(seconds, ticks_per_second);
+            self.calibration.add(self.now, &self.rates);
+        }
+
+        fn mark(&self) -> Option<u64> {
+            self.rates.mark_at(self.now.ticks)
+        }
+
+        /// Starts a clock when the wall clock shows `wall`.
+        fn clock(&self, wall: u64) -> Clock {
+            Clock::at(wall, self.now.ticks, &self.rates).expect("the rate is published")
+        }
+
+        /// Returns the time of a clock that was started when the wall clock showed `wall`.
+        fn time(&self, clock: Clock, wall: u64) -> u64 {
+            wall + clock.nanos_until(self.now.ticks, &self.rates).expect("the counter has not gone back")
+        }
+    }
+
+    #[test]
+    fn clocks_drift_by_less_than_a_microsecond_per_second() {
+        let mut machine = Machine::new();
+        machine.measure_after(0, FREQUENCY);
+        machine.measure_after(1, FREQUENCY);
+        assert_eq!(machine.mark(), None, "one measurement alone may be wrong");
+        // Both readings are as wrong as a reading can be.
+        machine.now.ticks += 50;
+        machine.measure_after(1, FREQUENCY);
+        assert!(machine.mark().is_some());
+        let clock = machine.clock(SECOND);
+        machine.pass(59, FREQUENCY);
+        let drift = machine.time(clock, SECOND).abs_diff(60 * SECOND);
+        assert!(drift < 59_000, "{drift} ns in 59 seconds");
+    }
+
+    #[test]
+    fn waits_for_a_longer_interval_while_readings_are_wide() {
+        let mut machine = Machine::new();
+        // A quarter of a millionth of an interval, for two readings.
+        machine.now.width = FREQUENCY / 1_000_000;
+        (0..4).for_each(|_| machine.measure_after(1, FREQUENCY));
+        assert!(machine.calibration.rate == 0 && machine.mark().is_none(), "four seconds are needed");
+        (0..5).for_each(|_| machine.measure_after(1, FREQUENCY));
+        assert!(machine.mark().is_some());
+    }
+
+    #[test]
+    fn a_rate_that_no_worker_measures_any_more_is_not_used_for_new_clocks() {
+        let mut machine = Machine::calibrated();
+        machine.pass(19, FREQUENCY);
+        assert!(machine.mark().is_some());
+        machine.pass(2, FREQUENCY);
+        assert_eq!(machine.mark(), None);
+        machine.measure_after(1, FREQUENCY);
+        assert!(machine.mark().is_some());
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_or_jumped_is_not_used_until_two_measurements_agree() {
+        for ticks in [0, 1000 * FREQUENCY] {
+            let mut machine = Machine::calibrated();
+            let clock = machine.clock(SECOND);
+            machine.now.ticks = ticks;
+            assert_eq!(machine.mark(), None);
+            assert_eq!(clock.nanos_until(ticks, &machine.rates).is_none(), ticks == 0);
+            machine.measure_after(1, FREQUENCY);
+            assert_eq!(machine.mark(), None);
+            machine.measure_after(1, FREQUENCY);
+            assert_eq!(machine.mark(), None);
+            machine.measure_after(1, FREQUENCY);
+            assert!(machine.mark().is_some());
+        }
+    }
+
+    #[test]
+    fn a_clock_keeps_its_rate_while_the_rate_for_new_clocks_changes() {
+        let mut machine = Machine::calibrated();
+        let (clock, mark) = (machine.clock(SECOND), machine.mark());
+        let mut before = 0;
+        for seconds in 0..60 {
+            // The kernel makes its clock faster after 20 seconds, and slower again after 40.
+            let faster =
+                if (20..40).contains(&seconds) { FREQUENCY - FREQUENCY / 100_000 } else { FREQUENCY };
+            machine.measure_after(1, faster);
+            let time = machine.time(clock, SECOND);
+            assert!(time > before, "{time} after {before}");
+            before = time;
+        }
+        assert_eq!(machine.mark(), mark, "the first rate agrees again");
+        // Another change finds both places in use until the clocks of the other place are old.
+        (0..3).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
+        assert_eq!(machine.mark(), None);
+        (0..30).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
+        assert!(machine.mark().is_some());
+    }
+
+    #[test]
+    fn new_clocks_follow_a_step_of_the_wall_clock_and_old_ones_do_not() {
+        let mut machine = Machine::calibrated();
+        let before = machine.clock(100 * SECOND);
+        machine.pass(1, FREQUENCY);
+        let after = machine.clock(SECOND);
+        machine.measure_after(1, FREQUENCY);
+        assert!(machine.time(before, 100 * SECOND).abs_diff(102 * SECOND) < 2000);
+        assert!(machine.time(after, SECOND).abs_diff(2 * SECOND) < 1000);
+    }
+
+    #[test]
+    fn the_measured_rate_is_that_of_the_system_clock() {
+        if Calibrator::new().due > 0 {
+            return println!("SKIPPED: the kernel's clock source is not a counter of the processor");
+        }
+        let (rates, mut calibration) = (Rates::new(), Calibration::new());
+        let deadline = monotonic_nanos() + 60 * SECOND;
+        while rates.mark_at(read()).is_none() {
+            assert!(monotonic_nanos() < deadline, "{calibration:?}");
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
+            calibration.add(Reading::take(), &rates);
+        }
+        let first = Reading::take();
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+        let last = Reading::take();
+        let clock = Clock::at(SECOND, first.ticks, &rates).expect("the rate is published");
+        let (counted, elapsed) =
+            (clock.nanos_until(last.ticks, &rates).expect("later"), last.nanos - first.nanos);
+        // Generous: a virtual machine may be interrupted in all readings.
+        assert!(counted.abs_diff(elapsed) < elapsed / 1000, "{counted} and {elapsed} ns");
+    }
+}
