@@ -1,28 +1,14 @@
 //! Encodes one attribute as OTLP `KeyValue` with an `AnyValue`, and cuts the value to its limit while writing.
 
 use super::Value;
-use super::buffer::{Writer, field_len};
+use super::buffer::{Writer, copy_short, field_len};
+use super::schema::tag::{AnyValue as tag, ArrayValue as array_value, KeyValue as key_value};
 use super::wire::{decode_varint, encoded_len_varint};
 
 /// Maximum nesting depth of a value; a deeper value is not written. Decoders refuse a request with more than 100
 /// nested levels of messages. The messages around the value of an event's attribute take six levels, each map takes
 /// three, and a list of strings in the innermost map takes two: 6 + 30 × 3 + 2 = 98.
 pub(crate) const MAX_DEPTH: usize = 30;
-
-/// Tags of `AnyValue` and of its parts.
-mod tag {
-    pub(super) const STRING: u8 = 0x0a;
-    pub(super) const BOOL: u8 = 0x10;
-    pub(super) const INT: u8 = 0x18;
-    pub(super) const DOUBLE: u8 = 0x21;
-    pub(super) const ARRAY: u8 = 0x2a;
-    pub(super) const MAP: u8 = 0x32;
-    pub(super) const BYTES: u8 = 0x3a;
-    /// `ArrayValue.values` and `KeyValueList.values`.
-    pub(super) const ELEMENT: u8 = 0x0a;
-    pub(super) const KEY: u8 = 0x0a;
-    pub(super) const VALUE: u8 = 0x12;
-}
 
 /// An attribute that is about to be written: its size is known, and its value is cut to the limit while writing.
 #[derive(Clone, Copy)]
@@ -73,8 +59,8 @@ impl<'a> Attribute<'a> {
     pub(crate) fn write(&self, tag: u8, out: &mut Writer<'_>) {
         out.byte(tag);
         out.varint(self.body_len as u64);
-        out.field(tag::KEY, self.key.as_bytes());
-        out.byte(tag::VALUE);
+        out.field(key_value::key, self.key.as_bytes());
+        out.byte(key_value::value);
         out.varint(self.value_len as u64);
         write_value(&self.value, self.longest, out);
     }
@@ -111,54 +97,59 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// A value that is written on the fast path. All its lengths must fit into one byte, which the caller checks with
-/// [`field_len`](ShortValue::field_len).
-pub(super) trait ShortValue: Copy {
-    /// Returns the size of the whole `value` field of a `KeyValue`.
-    fn field_len(self) -> usize;
+/// Size from which an attribute is not written on the fast path. The lengths in smaller attributes take one byte.
+pub(super) const SHORT: usize = 0x80;
 
-    /// Writes the whole `value` field.
-    fn write(self, out: &mut Writer<'_>);
+/// A value that is written on the fast path.
+pub(super) trait ShortValue: Copy {
+    /// Returns the size of the whole `value` field of a `KeyValue`, or `None` if it is larger than `room`.
+    fn field_len_within(self, room: usize) -> Option<usize>;
+
+    /// Writes the whole `value` field, which has this size.
+    fn write(self, field_len: usize, out: &mut [u8]);
 }
 
 impl ShortValue for &str {
     #[inline(always)]
-    fn field_len(self) -> usize {
-        4 + self.len()
+    fn field_len_within(self, room: usize) -> Option<usize> {
+        // Compared before the addition, so that the compiler knows that the sum does not overflow.
+        if self.len() <= room.checked_sub(4)? { Some(4 + self.len()) } else { None }
     }
 
     #[inline(always)]
-    fn write(self, out: &mut Writer<'_>) {
-        let len = self.len() as u8;
-        *out.chunk() = [tag::VALUE, len + 2, tag::STRING, len];
-        out.put_short(self.as_bytes());
+    fn write(self, _: usize, out: &mut [u8]) {
+        // The four bytes as one number. Both lengths are below 0x80, so no byte overflows into the next one.
+        const FIXED: u32 = u32::from_le_bytes([key_value::value, 2, tag::string_value, 0]);
+        put(out, 0, (self.len() as u32).wrapping_mul(0x0100_0100).wrapping_add(FIXED).to_le_bytes());
+        if let Some(place) = out.get_mut(4..4 + self.len()) {
+            copy_short(self.as_bytes(), place);
+        }
     }
 }
 
 impl ShortValue for bool {
     #[inline(always)]
-    fn field_len(self) -> usize {
-        4
+    fn field_len_within(self, room: usize) -> Option<usize> {
+        (room >= 4).then_some(4)
     }
 
     #[inline(always)]
-    fn write(self, out: &mut Writer<'_>) {
-        *out.chunk() = [tag::VALUE, 2, tag::BOOL, u8::from(self)];
+    fn write(self, _: usize, out: &mut [u8]) {
+        put(out, 0, [key_value::value, 2, tag::bool_value, u8::from(self)]);
     }
 }
 
 impl ShortValue for i64 {
     #[inline(always)]
-    fn field_len(self) -> usize {
-        3 + encoded_len_varint(self as u64)
+    fn field_len_within(self, room: usize) -> Option<usize> {
+        let len = 3 + encoded_len_varint(self as u64);
+        (len <= room).then_some(len)
     }
 
     #[inline(always)]
-    fn write(self, out: &mut Writer<'_>) {
-        let head: &mut [u8; 3] = out.chunk();
-        // The rest of the claimed bytes is the varint, so its length is known without computing it again.
-        *head = [tag::VALUE, 1 + out.room() as u8, tag::INT];
-        out.varint(self as u64);
+    fn write(self, field_len: usize, out: &mut [u8]) {
+        put(out, 0, [key_value::value, field_len as u8 - 2, tag::int_value]);
+        Writer::over(&mut out[3..]).varint(self as u64);
     }
 }
 
@@ -168,46 +159,83 @@ pub(super) struct SmallInt(pub(super) u16);
 
 impl ShortValue for SmallInt {
     #[inline(always)]
-    fn field_len(self) -> usize {
-        if self.0 < 0x80 { 4 } else { 5 }
+    fn field_len_within(self, room: usize) -> Option<usize> {
+        // The longer field must fit, so that the test is constant if the key is.
+        (room >= 5).then_some(if self.0 < 0x80 { 4 } else { 5 })
     }
 
     #[inline(always)]
-    fn write(self, out: &mut Writer<'_>) {
+    fn write(self, _: usize, out: &mut [u8]) {
         match self.0 {
-            small @ 0..0x80 => *out.chunk() = [tag::VALUE, 2, tag::INT, small as u8],
-            number => *out.chunk() = [tag::VALUE, 3, tag::INT, number as u8 | 0x80, (number >> 7) as u8],
+            small @ 0..0x80 => put(out, 0, [key_value::value, 2, tag::int_value, small as u8]),
+            number => {
+                put(out, 0, [key_value::value, 3, tag::int_value, number as u8 | 0x80, (number >> 7) as u8])
+            }
         }
     }
 }
 
 impl ShortValue for f64 {
     #[inline(always)]
-    fn field_len(self) -> usize {
-        11
+    fn field_len_within(self, room: usize) -> Option<usize> {
+        (room >= 11).then_some(11)
     }
 
     #[inline(always)]
-    fn write(self, out: &mut Writer<'_>) {
-        *out.chunk() = [tag::VALUE, 9, tag::DOUBLE];
-        out.fixed64(self.to_bits());
+    fn write(self, _: usize, out: &mut [u8]) {
+        put(out, 0, [key_value::value, 9, tag::double_value]);
+        put(out, 3, self.to_bits().to_le_bytes());
     }
 }
 
-/// Writes an attribute whose lengths all fit into one byte. `out` must have room for exactly the attribute, because the
-/// length of the attribute is computed from that room.
+/// Writes bytes at a position of a window.
 #[inline(always)]
-pub(super) fn write_short(tag: u8, key: &str, value: impl ShortValue, out: &mut Writer<'_>) {
-    let head: &mut [u8; 4] = out.chunk();
-    *head = [tag, 2 + out.room() as u8, tag::KEY, key.len() as u8];
-    out.put_short(key.as_bytes());
-    value.write(out);
+fn put<const COUNT: usize>(out: &mut [u8], at: usize, bytes: [u8; COUNT]) {
+    if let Some(place) = out.get_mut(at..at + COUNT).and_then(|place| place.first_chunk_mut()) {
+        *place = bytes;
+    }
 }
 
-/// Returns the size of an attribute that [`write_short`] writes.
+/// Returns the size of the `value` field of an attribute that [`write_short`] can write, otherwise `None`.
 #[inline(always)]
-pub(super) fn short_len(key: &str, value: impl ShortValue) -> usize {
-    4 + key.len() + value.field_len()
+pub(super) fn short_value_len(key: &str, value: impl ShortValue) -> Option<usize> {
+    value.field_len_within((SHORT - 5).checked_sub(key.len())?)
+}
+
+/// Writes an attribute whose lengths all fit into one byte. `value_len` is the result of [`short_value_len`]. The size
+/// of `out` is a constant, so the compiler knows that writes at constant positions are within it.
+#[inline(always)]
+pub(super) fn write_short(
+    tag: u8,
+    key: &str,
+    value: impl ShortValue,
+    value_len: usize,
+    out: &mut [u8; SHORT],
+) {
+    let (key_len, fields) = (key.len(), 2 + key.len() + value_len);
+    let fixed = u32::from_le_bytes([tag, 0, key_value::key, key_len as u8]);
+    put(out, 0, (fixed | (fields as u32) << 8).to_le_bytes());
+    if let Some((key_place, rest)) = out[4..].split_at_mut_checked(key_len) {
+        copy_short(key.as_bytes(), key_place);
+        value.write(value_len, rest);
+    }
+}
+
+/// Like [`write_short`], given the first bytes of such a field, which include a key of `key_len` bytes.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+pub(super) fn write_short_behind(
+    head: &[u8; 32],
+    key_len: usize,
+    value: impl ShortValue,
+    value_len: usize,
+    out: &mut [u8; SHORT],
+) {
+    put(out, 0, *head);
+    put(out, 1, [(2 + key_len + value_len) as u8]);
+    if let Some(rest) = out.get_mut(4 + key_len..) {
+        value.write(value_len, rest);
+    }
 }
 
 /// Returns whether the body of an attribute with one-byte lengths has this key.
@@ -280,19 +308,19 @@ fn value_len(value: &Value<'_>, longest: Longest) -> usize {
 #[inline(always)]
 fn write_value(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
-        Value::Str(text) => out.field(tag::STRING, cut(text, longest).as_bytes()),
-        Value::Bool(boolean) => out.put(&[tag::BOOL, u8::from(*boolean)]),
+        Value::Str(text) => out.field(tag::string_value, cut(text, longest).as_bytes()),
+        Value::Bool(boolean) => out.put(&[tag::bool_value, u8::from(*boolean)]),
         Value::Int(number) => {
-            out.byte(tag::INT);
+            out.byte(tag::int_value);
             out.varint(*number as u64);
         }
         Value::Float(number) => {
-            out.byte(tag::DOUBLE);
+            out.byte(tag::double_value);
             out.fixed64(number.to_bits());
         }
-        Value::Bytes(bytes) => out.field(tag::BYTES, cut_bytes(bytes, longest)),
+        Value::Bytes(bytes) => out.field(tag::bytes_value, cut_bytes(bytes, longest)),
         composite => {
-            out.byte(if matches!(composite, Value::Map(_)) { tag::MAP } else { tag::ARRAY });
+            out.byte(if matches!(composite, Value::Map(_)) { tag::kvlist_value } else { tag::array_value });
             out.varint(composite_len(composite, longest) as u64);
             write_composite(composite, longest, out);
         }
@@ -315,10 +343,11 @@ fn composite_len(value: &Value<'_>, longest: Longest) -> usize {
 #[inline(never)]
 fn write_composite(value: &Value<'_>, longest: Longest, out: &mut Writer<'_>) {
     match value {
-        Value::Map(entries) => last_of_each_key(entries)
-            .for_each(|(key, value)| Attribute::unchecked(key, *value, longest).write(tag::ELEMENT, out)),
+        Value::Map(entries) => last_of_each_key(entries).for_each(|(key, value)| {
+            Attribute::unchecked(key, *value, longest).write(array_value::values, out)
+        }),
         list => for_each_element(list, |value| {
-            out.byte(tag::ELEMENT);
+            out.byte(array_value::values);
             out.varint(value_len(&value, longest) as u64);
             write_value(&value, longest, out);
         }),

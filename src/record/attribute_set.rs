@@ -4,21 +4,18 @@
 //! without being encoded: keys and strings of up to 16 bytes as two words, numbers by their bits. The hash of a set is
 //! the sum of the hashes of its attributes, so the order of the attributes does not matter.
 
+mod pattern;
+
+pub(crate) use pattern::Pattern;
+
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use super::Value;
 use super::attribute::{Attribute, is_too_deep};
 use super::buffer::Writer;
+use super::schema::tag::AnyValue as tag;
 use super::wire::decode_varint;
-
-/// Tags of `AnyValue` for values that are compared and hashed without being encoded.
-mod tag {
-    pub(super) const STRING: u8 = 0x0a;
-    pub(super) const BOOL: u8 = 0x10;
-    pub(super) const INT: u8 = 0x18;
-    pub(super) const DOUBLE: u8 = 0x21;
-}
 
 /// Maximum size of a set, equal to that of a request. An attribute that would exceed it could not be sent, and is left
 /// out.
@@ -84,6 +81,11 @@ impl AttributeSet {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Returns the size of the encoded attributes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -165,8 +167,10 @@ impl AttributeSet {
         let hash = |entry: &Entry| {
             let state = absorb(seed, entry.key.of(&self.bytes));
             match entry.kind {
-                tag::BOOL | tag::INT | tag::DOUBLE => absorb_number(state, entry.kind, entry.bits),
-                tag::STRING => absorb(state, entry.text.of(&self.bytes)),
+                tag::bool_value | tag::int_value | tag::double_value => {
+                    absorb_number(state, entry.kind, entry.bits)
+                }
+                tag::string_value => absorb(state, entry.text.of(&self.bytes)),
                 _ => absorb(state, self.value(entry)),
             }
         };
@@ -183,7 +187,7 @@ impl Entry {
         let value = after_length(key + key_len + 1);
         let kind = bytes[value];
         let text = match kind {
-            tag::STRING => Text::new(bytes, after_length(value + 1)..bytes.len()),
+            tag::string_value => Text::new(bytes, after_length(value + 1)..bytes.len()),
             _ => Text::NONE,
         };
         Self {
@@ -215,8 +219,8 @@ impl Hash for AttributeSet {
 fn bits(body: &[u8]) -> u64 {
     let Some((kind, mut content)) = body.split_first() else { return 0 };
     match *kind {
-        tag::BOOL | tag::INT => decode_varint(&mut content).unwrap_or_default(),
-        tag::DOUBLE => content.first_chunk().map_or(0, |bits| u64::from_le_bytes(*bits)),
+        tag::bool_value | tag::int_value => decode_varint(&mut content).unwrap_or_default(),
+        tag::double_value => content.first_chunk().map_or(0, |bits| u64::from_le_bytes(*bits)),
         _ => 0,
     }
 }
@@ -225,9 +229,9 @@ fn bits(body: &[u8]) -> u64 {
 #[inline]
 fn plain(value: &Value<'_>) -> Option<(u8, u64)> {
     match value {
-        Value::Bool(boolean) => Some((tag::BOOL, u64::from(*boolean))),
-        Value::Int(number) => Some((tag::INT, *number as u64)),
-        Value::Float(number) => Some((tag::DOUBLE, number.to_bits())),
+        Value::Bool(boolean) => Some((tag::bool_value, u64::from(*boolean))),
+        Value::Int(number) => Some((tag::int_value, *number as u64)),
+        Value::Float(number) => Some((tag::double_value, number.to_bits())),
         _ => None,
     }
 }
@@ -272,84 +276,6 @@ fn hash_other(state: u64, value: &Value<'_>) -> u64 {
 #[inline(never)]
 fn hash_encoded(state: u64, value: &Value<'_>) -> u64 {
     if is_too_deep(value) { 0 } else { absorb(state, &encode(value)) }
-}
-
-/// The keys of a set in the order in which the caller listed them. Pairs with the same keys are looked up by their
-/// values alone.
-#[derive(Debug)]
-pub(crate) struct Pattern {
-    /// The keys back to back.
-    bytes: Box<[u8]>,
-    keys: Box<[Key]>,
-    seed: u64,
-}
-
-#[derive(Debug)]
-struct Key {
-    text: Text,
-    /// State of the hash after it has absorbed the key.
-    state: u64,
-}
-
-impl Pattern {
-    /// Returns the pattern of the keys of a set. `seed` is the seed of the hashes.
-    pub(crate) fn of(set: &AttributeSet, seed: u64) -> Self {
-        let names = || set.entries.iter().map(|entry| entry.key.of(&set.bytes));
-        let bytes: Box<[u8]> = names().flatten().copied().collect();
-        let mut end = 0;
-        let keys = names().map(|name| {
-            let start = end;
-            end += name.len();
-            Key { text: Text::new(&bytes, start..end), state: absorb(seed, name) }
-        });
-        let keys = keys.collect();
-        Self { bytes, keys, seed }
-    }
-
-    /// Returns the [`hash`](AttributeSet::hash) of pairs with exactly these keys; `None` for other pairs.
-    #[inline(always)]
-    pub(crate) fn hash(&self, pairs: &[(&str, Value<'_>)]) -> Option<u64> {
-        if pairs.len() != self.keys.len() {
-            return None;
-        }
-        let mut sum = 0u64;
-        for (known, (key, value)) in self.keys.iter().zip(pairs) {
-            if !known.text.is(key.as_bytes(), &self.bytes) {
-                return None;
-            }
-            sum = sum.wrapping_add(hash_value(known.state, value));
-        }
-        Some(sum)
-    }
-
-    /// Returns the hash of any pairs.
-    pub(crate) fn hash_of_any(&self, pairs: &[(&str, Value<'_>)]) -> u64 {
-        AttributeSet::hash(pairs, self.seed)
-    }
-
-    /// Returns whether the set was created with these keys in this order.
-    pub(crate) fn is_of(&self, set: &AttributeSet) -> bool {
-        let names = set.entries.iter().map(|entry| entry.key.of(&set.bytes));
-        self.keys.iter().map(|key| key.text.of(&self.bytes)).eq(names)
-    }
-}
-
-impl AttributeSet {
-    /// Returns whether the set has the values of these pairs. Both must follow the same pattern.
-    #[inline(always)]
-    pub(crate) fn has_values(&self, pairs: &[(&str, Value<'_>)]) -> bool {
-        // Never true, because all sets of a pattern have the same length. With this condition, the compiler omits one of
-        // the two end conditions of the loop.
-        if self.entries.len() != pairs.len() {
-            return false;
-        }
-        for (entry, (_, value)) in self.entries.iter().zip(pairs) {
-            if !self.is_value(entry, value) {
-                return false;
-            }
-        }
-        true
-    }
 }
 
 /// Maximum length of bytes that [`words`] represents completely.
@@ -399,8 +325,13 @@ fn absorb(state: u64, bytes: &[u8]) -> u64 {
     if bytes.len() > SHORT {
         return absorb_long(state, bytes);
     }
-    let (low, high) = words(bytes);
-    fold(state ^ low, high ^ SPREAD[1].wrapping_add(bytes.len() as u64))
+    absorb_words(state, bytes.len(), words(bytes))
+}
+
+/// Absorbs a text of at most [`SHORT`] bytes, given its length and its words.
+#[inline(always)]
+fn absorb_words(state: u64, len: usize, (low, high): (u64, u64)) -> u64 {
+    fold(state ^ low, high ^ SPREAD[1].wrapping_add(len as u64))
 }
 
 /// Absorbs 16 bytes at a time. The last block may overlap the one before; the length is mixed in first.
@@ -440,6 +371,15 @@ fn words(bytes: &[u8]) -> (u64, u64) {
         [one] => (u64::from(*one), 0),
         [first, .., last] => (u64::from(*first) << 8 | u64::from(*last), u64::from(bytes[1])),
     }
+}
+
+/// Returns the [`words`] of 8 to [`SHORT`] bytes; `None` for other lengths.
+#[inline(always)]
+fn medium_words(bytes: &[u8]) -> Option<(u64, u64)> {
+    if bytes.len().wrapping_sub(8) > SHORT - 8 {
+        return None;
+    }
+    Some((u64::from_le_bytes(*bytes.first_chunk()?), u64::from_le_bytes(*bytes.last_chunk()?)))
 }
 
 /// Multiplies and folds both halves of the product, so that every input bit reaches every output bit.

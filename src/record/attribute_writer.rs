@@ -9,10 +9,13 @@ mod encoded;
 
 #[cfg(any(feature = "log", feature = "tracing"))]
 pub(crate) use encoded::EncodedAttributes;
+#[cfg(feature = "tracing")]
+pub(crate) use encoded::EncodedKey;
 
 use super::Value;
 use super::attribute::{
-    Attribute, ShortValue, SmallInt, is_short_with_key, key_of_field, key_of_short, short_len, write_short,
+    Attribute, SHORT, ShortValue, SmallInt, is_short_with_key, key_of_field, key_of_short, short_value_len,
+    write_short,
 };
 use super::buffer::{Buffer, Nested, field_len, frames};
 use super::key_filter::{KeyBit, KeyFilter, hash};
@@ -33,15 +36,20 @@ pub(super) struct AttributeWriter {
     value_length: usize,
     pub(super) dropped: u32,
     pub(super) sub_message: Option<SubMessage>,
-    /// Flags [`CLOSE`] and [`COPY`]: additional work when an attribute of the record is set. One test of this byte
-    /// covers both.
-    tasks: u8,
+    /// Flags [`CLOSE`], [`COPY`] and [`CUT`]: additional work when an attribute of the record is set. One test of this
+    /// byte covers all.
+    pub(super) tasks: u8,
+    /// True while only the bytes and the seen keys have changed since [`begin`](Self::begin). The next record then
+    /// resets nothing else.
+    pub(super) is_reset: bool,
 }
 
 /// Task: close the open sub-message.
 const CLOSE: u8 = 1;
 /// Task: copy the record to the slot in which it survives the process.
 const COPY: u8 = 2;
+/// Task: cut values that are too long. Set if the limit may concern values that are written on the fast path.
+const CUT: u8 = 4;
 
 /// The searchable fields of a message, and the number of attributes among them.
 ///
@@ -54,8 +62,8 @@ struct Fields {
     seen: KeyFilter,
     /// Number of attributes minus the number of bits in `seen`, wrapping.
     more: u32,
-    /// The filter in use once all bits of `seen` are set. Before that, all bits of `counted` are set, so that it excludes
-    /// no key.
+    /// The filter in use once all bits of `seen` are set. Before that, all bits of `counted` are set, so that it
+    /// excludes no key.
     counted: KeyFilter,
     /// Maximum number of attributes.
     max: u32,
@@ -134,6 +142,7 @@ impl AttributeWriter {
     pub(super) fn limit(&mut self, max_bytes: usize, value_length: Option<usize>) {
         self.buffer.limit(max_bytes);
         self.value_length = value_length.unwrap_or(usize::MAX);
+        self.is_reset = false;
     }
 
     /// Starts a new record in the old storage, with at most `max` attributes under this tag. The record begins with
@@ -144,12 +153,16 @@ impl AttributeWriter {
         self.fields.begin(tag, max, Buffer::START + fixed_len);
         self.dropped = 0;
         self.sub_message = None;
-        self.tasks = 0;
+        self.tasks = if self.value_length < SHORT { CUT } else { 0 };
+        // With such a limit, `begin` closes the fast path for each record.
+        self.is_reset = max >= KeyBit::COUNT;
     }
 
+    /// Like [`begin`](Self::begin), for the same kind of record as before, if `is_reset`.
     #[inline(always)]
-    pub(super) fn has_tasks(&self) -> bool {
-        self.tasks != 0
+    pub(super) fn begin_again(&mut self) {
+        self.buffer.reset();
+        self.fields.seen = KeyFilter::NONE;
     }
 
     #[inline(always)]
@@ -181,63 +194,62 @@ impl AttributeWriter {
         }
     }
 
-    /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site.
+    /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site. The record
+    /// must have no `tasks`, so the tag of an attribute is `tag`.
     ///
-    /// With a literal key the compiler folds all lengths and copies the key by constant stores: three texts, an integer
-    /// and a boolean take 166 fewer instructions. Each call site is about 420 bytes larger.
+    /// With a literal key the compiler folds all lengths and copies the key by constant stores.
     #[inline(always)]
-    pub(super) fn put_inlined(&mut self, key: &str, value: Value<'_>) {
+    pub(super) fn put_inlined(&mut self, tag: u8, key: &str, value: Value<'_>) {
         let bit = KeyBit::of(key.as_bytes());
         match value {
-            Value::Str(text) => self.put_text_inlined(key, bit, text),
-            Value::Int(number @ 0..0x4000) => self.put_small_int_inlined(key, bit, number),
-            Value::Bool(boolean) => self.put_bool_inlined(key, bit, boolean),
+            Value::Str(text) => {
+                if !self.put_short(tag, key, bit, text) {
+                    self.put_long_text(key, bit, text);
+                }
+            }
+            Value::Int(number @ 0..0x4000) => self.put_small_int(tag, key, bit, number),
+            Value::Bool(boolean) => {
+                if !self.put_short(tag, key, bit, boolean) {
+                    self.put_long_bool(key, bit, boolean);
+                }
+            }
             other => self.put_hashed(key, bit, other),
         }
     }
 
     #[inline(never)]
     pub(super) fn put_text(&mut self, key: &str, bit: KeyBit, text: &str) {
-        self.put_text_inlined(key, bit, text);
-    }
-
-    #[inline(always)]
-    fn put_text_inlined(&mut self, key: &str, bit: KeyBit, text: &str) {
-        if text.len() > self.value_length || !self.put_short(key, bit, text) {
+        if text.len() > self.value_length || !self.put_short(self.fields.tag, key, bit, text) {
             self.put_long_text(key, bit, text);
         }
     }
 
     #[inline(never)]
     pub(super) fn put_int(&mut self, key: &str, bit: KeyBit, number: i64) {
+        let tag = self.fields.tag;
         if let 0..0x4000 = number {
-            self.put_small_int_inlined(key, bit, number);
-        } else if !self.put_short(key, bit, number) {
+            self.put_small_int(tag, key, bit, number);
+        } else if !self.put_short(tag, key, bit, number) {
             self.put_long_int(key, bit, number);
         }
     }
 
     #[inline(always)]
-    fn put_small_int_inlined(&mut self, key: &str, bit: KeyBit, number: i64) {
-        if !self.put_short(key, bit, SmallInt(number as u16)) {
+    fn put_small_int(&mut self, tag: u8, key: &str, bit: KeyBit, number: i64) {
+        if !self.put_short(tag, key, bit, SmallInt(number as u16)) {
             self.put_long_int(key, bit, number);
         }
     }
 
     fn put_float(&mut self, key: &str, bit: KeyBit, number: f64) {
-        if !self.put_short(key, bit, number) {
+        if !self.put_short(self.fields.tag, key, bit, number) {
             self.put_long_float(key, bit, number);
         }
     }
 
     #[inline(never)]
     pub(super) fn put_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
-        self.put_bool_inlined(key, bit, boolean);
-    }
-
-    #[inline(always)]
-    fn put_bool_inlined(&mut self, key: &str, bit: KeyBit, boolean: bool) {
-        if !self.put_short(key, bit, boolean) {
+        if !self.put_short(self.fields.tag, key, bit, boolean) {
             self.put_long_bool(key, bit, boolean);
         }
     }
@@ -245,15 +257,19 @@ impl AttributeWriter {
     /// Writes an attribute whose key is new and whose lengths fit into one byte (the fast path). Otherwise returns
     /// false.
     #[inline(always)]
-    fn put_short(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
-        let len = short_len(key, value);
-        // The whole field is longer than each of its parts, so one test covers all lengths.
-        if len >= 0x80 || self.fields.seen.has(key, bit) {
+    fn put_short(&mut self, tag: u8, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
+        let Some(value_len) = short_value_len(key, value) else { return false };
+        if self.fields.seen.has(key, bit) || !self.append_short(tag, key, value, value_len) {
             return false;
         }
-        let Some(mut out) = self.buffer.claim_ready(len) else { return false };
         self.fields.seen.add(key, bit);
-        write_short(self.fields.tag, key, value, &mut out);
+        true
+    }
+
+    #[inline(always)]
+    fn append_short(&mut self, tag: u8, key: &str, value: impl ShortValue, value_len: usize) -> bool {
+        let Some(window) = self.buffer.append_window(4 + key.len() + value_len) else { return false };
+        write_short(tag, key, value, value_len, window);
         true
     }
 
@@ -289,15 +305,14 @@ impl AttributeWriter {
     /// Like [`put_short`](Self::put_short), for a false positive of the filter: the key is new, but its bit is set.
     #[inline(always)]
     fn put_short_colliding(&mut self, key: &str, bit: KeyBit, value: impl ShortValue) -> bool {
-        let len = short_len(key, value);
+        let Some(value_len) = short_value_len(key, value) else { return false };
+        self.is_reset = false;
         // `put_any` handles the other cases: it drops and counts empty keys and attributes beyond the limit.
         let is_one_more = self.fields.count() < self.fields.max && !key.is_empty();
-        if len >= 0x80 || !is_one_more || self.has(key, bit) {
+        if !is_one_more || self.has(key, bit) || !self.append_short(self.fields.tag, key, value, value_len) {
             return false;
         }
-        let Some(mut out) = self.buffer.claim_ready(len) else { return false };
         self.fields.add(key, bit);
-        write_short(self.fields.tag, key, value, &mut out);
         true
     }
 
@@ -317,6 +332,7 @@ impl AttributeWriter {
         let outer = self.fields;
         self.fields.begin(rules.tag, rules.max, self.buffer.position());
         self.tasks |= CLOSE;
+        self.is_reset = false;
         self.sub_message = Some(SubMessage { nested, dropped_tag: rules.dropped_tag, dropped: 0, outer });
     }
 
@@ -349,6 +365,9 @@ impl AttributeWriter {
     }
 
     fn write(&mut self, key: &str, bit: KeyBit, value: Value<'_>) -> bool {
+        self.is_reset = false;
+        // The next attributes take the fast path again, even if the storage was too small for this one.
+        self.buffer.make_window(2 * SHORT);
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
         let is_it = |field: &[u8]| field[0] == tag && key_of_field(field) == key.as_bytes();
@@ -366,17 +385,13 @@ impl AttributeWriter {
 
     /// Counts a dropped attribute, or another dropped item that counts as one.
     pub(super) fn drop_one(&mut self) {
+        self.is_reset = false;
         self.dropped += 1;
-    }
-
-    /// Returns the number of dropped attributes.
-    #[inline]
-    pub(super) fn dropped(&self) -> u32 {
-        self.dropped
     }
 
     /// Removes the record's field with this tag, if there is one.
     pub(super) fn take_back(&mut self, tag: u8) {
+        self.is_reset = false;
         self.close_sub_message();
         self.remove(|field| field[0] == tag);
     }
@@ -385,6 +400,7 @@ impl AttributeWriter {
     pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
         self.close_sub_message();
         match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {
+            // `is_reset` stays: if it is true, `hashed_to` equals `start` already.
             Some(at) => {
                 self.fields.hashed_to = self.fields.start;
                 self.buffer.replace_field(at, value)
@@ -415,12 +431,6 @@ impl AttributeWriter {
                 out.varint(count);
             }
         }
-    }
-
-    /// Returns the framed bytes of the finished record; `None` if it is too large to ever be sent.
-    #[inline]
-    pub(super) fn framed(&mut self) -> Option<&[u8]> {
-        self.buffer.framed()
     }
 
     /// Returns the size of the storage that the record keeps, in bytes.

@@ -93,7 +93,8 @@ impl Buffer {
     #[inline(always)]
     pub(super) fn new_bytes<const ROOM: usize>(&self) -> Option<(&[u8; ROOM], u32)> {
         let from = self.copied_to as usize;
-        // With `NOT_COPIED`, the range is outside of the storage. On 32 bits its end wraps around, which also yields `None`.
+        // With `NOT_COPIED`, the range is outside of the storage. On 32 bits its end wraps around, which also yields
+        // `None`.
         let bytes = self.storage.get(from..from.wrapping_add(ROOM))?.first_chunk()?;
         let count = (self.len as u32).wrapping_sub(self.copied_to);
         (count as usize <= ROOM).then_some((bytes, count))
@@ -128,6 +129,25 @@ impl Buffer {
         let rest = self.storage.get_mut(self.len..)?.get_mut(..count)?;
         self.len += count;
         Some(Writer { rest })
+    }
+
+    /// Appends `count` bytes and returns a window of constant size that begins with them; `None` if the storage would
+    /// have to grow.
+    #[inline(always)]
+    pub(super) fn append_window<const WINDOW: usize>(&mut self, count: usize) -> Option<&mut [u8; WINDOW]> {
+        // No record is longer than `u32::MAX`. The conversion shows the compiler that the addition does not overflow.
+        let start = self.len as u32 as usize;
+        let window = self.storage.get_mut(start..start.wrapping_add(WINDOW))?.first_chunk_mut()?;
+        self.len = start + count;
+        Some(window)
+    }
+
+    /// Grows the storage, if the limit permits it, so that there is a window of `count` bytes.
+    pub(super) fn make_window(&mut self, count: usize) {
+        let needed = self.len + count;
+        if (self.storage.len()..self.max_len).contains(&needed) {
+            self.grow(needed);
+        }
     }
 
     #[cold]
@@ -174,12 +194,12 @@ impl Buffer {
     /// Returns the position of the first field from `start` on for which `is_it` is true. All of these fields must be
     /// length-delimited with a one-byte tag.
     pub(crate) fn find_field(&self, start: usize, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
-        let mut at = start;
-        for field in frames(self.bytes(start)) {
+        let (mut at, mut fields) = (start, self.bytes(start));
+        while let Some((field, rest)) = fields.split_at_checked(first_field_len(fields)?) {
             if is_it(field) {
                 return Some(at);
             }
-            at += field.len();
+            (at, fields) = (at + field.len(), rest);
         }
         None
     }
@@ -208,7 +228,7 @@ impl Buffer {
         }
         self.copied_to = NOT_COPIED;
         self.len = end - old_len + new_len;
-        if old_len != new_len {
+        if old_len != new_len && at + old_len < end {
             self.storage.copy_within(at + old_len..end, at + new_len);
         }
         let tag = self.storage[at];
@@ -298,12 +318,6 @@ impl<'a> Writer<'a> {
         head
     }
 
-    /// Returns the number of bytes still to be filled.
-    #[inline]
-    pub(crate) fn room(&self) -> usize {
-        self.rest.len()
-    }
-
     #[inline]
     pub(crate) fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -334,7 +348,7 @@ impl<'a> Writer<'a> {
 
 /// Copies a short slice as two blocks, one from each end, which may overlap. Needs no loop and no call.
 #[inline(always)]
-fn copy_short(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy_short(from: &[u8], to: &mut [u8]) {
     // The most frequent lengths are tested first.
     let len = from.len();
     if len >= 16 {
@@ -415,7 +429,7 @@ impl<T, const MAX: usize> Pool<T, MAX> {
     }
 
     /// Takes storage out of the pool; `None` if the pool is empty or the thread is exiting.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(pool: &'static LocalKey<Self>) -> Option<Box<T>> {
         match pool.try_with(|pool| pool.last.take()) {
             Ok(None) => Self::take_other(pool),

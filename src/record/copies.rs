@@ -87,6 +87,7 @@ impl SpanRecord {
     /// Copies open spans to these slots from now on. The scope must be set next.
     pub(crate) fn copy_to(&mut self, slots: Vec<OpenSpanSlot>) {
         self.copies = Copies::new(slots).map(Box::new);
+        self.attributes.is_reset = false;
     }
 
     /// Sets the scope of the next spans.

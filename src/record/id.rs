@@ -6,6 +6,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::str::FromStr;
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 use crate::process;
@@ -65,6 +66,24 @@ impl SpanId {
     #[inline]
     pub(crate) fn random() -> Self {
         Self(random_non_zero().to_be_bytes())
+    }
+}
+
+/// Makes the ids of new spans and traces in place of random numbers. Set by
+/// [`Config::id_generator`](crate::Config::id_generator).
+///
+/// An id of zeros is invalid and cannot be made: [`SpanId::from_bytes`] refuses it. After a panic, a random id is used.
+pub trait IdGenerator: Send + Sync {
+    /// Returns the id of a new trace.
+    fn trace_id(&self) -> TraceId;
+
+    /// Returns the id of a new span.
+    fn span_id(&self) -> SpanId;
+
+    /// Returns whether at least the last seven bytes of each trace id are random. `traceparent` then says so, and other
+    /// programs may sample by the id.
+    fn is_random(&self) -> bool {
+        false
     }
 }
 
@@ -178,22 +197,54 @@ fn seed() {
     SEEDED.set(generation);
 }
 
-/// Seeds the generator of this thread, for reproducible tests.
-#[cfg(test)]
-pub(crate) fn seed_random(seed: u64) {
-    RANDOM.set([seed, !seed]);
-    SEEDED.set(process::generation());
-    // The first numbers of similar seeds are similar, so they are skipped.
-    for _ in 0..16 {
-        random();
-    }
+/// Fork generation and random bits of [`instance_id`]. Locked only under the fork lock, because a child continues to
+/// use it.
+static INSTANCE: Mutex<Option<(u32, [u64; 2])>> = Mutex::new(None);
+
+/// Returns the id of this process: a random UUID (version 4). All telemetries of a process have the same id, and a
+/// forked child has its own.
+pub(crate) fn instance_id() -> String {
+    // Without the handlers, a fork before the first start would not be noticed.
+    process::watch();
+    let bits = process::with_locked(&INSTANCE, |known| match *known {
+        Some((generation, bits)) if generation == process::generation() => bits,
+        _ => known.insert((process::generation(), [random(), random()])).1,
+    });
+    let [high, low] = bits.unwrap_or_else(|| [random(), random()]);
+    let (high, low) = (high & !0xf000 | 0x4000, low >> 2 | 1 << 63);
+    let hex = format!("{high:016x}{low:016x}");
+    let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|digits| &hex[digits]);
+    format!("{a}-{b}-{c}-{d}-{e}")
 }
+
+#[cfg(test)]
+pub(crate) use tests::seed_random;
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    /// Seeds the generator of this thread, for reproducible tests.
+    pub(crate) fn seed_random(seed: u64) {
+        RANDOM.set([seed, !seed]);
+        SEEDED.set(process::generation());
+        // The first numbers of similar seeds are similar, so they are skipped.
+        for _ in 0..16 {
+            random();
+        }
+    }
+
+    #[test]
+    fn an_instance_id_is_a_random_uuid_that_the_process_keeps() {
+        let id = instance_id();
+        assert_eq!(std::thread::spawn(instance_id).join().unwrap(), id);
+        let parts: Vec<&str> = id.split('-').collect();
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(id.bytes().all(|b| b == b'-' || b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{id}");
+        assert!(parts[2].starts_with('4') && parts[3].starts_with(['8', '9', 'a', 'b']), "{id}");
+    }
 
     #[test]
     fn ids_of_several_threads_are_all_different() {

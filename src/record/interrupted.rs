@@ -2,16 +2,17 @@
 //! status `Error` and the attribute `standpipe.interrupted`.
 
 use super::chunk::{RECORD, content};
+use super::schema::tag::{Event as event, Span as tag, Status as status};
 use super::schema::{self, Part};
 use super::slot::{RESOURCE_TAG, SCOPE_TAG};
-use super::span::{head, tag};
+use super::span::head;
 use super::wire::encode_field;
 use super::{Signal, SpanId, frames};
 
 /// The encoded `KeyValue` `standpipe.interrupted = true`.
 const ATTRIBUTE: &[u8] = b"\x0a\x15standpipe.interrupted\x12\x02\x10\x01";
 const MESSAGE: &[u8] = b"the process ended while the span was open";
-const ERROR: [u8; 2] = [tag::status::CODE, 2];
+const ERROR: [u8; 2] = [status::code, 2];
 /// Flag of a sampled span.
 const SAMPLED: u8 = 1;
 
@@ -45,7 +46,7 @@ impl InterruptedSpan {
 
     fn is_whole(&self) -> bool {
         let Some((head, fields)) = self.record.split_at_checked(head::LEN) else { return false };
-        let tags = [(0, tag::TRACE_ID), (head::TRACE_ID + 16, tag::SPAN_ID)];
+        let tags = [(0, tag::trace_id), (head::TRACE_ID + 16, tag::span_id)];
         let has_tags = tags.iter().all(|(at, tag)| head[*at] == *tag);
         let is_valid = |part, bytes| schema::is_valid(part, Signal::Traces, bytes);
         has_tags
@@ -68,9 +69,9 @@ impl InterruptedSpan {
     /// Returns the latest time in the span, of its start or of an event, in nanoseconds since 1970.
     pub(crate) fn last_time(&self) -> u64 {
         let start = u64::from_le_bytes(self.bytes(head::START_TIME));
-        let events = frames(&self.record[head::LEN..]).filter(|field| field[0] == tag::EVENT);
+        let events = frames(&self.record[head::LEN..]).filter(|field| field[0] == tag::events);
         let times = events.filter_map(|event| match content(event)? {
-            [tag::event::TIME, time @ ..] => time.first_chunk().map(|time| u64::from_le_bytes(*time)),
+            [event::time_unix_nano, time @ ..] => time.first_chunk().map(|time| u64::from_le_bytes(*time)),
             _ => None,
         });
         times.fold(start, u64::max)
@@ -82,13 +83,13 @@ impl InterruptedSpan {
         let mut record = head.to_vec();
         record[head::END_TIME..][..8].copy_from_slice(&end.to_le_bytes());
         // The status of the interruption replaces the program's.
-        let is_kept = |field: &&[u8]| field[0] != tag::STATUS;
+        let is_kept = |field: &&[u8]| field[0] != tag::status;
         frames(fields).filter(is_kept).for_each(|field| record.extend_from_slice(field));
-        encode_field(tag::ATTRIBUTE, ATTRIBUTE, &mut record);
+        encode_field(tag::attributes, ATTRIBUTE, &mut record);
         let mut status = Vec::new();
-        encode_field(tag::status::MESSAGE, MESSAGE, &mut status);
+        encode_field(status::message, MESSAGE, &mut status);
         status.extend(ERROR);
-        encode_field(tag::STATUS, &status, &mut record);
+        encode_field(tag::status, &status, &mut record);
         let mut frame = Vec::new();
         encode_field(RECORD, &record, &mut frame);
         frame

@@ -32,21 +32,6 @@ impl KeyBit {
     }
 }
 
-/// A literal key and its bit, for keys that are known before the record.
-#[cfg(feature = "tracing")]
-#[derive(Clone, Copy)]
-pub(crate) struct HashedKey {
-    pub(super) name: &'static str,
-    pub(super) bit: KeyBit,
-}
-
-#[cfg(feature = "tracing")]
-impl HashedKey {
-    pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, bit: KeyBit::of(name.as_bytes()) }
-    }
-}
-
 /// The bits of all keys of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyFilter([u64; 2]);

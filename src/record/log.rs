@@ -8,82 +8,47 @@ use super::attribute_writer::AttributeWriter;
 use super::attribute_writer::EncodedAttributes;
 use super::buffer::field_len;
 use super::id::{SpanId, TraceId};
+use super::schema::tag::{AnyValue as any_value, LogRecord as tag};
 use super::{LogLimits, Value};
 
-/// Tags of `LogRecord`.
-mod tag {
-    pub(super) const TIME: u8 = 0x09;
-    pub(super) const SEVERITY_NUMBER: u8 = 0x10;
-    pub(super) const SEVERITY_TEXT: u8 = 0x1a;
-    pub(super) const BODY: u8 = 0x2a;
-    pub(super) const ATTRIBUTE: u8 = 0x32;
-    pub(super) const DROPPED_ATTRIBUTES: u8 = 0x38;
-    pub(super) const FLAGS: u8 = 0x45;
-    pub(super) const TRACE_ID: u8 = 0x4a;
-    pub(super) const SPAN_ID: u8 = 0x52;
-    pub(super) const OBSERVED_TIME: u8 = 0x59;
-    pub(super) const EVENT_NAME: u8 = 0x62;
-    /// Tag of a string in `AnyValue`.
-    pub(super) const STRING_VALUE: u8 = 0x0a;
+/// Defines the severities in ascending order, with their names.
+macro_rules! severities {
+    ($(#[$attribute:meta])* $first:ident $first_name:literal $($severity:ident $name:literal)*) => {
+        $(#[$attribute])*
+        pub enum Severity {
+            $first = 1,
+            $($severity,)*
+        }
+
+        const ALL: [Severity; 24] = [Severity::$first, $(Severity::$severity,)*];
+        const NAMES: [&str; 24] = [$first_name, $($name,)*];
+    };
 }
 
-/// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has exactly
-/// these 24 numbers.
-///
-/// Most programs need only the six severities without a number in their name. The others are finer steps between
-/// them.
-///
-/// ```
-/// use standpipe::Severity;
-///
-/// assert!(Severity::Warn > Severity::Info4);
-/// assert_eq!(Severity::Error.number(), 17);
-/// assert_eq!(Severity::Info2.to_string(), "INFO2");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "the names are those of the specification")]
-pub enum Severity {
-    Trace = 1,
-    Trace2,
-    Trace3,
-    Trace4,
-    Debug,
-    Debug2,
-    Debug3,
-    Debug4,
-    Info,
-    Info2,
-    Info3,
-    Info4,
-    Warn,
-    Warn2,
-    Warn3,
-    Warn4,
-    Error,
-    Error2,
-    Error3,
-    Error4,
-    Fatal,
-    Fatal2,
-    Fatal3,
-    Fatal4,
+severities! {
+    /// The severity of a log record, with OpenTelemetry's numbers: 1 (`Trace`) to 24 (`Fatal4`). The data model has
+    /// exactly these 24 numbers.
+    ///
+    /// Most programs need only the six severities without a number in their name. The others are finer steps between
+    /// them.
+    ///
+    /// ```
+    /// use standpipe::Severity;
+    ///
+    /// assert!(Severity::Warn > Severity::Info4);
+    /// assert_eq!(Severity::Error.number(), 17);
+    /// assert_eq!(Severity::Info2.to_string(), "INFO2");
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    #[allow(missing_docs, reason = "the names are those of the specification")]
+    Trace "TRACE" Trace2 "TRACE2" Trace3 "TRACE3" Trace4 "TRACE4"
+    Debug "DEBUG" Debug2 "DEBUG2" Debug3 "DEBUG3" Debug4 "DEBUG4"
+    Info "INFO" Info2 "INFO2" Info3 "INFO3" Info4 "INFO4"
+    Warn "WARN" Warn2 "WARN2" Warn3 "WARN3" Warn4 "WARN4"
+    Error "ERROR" Error2 "ERROR2" Error3 "ERROR3" Error4 "ERROR4"
+    Fatal "FATAL" Fatal2 "FATAL2" Fatal3 "FATAL3" Fatal4 "FATAL4"
 }
-
-#[rustfmt::skip]
-const ALL: [Severity; 24] = {
-    use Severity::*;
-    [
-        Trace, Trace2, Trace3, Trace4, Debug, Debug2, Debug3, Debug4, Info, Info2, Info3, Info4,
-        Warn, Warn2, Warn3, Warn4, Error, Error2, Error3, Error4, Fatal, Fatal2, Fatal3, Fatal4,
-    ]
-};
-
-const NAMES: [&str; 24] = [
-    "TRACE", "TRACE2", "TRACE3", "TRACE4", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4", "INFO", "INFO2", "INFO3",
-    "INFO4", "WARN", "WARN2", "WARN3", "WARN4", "ERROR", "ERROR2", "ERROR3", "ERROR4", "FATAL", "FATAL2",
-    "FATAL3", "FATAL4",
-];
 
 impl Severity {
     /// Returns the severity with this number; `None` if the number is not between 1 and 24.
@@ -145,7 +110,7 @@ impl LogRecord {
     /// Starts a new record and reuses the storage.
     pub(crate) fn begin(&mut self, limits: &LogLimits, max_bytes: usize) {
         self.attributes.limit(max_bytes, limits.value_length);
-        self.attributes.begin(tag::ATTRIBUTE, limits.attributes, 0);
+        self.attributes.begin(tag::attributes, limits.attributes, 0);
         self.has_severity_text = false;
     }
 
@@ -166,7 +131,7 @@ impl LogRecord {
         let out = if is_short { self.attributes.buffer.claim_ready(4 + text.len()) } else { None };
         let Some(mut out) = out else { return self.set_any_body(Value::Str(text)) };
         let len = text.len() as u8;
-        *out.chunk() = [tag::BODY, len + 2, tag::STRING_VALUE, len];
+        *out.chunk() = [tag::body, len + 2, any_value::string_value, len];
         out.put_short(text.as_bytes());
     }
 
@@ -174,7 +139,7 @@ impl LogRecord {
     fn set_any_body(&mut self, body: Value<'_>) {
         let Some(body) = AnyValue::new(body) else { return self.attributes.drop_one() };
         if let Some(mut out) = self.attributes.buffer.claim(body.field_len()) {
-            body.write(tag::BODY, &mut out);
+            body.write(tag::body, &mut out);
         }
     }
 
@@ -194,21 +159,21 @@ impl LogRecord {
     /// Encodes attributes for many records; `None` if they must be set one by one.
     #[cfg(feature = "log")]
     pub(crate) fn encode(attributes: &[(&str, Value<'_>)]) -> Option<EncodedAttributes> {
-        EncodedAttributes::new(tag::ATTRIBUTE, attributes)
+        EncodedAttributes::new(tag::attributes, attributes)
     }
 
     /// Sets the severity as its source spells it.
     pub(crate) fn set_severity_text(&mut self, text: &str) {
         if self.has_severity_text {
-            self.attributes.take_back(tag::SEVERITY_TEXT);
+            self.attributes.take_back(tag::severity_text);
         }
         self.has_severity_text = true;
-        self.write_text(tag::SEVERITY_TEXT, text);
+        self.write_text(tag::severity_text, text);
     }
 
     pub(crate) fn set_event_name(&mut self, name: &str) {
-        self.attributes.take_back(tag::EVENT_NAME);
-        self.write_text(tag::EVENT_NAME, name);
+        self.attributes.take_back(tag::event_name);
+        self.write_text(tag::event_name, name);
     }
 
     #[inline]
@@ -233,10 +198,10 @@ impl LogRecord {
     fn write_severity_name(&mut self, name: &str) {
         match self.attributes.buffer.claim_ready(2 + name.len()) {
             Some(mut out) => {
-                *out.chunk() = [tag::SEVERITY_TEXT, name.len() as u8];
+                *out.chunk() = [tag::severity_text, name.len() as u8];
                 out.put_short(name.as_bytes());
             }
-            None => self.write_text(tag::SEVERITY_TEXT, name),
+            None => self.write_text(tag::severity_text, name),
         }
     }
 
@@ -245,27 +210,27 @@ impl LogRecord {
     pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
         if let Some(mut out) = self.attributes.buffer.claim(20) {
             let fixed: &mut [u8; 20] = out.chunk();
-            fixed[0] = tag::TIME;
+            fixed[0] = tag::time_unix_nano;
             fixed[1..9].copy_from_slice(&end.time.to_le_bytes());
-            fixed[9] = tag::OBSERVED_TIME;
+            fixed[9] = tag::observed_time_unix_nano;
             fixed[10..18].copy_from_slice(&end.observed.to_le_bytes());
-            fixed[18..].copy_from_slice(&[tag::SEVERITY_NUMBER, severity]);
+            fixed[18..].copy_from_slice(&[tag::severity_number, severity]);
         }
         if let Some(span) = &end.span {
             self.write_span(span);
         }
-        self.attributes.write_count(tag::DROPPED_ATTRIBUTES, self.attributes.dropped());
-        self.attributes.framed()
+        self.attributes.write_count(tag::dropped_attributes_count, self.attributes.dropped);
+        self.attributes.buffer.framed()
     }
 
     fn write_span(&mut self, span: &SpanRef) {
         let Some(mut out) = self.attributes.buffer.claim(33) else { return };
         let fixed: &mut [u8; 33] = out.chunk();
-        fixed[..2].copy_from_slice(&[tag::TRACE_ID, 16]);
+        fixed[..2].copy_from_slice(&[tag::trace_id, 16]);
         fixed[2..18].copy_from_slice(&span.trace_id.0);
-        fixed[18..20].copy_from_slice(&[tag::SPAN_ID, 8]);
+        fixed[18..20].copy_from_slice(&[tag::span_id, 8]);
         fixed[20..28].copy_from_slice(&span.span_id.0);
-        fixed[28] = tag::FLAGS;
+        fixed[28] = tag::flags;
         fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
     }
 

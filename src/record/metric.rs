@@ -2,25 +2,10 @@
 
 use super::buffer::field_len;
 use super::chunk::RECORD;
-use super::point::{Period, Point};
+use super::point::{Exemplar, Period, Point};
+use super::schema::tag::{Metric as tag, Sum as sum};
 use super::wire::{Fields, Raw, encode_field, encode_varint};
 use super::{AttributeSet, Scope};
-
-/// Tags of `Metric` and of the kinds of data in it.
-mod tag {
-    pub(super) const NAME: u8 = 0x0a;
-    pub(super) const DESCRIPTION: u8 = 0x12;
-    pub(super) const UNIT: u8 = 0x1a;
-    pub(super) const GAUGE: u8 = 0x2a;
-    pub(super) const SUM: u8 = 0x3a;
-    pub(super) const HISTOGRAM: u8 = 0x4a;
-    pub(super) const EXPONENTIAL_HISTOGRAM: u8 = 0x52;
-
-    /// The following tags are the same in all kinds of data.
-    pub(super) const DATA_POINT: u8 = 0x0a;
-    pub(super) const AGGREGATION_TEMPORALITY: u8 = 0x10;
-    pub(super) const IS_MONOTONIC: u8 = 0x18;
-}
 
 /// The properties that all points of a metric have in common.
 #[derive(Debug, Clone, Copy)]
@@ -81,16 +66,22 @@ impl MetricRecord {
 
     /// Adds a point. Returns false, and leaves the metric unchanged, if the point does not fit or has another kind
     /// than the metric.
-    pub(crate) fn add(&mut self, attributes: &AttributeSet, period: Period, point: &Point<'_>) -> bool {
+    pub(crate) fn add(
+        &mut self,
+        attributes: &AttributeSet,
+        period: Period,
+        point: &Point<'_>,
+        exemplars: &[Exemplar],
+    ) -> bool {
         if !self.point_kind.is_some_and(|point_kind| point_kind.takes(point)) {
             return false;
         }
         self.point.clear();
-        point.write(attributes, period, &mut self.point);
+        point.write(attributes, period, exemplars, &mut self.point);
         let data_len = self.data.len() + field_len(self.point.len());
         let has_room = field_len(self.head.len() + field_len(data_len)) <= self.max_bytes;
         if has_room {
-            encode_field(tag::DATA_POINT, &self.point, &mut self.data);
+            encode_field(sum::data_points, &self.point, &mut self.data);
             self.points += 1;
         }
         has_room
@@ -115,7 +106,7 @@ impl MetricRecord {
 
 impl MetricHead<'_> {
     fn write(&self, out: &mut Vec<u8>) {
-        let fields = [(tag::NAME, self.name), (tag::DESCRIPTION, self.description), (tag::UNIT, self.unit)];
+        let fields = [(tag::name, self.name), (tag::description, self.description), (tag::unit, self.unit)];
         for (tag, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
             encode_field(tag, text.as_bytes(), out);
         }
@@ -125,10 +116,10 @@ impl MetricHead<'_> {
 impl PointKind {
     fn tag(self) -> u8 {
         match self {
-            PointKind::Gauge => tag::GAUGE,
-            PointKind::Sum { .. } => tag::SUM,
-            PointKind::Histogram { .. } => tag::HISTOGRAM,
-            PointKind::ExponentialHistogram { .. } => tag::EXPONENTIAL_HISTOGRAM,
+            PointKind::Gauge => tag::gauge,
+            PointKind::Sum { .. } => tag::sum,
+            PointKind::Histogram { .. } => tag::histogram,
+            PointKind::ExponentialHistogram { .. } => tag::exponential_histogram,
         }
     }
 
@@ -149,9 +140,9 @@ impl PointKind {
                 (temporality, false)
             }
         };
-        out.extend([tag::AGGREGATION_TEMPORALITY, temporality as u8]);
+        out.extend([sum::aggregation_temporality, temporality as u8]);
         if is_monotonic {
-            out.extend([tag::IS_MONOTONIC, 1]);
+            out.extend([sum::is_monotonic, 1]);
         }
     }
 }
@@ -244,21 +235,29 @@ impl<'a, G: FnMut(FramedPoints<'_>)> MetricFramer<'a, G> {
         Self { head, record, limits, give }
     }
 
-    /// Adds a point.
-    pub(crate) fn add(&mut self, attributes: &AttributeSet, period: Period, point: &Point<'_>) {
+    /// Adds a point. Its exemplars are left out if it would be too large with them.
+    pub(crate) fn add(
+        &mut self,
+        attributes: &AttributeSet,
+        period: Period,
+        point: &Point<'_>,
+        exemplars: &[Exemplar],
+    ) {
         if self.record.points() >= self.limits.points {
             self.hand_over();
         }
-        if self.record.add(attributes, period, point) {
+        if self.record.add(attributes, period, point, exemplars) {
             return;
         }
         self.hand_over();
-        if self.record.add(attributes, period, point) {
+        if self.record.add(attributes, period, point, exemplars) {
             return;
         }
         // The point alone exceeds the usual size of a part, so it gets a part of its own, up to the largest size.
         self.record.begin(&self.head, self.limits.largest);
-        if !self.record.add(attributes, period, point) {
+        if !self.record.add(attributes, period, point, exemplars)
+            && !self.record.add(attributes, period, point, &[])
+        {
             (self.give)(FramedPoints::TooLarge { points: 1 });
         }
         self.hand_over();

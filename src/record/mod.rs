@@ -29,6 +29,7 @@ mod attribute_writer;
 mod buffer;
 mod chunk;
 mod copies;
+mod exception;
 #[cfg(feature = "opentelemetry")]
 mod foreign;
 mod id;
@@ -37,15 +38,14 @@ mod interrupted;
 mod key_filter;
 mod log;
 #[cfg(feature = "receiver")]
-#[cfg_attr(not(feature = "console"), allow(dead_code, reason = "only the console encodes what was received"))]
+#[cfg_attr(not(feature = "json"), allow(dead_code, reason = "only JSON encodes what was received"))]
 pub(crate) mod message;
 mod metric;
 mod point;
 mod resource;
-#[cfg(any(feature = "console", feature = "receiver", all(feature = "spool", target_os = "linux")))]
 #[cfg_attr(
-    not(all(feature = "console", feature = "receiver", feature = "spool", target_os = "linux")),
-    allow(dead_code, reason = "the console, the receiver and the spool each use a part of the schema")
+    not(all(feature = "json", feature = "receiver", feature = "spool", target_os = "linux")),
+    allow(dead_code, reason = "JSON, the receiver and the spool each use a part of the schema")
 )]
 pub(crate) mod schema;
 #[cfg_attr(
@@ -59,42 +59,48 @@ pub(crate) mod wire;
 
 use std::fmt;
 
-#[cfg(feature = "opentelemetry")]
+#[cfg(any(feature = "opentelemetry", feature = "yaml"))]
 pub(crate) use attribute::MAX_DEPTH;
 pub(crate) use attribute_set::{AttributeSet, Pattern};
 #[cfg(any(feature = "log", feature = "tracing"))]
 pub(crate) use attribute_writer::EncodedAttributes;
+#[cfg(feature = "tracing")]
+pub(crate) use attribute_writer::EncodedKey;
 pub(crate) use buffer::{Pool, field_len, frames};
 pub(crate) use chunk::{Chunk, RESOURCE_RECORDS, Run, SCOPE_RECORDS, records_in};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use chunk::{RECORD, content};
+pub use exception::AsError;
+pub(crate) use exception::Exception;
+#[cfg(feature = "tracing")]
+pub(crate) use exception::{causes, set_exception};
 #[cfg(feature = "opentelemetry")]
-pub(crate) use foreign::{DroppedBefore, ForeignResource, ForeignScope};
+pub(crate) use foreign::DroppedBefore;
 #[cfg(test)]
 pub(crate) use id::seed_random;
-pub use id::{InvalidId, SpanId, TraceId};
-pub(crate) use id::{from_hex, random};
+pub use id::{IdGenerator, InvalidId, SpanId, TraceId};
+pub(crate) use id::{from_hex, instance_id, random};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use interrupted::{InterruptedSpan, span_id_of};
-#[cfg(feature = "tracing")]
-pub(crate) use key_filter::HashedKey;
 pub use log::Severity;
 pub(crate) use log::{LogEnd, LogRecord, SpanRef};
 pub(crate) use metric::{
     AggregationTemporality, FrameLimits, FramedPoints, MetricFramer, MetricHead, MetricRecord, PointKind,
 };
-pub(crate) use point::{BucketsView, ExponentialPoint, HistogramPoint, Number, Period, Point};
-pub(crate) use resource::Resource;
-pub(crate) use resource::Scope;
+pub(crate) use point::{
+    BucketsView, Exemplar, ExponentialLimits, ExponentialPoint, HistogramPoint, Number, Period, Point,
+};
+pub use resource::ScopeBuilder;
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use resource::service_name;
+pub(crate) use resource::{Resource, Scope};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
     CODEWORDS, FREE, LOST, MAPPED, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG,
     SCOPE_TAG, SECOND_COPY, SlotHeader, SlotOwner, SlotPlace, decode_codeword, guard, unguard,
 };
 pub(crate) use slot::{OpenSpanSlot, Settler, Slot};
-pub(crate) use span::{LinkTarget, NewParent, SpanHead, SpanRecord};
+pub(crate) use span::{OtherSpan, SpanHead, SpanRecord};
 pub use span::{SpanKind, Status};
 pub use value::{IntoValue, Value};
 
@@ -155,6 +161,11 @@ impl fmt::Display for Signal {
 macro_rules! limit_setters {
     ($limits:ident, $($count:ident)*) => {
         impl $limits {
+            /// Returns the same limit for each kind of item, and none for the length of values.
+            pub(crate) const fn of_each(max: u32) -> Self {
+                Self { $($count: max,)* value_length: None }
+            }
+
             $(#[doc = concat!("Sets [`", stringify!($count), "`](Self#structfield.", stringify!($count), ").")]
             #[must_use]
             pub fn $count(mut self, count: u32) -> Self {
@@ -167,6 +178,12 @@ macro_rules! limit_setters {
             pub fn value_length(mut self, length: impl Into<Option<usize>>) -> Self {
                 self.value_length = length.into();
                 self
+            }
+        }
+
+        impl Default for $limits {
+            fn default() -> Self {
+                Self::of_each(128)
             }
         }
     };
@@ -197,19 +214,6 @@ pub struct SpanLimits {
     pub value_length: Option<usize>,
 }
 
-impl Default for SpanLimits {
-    fn default() -> Self {
-        Self {
-            attributes: 128,
-            events: 128,
-            links: 128,
-            event_attributes: 128,
-            link_attributes: 128,
-            value_length: None,
-        }
-    }
-}
-
 limit_setters!(SpanLimits, attributes events links event_attributes link_attributes);
 
 /// Limits of one log record. Attributes beyond the limit are dropped, and the record carries their number.
@@ -221,12 +225,6 @@ pub struct LogLimits {
     /// Maximum length of string attributes in characters, and of byte attributes in bytes. `None` means no limit. The
     /// body is not an attribute and is never cut.
     pub value_length: Option<usize>,
-}
-
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self { attributes: 128, value_length: None }
-    }
 }
 
 limit_setters!(LogLimits, attributes);

@@ -1,45 +1,11 @@
 //! Encodes data points as OTLP's message for their kind. The points borrow their values from the aggregators.
 
-use super::AttributeSet;
-use super::wire::{encode_varint, insert_length, zigzag};
-
-/// Tags of the data points. Those that differ between kinds of points are in a module for each kind.
-mod tag {
-    pub(super) const START_TIME: u8 = 0x11;
-    pub(super) const TIME: u8 = 0x19;
-    pub(super) const COUNT: u8 = 0x21;
-    pub(super) const SUM: u8 = 0x29;
-
-    pub(super) mod number {
-        pub(in super::super) const AS_DOUBLE: u8 = 0x21;
-        pub(in super::super) const AS_INT: u8 = 0x31;
-        pub(in super::super) const ATTRIBUTE: u8 = 0x3a;
-    }
-
-    pub(super) mod histogram {
-        pub(in super::super) const BUCKET_COUNTS: u8 = 0x32;
-        pub(in super::super) const EXPLICIT_BOUNDS: u8 = 0x3a;
-        pub(in super::super) const ATTRIBUTE: u8 = 0x4a;
-        pub(in super::super) const MIN: u8 = 0x59;
-        pub(in super::super) const MAX: u8 = 0x61;
-    }
-
-    pub(super) mod exponential {
-        pub(in super::super) const ATTRIBUTE: u8 = 0x0a;
-        pub(in super::super) const SCALE: u8 = 0x30;
-        pub(in super::super) const ZERO_COUNT: u8 = 0x39;
-        pub(in super::super) const POSITIVE: u8 = 0x42;
-        pub(in super::super) const NEGATIVE: u8 = 0x4a;
-        pub(in super::super) const MIN: u8 = 0x61;
-        pub(in super::super) const MAX: u8 = 0x69;
-        pub(in super::super) const ZERO_THRESHOLD: u8 = 0x71;
-    }
-
-    pub(super) mod buckets {
-        pub(in super::super) const OFFSET: u8 = 0x08;
-        pub(in super::super) const COUNTS: u8 = 0x12;
-    }
-}
+use super::schema::tag::{
+    Buckets as buckets, Exemplar as exemplar, ExponentialHistogramDataPoint as exponential,
+    HistogramDataPoint as histogram, NumberDataPoint as number,
+};
+use super::wire::{encode_field, encode_varint, insert_length, zigzag};
+use super::{AttributeSet, SpanRef};
 
 /// The time that a point covers, in nanoseconds since 1970. A gauge has a start of 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +21,26 @@ pub(crate) enum Number {
     Float(f64),
 }
 
+/// The resolution of an exponential histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExponentialLimits {
+    /// Maximum number of buckets per sign.
+    pub(crate) buckets: i32,
+    /// Initial scale.
+    pub(crate) scale: i32,
+}
+
+impl ExponentialLimits {
+    pub(crate) const DEFAULT: Self = Self { buckets: 160, scale: 20 };
+}
+
 /// A histogram with given bounds. `counts` has one more element than `bounds`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HistogramPoint<'a> {
     pub(crate) count: u64,
-    pub(crate) sum: f64,
-    /// The minimum; `None` if no value was recorded or the instrument does not track it. The same applies to `max`.
+    /// The sum; `None` if the instrument does not track it. The same applies to `min` and `max`, which are also `None`
+    /// if no value was recorded.
+    pub(crate) sum: Option<f64>,
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) bounds: &'a [f64],
@@ -71,8 +51,9 @@ pub(crate) struct HistogramPoint<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExponentialPoint<'a> {
     pub(crate) count: u64,
-    pub(crate) sum: f64,
-    /// The minimum; `None` if no value was recorded or the instrument does not track it. The same applies to `max`.
+    /// The sum; `None` if the instrument does not track it. The same applies to `min` and `max`, which are also `None`
+    /// if no value was recorded.
+    pub(crate) sum: Option<f64>,
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) scale: i32,
@@ -98,54 +79,93 @@ pub(crate) enum Point<'a> {
     Exponential(ExponentialPoint<'a>),
 }
 
+/// One measurement of a point, as an example.
+#[derive(Debug, Clone)]
+pub(crate) struct Exemplar {
+    pub(crate) value: Number,
+    pub(crate) time: u64,
+    /// The span in which the measurement was made.
+    pub(crate) span: Option<SpanRef>,
+    /// Attributes of the measurement that the point does not have.
+    pub(crate) removed: AttributeSet,
+}
+
+impl Exemplar {
+    fn write(&self, tag: u8, out: &mut Vec<u8>) {
+        out.push(tag);
+        let body = out.len();
+        put_fixed64(exemplar::time_unix_nano, self.time, out);
+        self.value.write(exemplar::as_int, exemplar::as_double, out);
+        if let Some(span) = &self.span {
+            encode_field(exemplar::span_id, &span.span_id.0, out);
+            encode_field(exemplar::trace_id, &span.trace_id.0, out);
+        }
+        self.removed.write(exemplar::filtered_attributes, out);
+        insert_length(body, out);
+    }
+}
+
+impl Number {
+    fn write(self, as_int: u8, as_double: u8, out: &mut Vec<u8>) {
+        match self {
+            Self::Int(number) => put_word(as_int, number as u64, out),
+            Self::Float(number) => put_word(as_double, number.to_bits(), out),
+        }
+    }
+}
+
 impl Point<'_> {
     /// Writes the fields of the point.
-    pub(super) fn write(&self, attributes: &AttributeSet, period: Period, out: &mut Vec<u8>) {
-        put_fixed64(tag::START_TIME, period.start, out);
-        put_fixed64(tag::TIME, period.time, out);
-        let attribute = match self {
-            Self::Number(number) => {
-                match number {
-                    Number::Int(number) => put_word(tag::number::AS_INT, *number as u64, out),
-                    Number::Float(number) => put_word(tag::number::AS_DOUBLE, number.to_bits(), out),
-                }
-                tag::number::ATTRIBUTE
+    pub(super) fn write(
+        &self,
+        attributes: &AttributeSet,
+        period: Period,
+        exemplars: &[Exemplar],
+        out: &mut Vec<u8>,
+    ) {
+        put_fixed64(number::start_time_unix_nano, period.start, out);
+        put_fixed64(number::time_unix_nano, period.time, out);
+        let (attribute, exemplar) = match self {
+            Self::Number(value) => {
+                value.write(number::as_int, number::as_double, out);
+                (number::attributes, number::exemplars)
             }
             Self::Histogram(histogram) => {
                 histogram.write(out);
-                tag::histogram::ATTRIBUTE
+                (histogram::attributes, histogram::exemplars)
             }
             Self::Exponential(histogram) => {
                 histogram.write(out);
-                tag::exponential::ATTRIBUTE
+                (exponential::attributes, exponential::exemplars)
             }
         };
         attributes.write(attribute, out);
+        exemplars.iter().for_each(|it| it.write(exemplar, out));
     }
 }
 
 impl HistogramPoint<'_> {
     fn write(&self, out: &mut Vec<u8>) {
-        put_fixed64(tag::COUNT, self.count, out);
-        put_word(tag::SUM, self.sum.to_bits(), out);
-        put_packed(tag::histogram::BUCKET_COUNTS, self.counts.iter().copied(), out);
-        put_packed(tag::histogram::EXPLICIT_BOUNDS, self.bounds.iter().map(|bound| bound.to_bits()), out);
-        put_optional(tag::histogram::MIN, self.min, out);
-        put_optional(tag::histogram::MAX, self.max, out);
+        put_fixed64(histogram::count, self.count, out);
+        put_optional(histogram::sum, self.sum, out);
+        put_packed(histogram::bucket_counts, self.counts.iter().copied(), out);
+        put_packed(histogram::explicit_bounds, self.bounds.iter().map(|bound| bound.to_bits()), out);
+        put_optional(histogram::min, self.min, out);
+        put_optional(histogram::max, self.max, out);
     }
 }
 
 impl ExponentialPoint<'_> {
     fn write(&self, out: &mut Vec<u8>) {
-        put_fixed64(tag::COUNT, self.count, out);
-        put_word(tag::SUM, self.sum.to_bits(), out);
-        put_sint32(tag::exponential::SCALE, self.scale, out);
-        put_fixed64(tag::exponential::ZERO_COUNT, self.zero_count, out);
-        self.positive.write(tag::exponential::POSITIVE, out);
-        self.negative.write(tag::exponential::NEGATIVE, out);
-        put_optional(tag::exponential::MIN, self.min, out);
-        put_optional(tag::exponential::MAX, self.max, out);
-        put_fixed64(tag::exponential::ZERO_THRESHOLD, self.zero_threshold.to_bits(), out);
+        put_fixed64(histogram::count, self.count, out);
+        put_optional(histogram::sum, self.sum, out);
+        put_sint32(exponential::scale, self.scale, out);
+        put_fixed64(exponential::zero_count, self.zero_count, out);
+        self.positive.write(exponential::positive, out);
+        self.negative.write(exponential::negative, out);
+        put_optional(exponential::min, self.min, out);
+        put_optional(exponential::max, self.max, out);
+        put_fixed64(exponential::zero_threshold, self.zero_threshold.to_bits(), out);
     }
 }
 
@@ -156,8 +176,8 @@ impl BucketsView<'_> {
         }
         out.push(tag);
         let body = out.len();
-        put_sint32(tag::buckets::OFFSET, self.offset, out);
-        out.push(tag::buckets::COUNTS);
+        put_sint32(buckets::offset, self.offset, out);
+        out.push(buckets::bucket_counts);
         let counts = out.len();
         self.counts.iter().for_each(|count| encode_varint(*count, out));
         insert_length(counts, out);

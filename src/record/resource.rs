@@ -5,43 +5,57 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::attribute::{Attribute, key_of_field};
+use super::schema::tag;
+use super::slot::{RESOURCE_TAG, SCOPE_TAG};
 use super::wire::{Fields, Raw, encode_field};
+use super::{IntoValue, Signal, Value, instance_id};
 #[cfg(all(feature = "spool", target_os = "linux"))]
-use super::{RESOURCE_TAG, SCOPE_TAG, content, frames};
-use super::{Signal, Value};
+use super::{content, frames};
 
-/// Tag of a `Resource` or an `InstrumentationScope` in the message that contains it, and tags of the fields of
-/// `InstrumentationScope`.
-const MESSAGE: u8 = 0x0a;
-const NAME: u8 = 0x0a;
-const VERSION: u8 = 0x12;
-/// Tag of `Resource.attributes`.
-const ATTRIBUTES: u8 = 0x0a;
+const INSTANCE_ID: &str = "service.instance.id";
 
 /// The attributes of the program. If a key is set twice, the last value counts.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Resource {
     /// Each attribute as an encoded field of the message.
     attributes: Vec<Vec<u8>>,
+    /// Schema to which the attributes conform; empty if unknown.
+    pub(crate) schema_url: String,
+}
+
+/// Sets one attribute in a list of encoded fields. Empty keys are ignored, and so are values that are nested so deeply
+/// that collectors would refuse every request.
+fn set(attributes: &mut Vec<Vec<u8>>, tag: u8, key: &str, value: Value<'_>) {
+    let Some(attribute) = Attribute::new(key, value, None) else { return };
+    let field = attribute.to_field(tag);
+    match attributes.iter_mut().find(|known| key_of_field(known) == key.as_bytes()) {
+        Some(known) => *known = field,
+        None => attributes.push(field),
+    }
 }
 
 impl Resource {
-    /// Sets one attribute. Empty keys are ignored, and so are values that are nested so deeply that collectors would
-    /// refuse every request.
+    /// Sets one attribute, unless its key is empty or its value is nested too deeply.
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        let Some(attribute) = Attribute::new(key, value, None) else { return };
-        let field = attribute.to_field(ATTRIBUTES);
-        match self.attributes.iter_mut().find(|known| key_of_field(known) == key.as_bytes()) {
-            Some(known) => *known = field,
-            None => self.attributes.push(field),
+        set(&mut self.attributes, tag::Resource::attributes, key, value);
+    }
+
+    /// Sets an attribute unless its key is already set.
+    pub(crate) fn set_default(&mut self, key: &str, value: Value<'_>) {
+        if !self.attributes.iter().any(|known| key_of_field(known) == key.as_bytes()) {
+            self.set(key, value);
         }
     }
 
-    /// Adds the attributes that OTLP expects of every program: the service name, if it is not set, and the name of
-    /// this SDK.
+    /// Adds the attributes that OTLP expects of every program: the service name and the id of this process, if they are
+    /// not set, and the name of this SDK. An empty id is left out, so that a program can be sent without one.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));
+        }
+        match self.get_str(INSTANCE_ID) {
+            Some("") => self.attributes.retain(|known| key_of_field(known) != INSTANCE_ID.as_bytes()),
+            _ => self.set_default(INSTANCE_ID, Value::Str(&instance_id())),
         }
         self.set("telemetry.sdk.language", Value::Str("rust"));
         self.set("telemetry.sdk.name", Value::Str("standpipe"));
@@ -49,11 +63,9 @@ impl Resource {
         self
     }
 
-    /// Encodes the resource as field 1 of `ResourceSpans`.
+    /// Encodes the resource as field 1 of `ResourceSpans`, followed by its schema URL.
     pub(crate) fn field(&self) -> Vec<u8> {
-        let mut field = Vec::new();
-        encode_field(MESSAGE, &self.attributes.concat(), &mut field);
-        field
+        with_schema(&self.attributes.concat(), &self.schema_url)
     }
 
     /// Returns every key with its value as text, for display.
@@ -122,6 +134,7 @@ pub(crate) struct Scope {
     pub(crate) signal: Signal,
     pub(crate) name: String,
     pub(crate) version: String,
+    pub(crate) schema_url: String,
     /// The encoded `InstrumentationScope` as field 1 of `ScopeSpans`, and other fields that precede the records.
     pub(super) field: Vec<u8>,
     /// Encoded fields of `ResourceSpans` that replace the exporter's resource, if the scope has its own.
@@ -131,26 +144,24 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    #[cfg(test)]
     pub(crate) fn new(signal: Signal, name: &str, version: &str) -> Self {
-        let mut field = Vec::new();
-        encode_field(MESSAGE, &scope_message(name, version), &mut field);
-        Self::of_fields(signal, name.to_owned(), version.to_owned(), field, None)
+        ScopeBuilder::new(name).version(version).into_scope(signal, None)
     }
 
     /// Makes the scope of a request that was read from the spool. It has its encoded fields, but no name.
     pub(super) fn of_request(signal: Signal, field: Vec<u8>, resource: Arc<[u8]>) -> Self {
-        Self::of_fields(signal, String::new(), String::new(), field, Some(resource))
+        Self::of_fields(signal, <[String; 3]>::default(), field, Some(resource))
     }
 
-    pub(super) fn of_fields(
+    fn of_fields(
         signal: Signal,
-        name: String,
-        version: String,
+        [name, version, schema_url]: [String; 3],
         field: Vec<u8>,
         resource: Option<Arc<[u8]>>,
     ) -> Self {
         let run_header = run_header(&field, resource.as_deref());
-        Self { signal, name, version, field, resource, run_header }
+        Self { signal, name, version, schema_url, field, resource, run_header }
     }
 
     /// Returns the header of a run of its records in the flight recorder.
@@ -169,28 +180,111 @@ impl Scope {
     }
 }
 
-#[cfg(all(feature = "spool", target_os = "linux"))]
+/// Returns the scope and its own resource as they precede its records in a slot of the flight recorder.
 fn run_header(scope: &[u8], resource: Option<&[u8]>) -> Vec<u8> {
     let mut header = Vec::new();
-    if let Some(resource) = resource {
-        encode_field(RESOURCE_TAG, resource, &mut header);
+    if cfg!(all(feature = "spool", target_os = "linux")) {
+        resource.into_iter().for_each(|resource| encode_field(RESOURCE_TAG, resource, &mut header));
+        encode_field(SCOPE_TAG, scope, &mut header);
     }
-    encode_field(SCOPE_TAG, scope, &mut header);
     header
 }
 
-#[cfg(not(all(feature = "spool", target_os = "linux")))]
-fn run_header(_: &[u8], _: Option<&[u8]>) -> Vec<u8> {
-    Vec::new()
+/// A part of the program, by convention a crate, for which a tracer, a logger or a meter makes records. A plain name is
+/// sufficient in most cases.
+///
+/// ```
+/// use standpipe::{Config, Scope, Telemetry};
+///
+/// let telemetry = Telemetry::start(Config::new())?;
+/// let scope = Scope::new("shop.cart")
+///     .version("1.2.0")
+///     .schema_url("https://opentelemetry.io/schemas/1.37.0")
+///     .set("shop.team", "checkout");
+/// let (tracer, logger, meter) = (telemetry.tracer(&scope), telemetry.logger(&scope), telemetry.meter(&scope));
+/// let plain = telemetry.tracer("shop.cart"); // another scope, without a version
+/// # let _ = (tracer, logger, meter, plain);
+/// # Ok::<(), standpipe::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct ScopeBuilder<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) schema_url: &'a str,
+    /// Each attribute as an encoded field of `InstrumentationScope`.
+    pub(crate) attributes: Vec<Vec<u8>>,
 }
 
-/// Encodes an `InstrumentationScope` with name and version.
-pub(super) fn scope_message(name: &str, version: &str) -> Vec<u8> {
-    let mut message = Vec::new();
-    for (tag, text) in [(NAME, name), (VERSION, version)].into_iter().filter(|(_, text)| !text.is_empty()) {
-        encode_field(tag, text.as_bytes(), &mut message);
+impl<'a> ScopeBuilder<'a> {
+    /// Returns a scope with this name.
+    pub fn new(name: &'a str) -> Self {
+        Self { name, ..Self::default() }
     }
-    message
+
+    /// Sets the version of the part.
+    pub fn version(self, version: &'a str) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Sets the URL of the schema to which the names of the records conform.
+    pub fn schema_url(self, schema_url: &'a str) -> Self {
+        Self { schema_url, ..self }
+    }
+
+    /// Sets an attribute, which is sent once with each group of records of this scope. A second value for the same key
+    /// replaces the first.
+    pub fn set(mut self, key: &str, value: impl IntoValue) -> Self {
+        value
+            .with_value(|value| set(&mut self.attributes, tag::InstrumentationScope::attributes, key, value));
+        self
+    }
+
+    /// Adds an attribute of another SDK, which has applied its own rules.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn put(&mut self, key: &str, value: Value<'_>) {
+        self.attributes
+            .push(Attribute::unchecked(key, value, None).to_field(tag::InstrumentationScope::attributes));
+    }
+
+    /// Encodes the scope. Its records are sent with `resource`, or with the exporter's resource if it is `None`.
+    pub(crate) fn into_scope(self, signal: Signal, resource: Option<Arc<[u8]>>) -> Scope {
+        let mut message = Vec::new();
+        let texts = [
+            (tag::InstrumentationScope::name, self.name),
+            (tag::InstrumentationScope::version, self.version),
+        ];
+        for (tag, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            encode_field(tag, text.as_bytes(), &mut message);
+        }
+        message.extend(self.attributes.concat());
+        let field = with_schema(&message, self.schema_url);
+        let texts = [self.name, self.version, self.schema_url].map(str::to_owned);
+        Scope::of_fields(signal, texts, field, resource)
+    }
+}
+
+/// A scope with only a name, which may be any kind of text.
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for ScopeBuilder<'a> {
+    fn from(name: &'a T) -> Self {
+        Self::new(name.as_ref())
+    }
+}
+
+impl<'a> From<&ScopeBuilder<'a>> for ScopeBuilder<'a> {
+    fn from(scope: &ScopeBuilder<'a>) -> Self {
+        scope.clone()
+    }
+}
+
+/// Encodes a resource or a scope as a field, followed by its schema URL.
+fn with_schema(message: &[u8], schema_url: &str) -> Vec<u8> {
+    let mut fields = Vec::new();
+    encode_field(tag::ResourceSpans::resource, message, &mut fields);
+    if !schema_url.is_empty() {
+        encode_field(tag::ResourceSpans::schema_url, schema_url.as_bytes(), &mut fields);
+    }
+    fields
 }
 
 #[cfg(test)]

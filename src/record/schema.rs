@@ -1,9 +1,9 @@
 //! The schema of OTLP: one table with the number, name and type of each field of each message.
 //!
-//! The console and the receiver translate between protobuf and OTLP/JSON by this table, and the spool validates records
-//! with it. With the feature `receiver`, each message of the table is also a struct, which [`message`](super::message)
-//! decodes and encodes. The table omits fields that only profiles use: nothing prints them, and no record of
-//! this library has them.
+//! Records are written with the tags of this table, the console and the receiver translate between protobuf and
+//! OTLP/JSON by it, and the spool validates records with it. With the feature `receiver`, each message of the table is
+//! also a struct, which [`message`](super::message) decodes and encodes. The table omits fields that only profiles use:
+//! nothing prints them, and no record of this library has them.
 
 use super::Signal;
 #[cfg(feature = "receiver")]
@@ -36,6 +36,15 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// Returns the first byte in front of the field.
+    const fn tag(&self) -> u8 {
+        let wire_type = match (self.kind.number_type(), self.presence) {
+            (None, _) | (_, Presence::Repeated) => WireType::LengthDelimited,
+            (Some(wire_type), _) => wire_type,
+        };
+        self.number << 3 | wire_type as u8
+    }
+
     /// Returns the characters of the name in OTLP/JSON, which is in lower camel case.
     pub(crate) fn json_name(&self) -> impl Iterator<Item = u8> + 'static {
         let words = self.name.split('_').enumerate();
@@ -90,7 +99,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the wire type of a number of this kind, or `None` for length-delimited kinds.
-    pub(crate) fn number_type(self) -> Option<WireType> {
+    pub(crate) const fn number_type(self) -> Option<WireType> {
         match self {
             Self::Bool | Self::Int32 | Self::Uint32 | Self::Sint32 | Self::Int64 | Self::Uint64 => {
                 Some(WireType::Varint)
@@ -117,7 +126,8 @@ impl Kind {
         })
     }
 
-    /// Appends a number of this kind without a key. `bits` are those that [`decode_number`](Self::decode_number) returns.
+    /// Appends a number of this kind without a key. `bits` are those that [`decode_number`](Self::decode_number)
+    /// returns.
     #[cfg(feature = "receiver")]
     pub(crate) fn encode_number(self, bits: u64, out: &mut Vec<u8>) {
         match (self, self.number_type()) {
@@ -198,7 +208,7 @@ pub(crate) fn schema(index: u8) -> &'static Schema {
     &SCHEMAS[usize::from(index)]
 }
 
-/// Expands to the schema of each message and, with the feature `receiver`, to its struct.
+/// Expands to the schema and the tags of each message and, with the feature `receiver`, to its struct.
 ///
 /// A row is `name = number type`. The type of a repeated field is in brackets, that of an optional field in
 /// parentheses. The fields after a `*` exclude each other: together they are one member of the struct, an enum with one
@@ -214,6 +224,19 @@ macro_rules! messages {
         #[derive(Clone, Copy)]
         #[repr(u8)]
         enum MessageIndex { $($message,)* }
+
+        /// The byte in front of each field, by message: its number and its wire type. In front of field 16, this is
+        /// the first of two bytes.
+        #[allow(dead_code, unused_imports, non_snake_case, non_upper_case_globals, reason = "names of the protocol")]
+        pub(crate) mod tag {
+            $(pub(crate) mod $message {
+                use super::super::{Field, Kind, MessageIndex, Presence};
+
+                $(pub(crate) const $name: u8 = field!($name, $number, $type).tag();)*
+                $($(pub(crate) const $one: u8 = field!($one, $one_number, $one_type, Presence::OneOf).tag();)*
+                $(pub(crate) const $later: u8 = field!($later, $later_number, $later_type).tag();)*)?
+            })*
+        }
 
         static SCHEMAS: &[Schema] = &[$(Schema { fields: &[
             $(field!($name, $number, $type),)*
@@ -306,19 +329,9 @@ macro_rules! scalars {
 
 scalars! {
     $
-    Bool bool;
-    Int32 i32;
-    Uint32 u32;
-    Sint32 i32;
-    Fixed32 u32;
-    Int64 i64;
-    Uint64 u64;
-    Fixed64 u64;
-    Sfixed64 i64;
-    Double f64;
-    Text String;
-    Id Vec<u8>;
-    Bytes Vec<u8>;
+    Bool bool; Int32 i32; Uint32 u32; Sint32 i32; Fixed32 u32;
+    Int64 i64; Uint64 u64; Fixed64 u64; Sfixed64 i64; Double f64;
+    Text String; Id Vec<u8>; Bytes Vec<u8>;
 }
 
 messages! {

@@ -18,8 +18,8 @@
 //!
 //! A disk or a faulty program may flip bits in the file. So every word that changes is stored in an error-correcting
 //! code, which takes no second store: numbers are multiples of [`GUARD`] (an AN code, which costs one multiplication),
-//! and `state` is a codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most words
-//! with more flipped bits.
+//! and `state` is a codeword of a Hadamard code. A reader corrects a single flipped bit per word, and detects most
+//! words with more flipped bits.
 
 #[cfg(not(all(feature = "spool", target_os = "linux")))]
 use std::convert::Infallible;
@@ -27,11 +27,11 @@ use std::fmt;
 use std::hint;
 use std::mem;
 use std::sync::Arc;
-#[cfg(test)]
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copies::STROKE;
+#[cfg(test)]
+use super::tests::{is_wrong, store_early};
 use super::{Chunk, Signal};
 
 /// The header of one slot in the file. Words have 32 bits, which every machine writes atomically. Numbers are
@@ -138,9 +138,7 @@ impl SlotPlace {
         }
         self.header.spooled.store(0, Ordering::Release);
         #[cfg(test)]
-        if is_wrong("note") {
-            self.header.spooled.store(guard(end), Ordering::Release);
-        }
+        store_early("note", &self.header.spooled, guard(end));
         self.header.segment.store(guard(segment), Ordering::Release);
         self.header.offset.store(guard(offset), Ordering::Release);
         self.header.spooled.store(guard(end), Ordering::Release);
@@ -152,14 +150,6 @@ impl SlotPlace {
             self.header.settled.fetch_max(guard(end), Ordering::Release);
         }
     }
-}
-
-/// Returns whether a test asks for the wrong order of a change, to prove that the test detects it.
-#[cfg(test)]
-fn is_wrong(what: &str) -> bool {
-    static WRONG: LazyLock<String> =
-        LazyLock::new(|| std::env::var("STANDPIPE_WRONG_ORDER").unwrap_or_default());
-    *WRONG == what
 }
 
 /// The slots of one chunk. They are free again when this value is dropped.
@@ -184,9 +174,7 @@ impl Slot {
         let (header, state) = (self.place.header, CODEWORDS[signal as usize]);
         self.len = 0;
         #[cfg(test)]
-        if is_wrong("begin") {
-            header.state.store(state, Ordering::Release);
-        }
+        store_early("begin", &header.state, state);
         header.committed.store(0, Ordering::Release);
         header.settled.store(0, Ordering::Release);
         header.sealed.store(0, Ordering::Release);
@@ -225,9 +213,7 @@ impl Slot {
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         #[cfg(test)]
-        if is_wrong("commit") {
-            self.place.header.committed.store(guard(end as u32), Ordering::Release);
-        }
+        store_early("commit", &self.place.header.committed, guard(end as u32));
         self.data[self.len..end].copy_from_slice(bytes);
         self.len = end;
     }
@@ -397,8 +383,8 @@ impl OpenSpanSlot {
         (self.current.record_at, self.other.record_at) = (0, 0);
     }
 
-    /// Appends the first `count` of these bytes to the valid copy. Returns false if there is no room. All [`STROKE`] bytes
-    /// are written, because a constant length takes neither a loop nor a call; those after `count` are not valid.
+    /// Appends the first `count` of these bytes to the valid copy. Returns false if there is no room. All [`STROKE`]
+    /// bytes are written, because a constant length takes neither a loop nor a call; those after `count` are not valid.
     #[inline(always)]
     pub(super) fn append(&mut self, bytes: &[u8; STROKE], count: u32) -> bool {
         let at = self.len as usize;
@@ -406,9 +392,7 @@ impl OpenSpanSlot {
             return false;
         };
         #[cfg(test)]
-        if is_wrong("open span") {
-            self.place.committed.store(guard(self.current.which | (self.len + count)), Ordering::Release);
-        }
+        store_early("open span", self.place.committed, guard(self.current.which | (self.len + count)));
         to.copy_from_slice(bytes);
         self.commit(self.len + count);
         true
@@ -427,9 +411,7 @@ impl OpenSpanSlot {
             mem::swap(&mut self.current, &mut self.other);
         }
         #[cfg(test)]
-        if is_wrong("open span") {
-            self.place.committed.store(guard(self.current.which | len as u32), Ordering::Release);
-        }
+        store_early("open span", self.place.committed, guard(self.current.which | len as u32));
         let OpenSpanCopy { bytes, record_at, .. } = &mut self.current;
         if *record_at == 0 {
             bytes[..run_header.len()].copy_from_slice(run_header);

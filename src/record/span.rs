@@ -8,48 +8,8 @@ use super::buffer::{Buffer, field_len};
 use super::copies::Copies;
 use super::id::{SpanId, TraceId};
 use super::key_filter::KeyBit;
+use super::schema::tag::{Event as event, Link as link, Span as tag, Status as status};
 use super::{SpanLimits, SpanRef, Value};
-
-/// Tags of `Span`.
-pub(super) mod tag {
-    pub(in crate::record) const TRACE_ID: u8 = 0x0a;
-    pub(in crate::record) const SPAN_ID: u8 = 0x12;
-    pub(in crate::record) const TRACE_STATE: u8 = 0x1a;
-    pub(in crate::record) const PARENT_SPAN_ID: u8 = 0x22;
-    pub(in crate::record) const NAME: u8 = 0x2a;
-    pub(in crate::record) const KIND: u8 = 0x30;
-    pub(in crate::record) const START_TIME: u8 = 0x39;
-    pub(in crate::record) const END_TIME: u8 = 0x41;
-    pub(in crate::record) const ATTRIBUTE: u8 = 0x4a;
-    pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x50;
-    pub(in crate::record) const EVENT: u8 = 0x5a;
-    pub(in crate::record) const DROPPED_EVENTS: u8 = 0x60;
-    pub(in crate::record) const LINK: u8 = 0x6a;
-    pub(in crate::record) const DROPPED_LINKS: u8 = 0x70;
-    pub(in crate::record) const STATUS: u8 = 0x7a;
-    pub(in crate::record) const FLAGS: [u8; 2] = [0x85, 0x01];
-
-    pub(in crate::record) mod event {
-        pub(in crate::record) const TIME: u8 = 0x09;
-        pub(in crate::record) const NAME: u8 = 0x12;
-        pub(in crate::record) const ATTRIBUTE: u8 = 0x1a;
-        pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x20;
-    }
-
-    pub(in crate::record) mod link {
-        pub(in crate::record) const TRACE_ID: u8 = 0x0a;
-        pub(in crate::record) const SPAN_ID: u8 = 0x12;
-        pub(in crate::record) const TRACE_STATE: u8 = 0x1a;
-        pub(in crate::record) const ATTRIBUTE: u8 = 0x22;
-        pub(in crate::record) const DROPPED_ATTRIBUTES: u8 = 0x28;
-        pub(in crate::record) const FLAGS: u8 = 0x35;
-    }
-
-    pub(in crate::record) mod status {
-        pub(in crate::record) const MESSAGE: u8 = 0x12;
-        pub(in crate::record) const CODE: u8 = 0x18;
-    }
-}
 
 /// Bit of `SpanFlags`: the next bit is valid.
 const REMOTE_KNOWN: u32 = 0x100;
@@ -70,12 +30,12 @@ pub(super) mod head {
 /// The head of a record, with the tags and lengths that all heads share.
 const HEAD: [u8; head::LEN] = {
     let mut fixed = [0; head::LEN];
-    [fixed[head::TRACE_ID - 2], fixed[head::TRACE_ID - 1]] = [tag::TRACE_ID, 16];
-    [fixed[head::SPAN_ID - 2], fixed[head::SPAN_ID - 1]] = [tag::SPAN_ID, 8];
-    fixed[head::START_TIME - 1] = tag::START_TIME;
-    fixed[head::END_TIME - 1] = tag::END_TIME;
-    fixed[head::KIND - 1] = tag::KIND;
-    [fixed[head::FLAGS - 2], fixed[head::FLAGS - 1]] = tag::FLAGS;
+    [fixed[head::TRACE_ID - 2], fixed[head::TRACE_ID - 1]] = [tag::trace_id, 16];
+    [fixed[head::SPAN_ID - 2], fixed[head::SPAN_ID - 1]] = [tag::span_id, 8];
+    fixed[head::START_TIME - 1] = tag::start_time_unix_nano;
+    fixed[head::END_TIME - 1] = tag::end_time_unix_nano;
+    fixed[head::KIND - 1] = tag::kind;
+    [fixed[head::FLAGS - 2], fixed[head::FLAGS - 1]] = [tag::flags, 1];
     fixed
 };
 
@@ -94,6 +54,15 @@ pub enum SpanKind {
     Producer = 4,
     /// Processes a message that another program sent.
     Consumer = 5,
+}
+
+impl SpanKind {
+    /// Returns the kind with this number of the protocol; `Internal` for an unknown number.
+    #[cfg(any(feature = "ffi", feature = "receiver"))]
+    pub(crate) fn from_number(number: i32) -> Self {
+        let others = [Self::Server, Self::Client, Self::Producer, Self::Consumer];
+        others.into_iter().find(|kind| *kind as i32 == number).unwrap_or_default()
+    }
 }
 
 /// The outcome of a span. `Ok` is final; an error can be replaced by a later error or by `Ok`. The specification lets a
@@ -120,21 +89,12 @@ pub(crate) struct SpanHead<'a> {
     pub(crate) start: u64,
 }
 
-/// The parent that a span gets after its start.
-pub(crate) struct NewParent<'a> {
+/// The span to which a link points, or the parent that a span gets after its start.
+pub(crate) struct OtherSpan<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) is_remote: bool,
-    /// Flags of the span itself.
-    pub(crate) trace_flags: u8,
-    pub(crate) trace_state: &'a str,
-}
-
-/// The span to which a link points.
-pub(crate) struct LinkTarget<'a> {
-    pub(crate) trace_id: TraceId,
-    pub(crate) span_id: SpanId,
-    pub(crate) is_remote: bool,
+    /// Flags of the other span; for a parent, those of the span itself.
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
 }
@@ -177,13 +137,25 @@ impl SpanRecord {
     /// Starts a new span in the old storage.
     #[inline(always)]
     pub(crate) fn begin(&mut self, head: &SpanHead<'_>) {
-        self.attributes.begin(tag::ATTRIBUTE, self.limits.attributes, head::LEN);
+        if !self.attributes.is_reset {
+            return self.begin_anew(&{ *head });
+        }
+        self.attributes.begin_again();
+        self.start = head.start;
+        self.write_head(head);
+    }
+
+    /// Starts a new span after one that has changed more than the fast path resets.
+    #[inline(never)]
+    fn begin_anew(&mut self, head: &SpanHead<'_>) {
+        self.attributes.begin(tag::attributes, self.limits.attributes, head::LEN);
         self.status = StatusState::Unset;
         self.start = head.start;
         (self.events, self.links) = (0, 0);
         (self.dropped_events, self.dropped_links) = (0, 0);
         self.write_head(head);
         if self.copies.is_some() {
+            self.attributes.is_reset = false;
             self.begin_copies();
         }
     }
@@ -208,11 +180,11 @@ impl SpanRecord {
             return false;
         };
         write_fixed(head, out.chunk());
-        let name_field = [tag::NAME, name.len() as u8];
+        let name_field = [tag::name, name.len() as u8];
         match parent {
             Some(parent) => {
                 let field: &mut [u8; 12] = out.chunk();
-                field[..2].copy_from_slice(&[tag::PARENT_SPAN_ID, 8]);
+                field[..2].copy_from_slice(&[tag::parent_span_id, 8]);
                 field[2..10].copy_from_slice(&parent.0);
                 field[10..].copy_from_slice(&name_field);
             }
@@ -226,9 +198,9 @@ impl SpanRecord {
     fn write_any_head(&mut self, head: &SpanHead<'_>) {
         let parent = head.parent.as_ref().map_or(&[][..], |parent| &parent.0);
         let fields = [
-            (tag::PARENT_SPAN_ID, parent),
-            (tag::TRACE_STATE, head.trace_state.as_bytes()),
-            (tag::NAME, head.name.as_bytes()),
+            (tag::parent_span_id, parent),
+            (tag::trace_state, head.trace_state.as_bytes()),
+            (tag::name, head.name.as_bytes()),
         ];
         let fields = fields.iter().filter(|(_, value)| !value.is_empty());
         let len: usize = fields.clone().map(|(_, value)| field_len(value.len())).sum();
@@ -247,12 +219,12 @@ impl SpanRecord {
     }
 
     /// Changes the parent of a span after its start.
-    pub(crate) fn set_parent(&mut self, parent: &NewParent<'_>) {
+    pub(crate) fn set_parent(&mut self, parent: &OtherSpan<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
         // Replace the trace state first: only this field may shrink, so the record never exceeds its final size.
-        self.attributes.replace_field(tag::TRACE_STATE, parent.trace_state.as_bytes());
-        self.attributes.replace_field(tag::PARENT_SPAN_ID, &parent.span_id.0);
+        self.attributes.replace_field(tag::trace_state, parent.trace_state.as_bytes());
+        self.attributes.replace_field(tag::parent_span_id, &parent.span_id.0);
         self.update_copies();
     }
 
@@ -262,14 +234,14 @@ impl SpanRecord {
         self.write_over(head::SPAN_ID, span.span_id.0);
         // Only the first byte: the others say whether the parent is remote.
         self.write_over(head::FLAGS, [span.trace_flags]);
-        self.attributes.replace_field(tag::TRACE_STATE, trace_state.as_bytes());
+        self.attributes.replace_field(tag::trace_state, trace_state.as_bytes());
         self.update_copies();
     }
 
     /// Renames the span in place; the bytes after the name move once. Returns `COUNT` bytes of storage that start with
     /// the name; `None` if there are fewer.
     pub(crate) fn set_name<const COUNT: usize>(&mut self, name: &str) -> Option<&[u8; COUNT]> {
-        let end = self.attributes.replace_field(tag::NAME, name.as_bytes());
+        let end = self.attributes.replace_field(tag::name, name.as_bytes());
         self.update_copies();
         self.attributes.buffer.storage_from(end?.checked_sub(name.len())?)
     }
@@ -285,17 +257,17 @@ impl SpanRecord {
     /// Like [`set`](Self::set), with the fast path inlined at the call site: for literal keys.
     #[inline(always)]
     pub(crate) fn set_inlined(&mut self, key: &str, value: Value<'_>) {
-        match self.attributes.has_tasks() {
-            false => self.attributes.put_inlined(key, value),
-            true => self.set_with_tasks(key, value),
+        match self.attributes.tasks {
+            0 => self.attributes.put_inlined(tag::attributes, key, value),
+            _ => self.set_with_tasks(key, value),
         }
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
-        match self.attributes.has_tasks() {
-            false => self.attributes.put(key, value),
-            true => self.set_with_tasks(key, value),
+        match self.attributes.tasks {
+            0 => self.attributes.put(key, value),
+            _ => self.set_with_tasks(key, value),
         }
     }
 
@@ -305,7 +277,6 @@ impl SpanRecord {
         match value {
             Value::Str(text) => self.set_text(key, bit, text),
             Value::Int(number) => self.set_int(key, bit, number),
-            Value::Bool(boolean) => self.set_bool(key, bit, boolean),
             other => self.set_any(key, bit, other),
         }
     }
@@ -327,13 +298,6 @@ impl SpanRecord {
     }
 
     #[inline(never)]
-    fn set_bool(&mut self, key: &str, bit: KeyBit, boolean: bool) {
-        self.close_sub_message();
-        self.attributes.put_bool(key, bit, boolean);
-        self.update_copies();
-    }
-
-    #[inline(never)]
     fn set_any(&mut self, key: &str, bit: KeyBit, value: Value<'_>) {
         self.close_sub_message();
         self.attributes.put_hashed(key, bit, value);
@@ -349,7 +313,7 @@ impl SpanRecord {
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
             StatusState::Ok => return,
-            StatusState::Error => self.attributes.take_back(tag::STATUS),
+            StatusState::Error => self.attributes.take_back(tag::status),
             StatusState::Unset => self.close_sub_message(),
         }
         let (state, code, message) = match status {
@@ -357,14 +321,15 @@ impl SpanRecord {
             Status::Error(message) => (StatusState::Error, 2, message),
         };
         self.status = state;
+        self.attributes.is_reset = false;
         let message_len = if message.is_empty() { 0 } else { field_len(message.len()) };
         let Some(mut out) = self.attributes.buffer.claim(field_len(message_len + 2)) else { return };
-        out.byte(tag::STATUS);
+        out.byte(tag::status);
         out.varint(message_len as u64 + 2);
         if message_len > 0 {
-            out.field(tag::status::MESSAGE, message.as_bytes());
+            out.field(status::message, message.as_bytes());
         }
-        out.put(&[tag::status::CODE, code]);
+        out.put(&[status::code, code]);
         self.update_copies();
     }
 
@@ -375,6 +340,7 @@ impl SpanRecord {
     /// Opens an event. Returns false if the span has the maximum number of events, or outgrows its limit.
     pub(crate) fn open_event(&mut self, name: &str, time: u64) -> bool {
         self.close_sub_message();
+        self.attributes.is_reset = false;
         if self.events >= self.limits.events {
             self.dropped_events += 1;
             return false;
@@ -385,15 +351,15 @@ impl SpanRecord {
 
     /// Writes the fixed fields of an event; `None` if the record outgrows its limit.
     fn write_event(&mut self, name: &str, time: u64) -> Option<()> {
-        let nested = self.attributes.buffer.open(tag::EVENT)?;
+        let nested = self.attributes.buffer.open(tag::events)?;
         let name_len = if name.is_empty() { 0 } else { field_len(name.len()) };
         let mut out = self.attributes.buffer.claim(9 + name_len)?;
-        out.byte(tag::event::TIME);
+        out.byte(event::time_unix_nano);
         out.fixed64(time);
         if name_len > 0 {
-            out.field(tag::event::NAME, name.as_bytes());
+            out.field(event::name, name.as_bytes());
         }
-        let (tag, dropped_tag) = (tag::event::ATTRIBUTE, tag::event::DROPPED_ATTRIBUTES);
+        let (tag, dropped_tag) = (event::attributes, event::dropped_attributes_count);
         self.attributes.open_sub_message(
             nested,
             SubMessageRules { tag, max: self.limits.event_attributes, dropped_tag },
@@ -402,8 +368,9 @@ impl SpanRecord {
     }
 
     /// Opens a link. Returns false if the span has the maximum number of links, or outgrows its limit.
-    pub(crate) fn open_link(&mut self, target: &LinkTarget<'_>) -> bool {
+    pub(crate) fn open_link(&mut self, target: &OtherSpan<'_>) -> bool {
         self.close_sub_message();
+        self.attributes.is_reset = false;
         if self.links >= self.limits.links {
             self.dropped_links += 1;
             return false;
@@ -413,18 +380,18 @@ impl SpanRecord {
     }
 
     /// Writes the fixed fields of a link; `None` if the record outgrows its limit.
-    fn write_link(&mut self, target: &LinkTarget<'_>) -> Option<()> {
-        let nested = self.attributes.buffer.open(tag::LINK)?;
+    fn write_link(&mut self, target: &OtherSpan<'_>) -> Option<()> {
+        let nested = self.attributes.buffer.open(tag::links)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
         let mut out = self.attributes.buffer.claim(18 + 10 + state_len + 5)?;
-        out.field(tag::link::TRACE_ID, &target.trace_id.0);
-        out.field(tag::link::SPAN_ID, &target.span_id.0);
+        out.field(link::trace_id, &target.trace_id.0);
+        out.field(link::span_id, &target.span_id.0);
         if state_len > 0 {
-            out.field(tag::link::TRACE_STATE, target.trace_state.as_bytes());
+            out.field(link::trace_state, target.trace_state.as_bytes());
         }
-        out.byte(tag::link::FLAGS);
+        out.byte(link::flags);
         out.fixed32(flags(target.trace_flags, target.is_remote));
-        let (tag, dropped_tag) = (tag::link::ATTRIBUTE, tag::link::DROPPED_ATTRIBUTES);
+        let (tag, dropped_tag) = (link::attributes, link::dropped_attributes_count);
         self.attributes
             .open_sub_message(nested, SubMessageRules { tag, max: self.limits.link_attributes, dropped_tag });
         Some(())
@@ -452,20 +419,21 @@ impl SpanRecord {
     /// Ends the span and returns its framed bytes; `None` if it is too large to ever be sent.
     #[inline(always)]
     pub(crate) fn finish(&mut self, end: u64) -> Option<&[u8]> {
-        self.close_sub_message();
-        if self.attributes.dropped() | self.dropped_events | self.dropped_links != 0 {
-            self.write_dropped();
+        if !self.attributes.is_reset {
+            self.complete();
         }
         // If the clock was set back, the end must not precede the start: collectors reject such spans.
         self.write_over(head::END_TIME, end.max(self.start).to_le_bytes());
-        self.attributes.framed()
+        self.attributes.buffer.framed()
     }
 
-    #[cold]
-    fn write_dropped(&mut self) {
-        self.attributes.write_count(tag::DROPPED_ATTRIBUTES, self.attributes.dropped());
-        self.attributes.write_count(tag::DROPPED_EVENTS, self.dropped_events);
-        self.attributes.write_count(tag::DROPPED_LINKS, self.dropped_links);
+    /// Writes what is still missing when a span ends.
+    #[inline(never)]
+    fn complete(&mut self) {
+        self.close_sub_message();
+        self.attributes.write_count(tag::dropped_attributes_count, self.attributes.dropped);
+        self.attributes.write_count(tag::dropped_events_count, self.dropped_events);
+        self.attributes.write_count(tag::dropped_links_count, self.dropped_links);
     }
 
     /// Returns the size of the storage that the record keeps, in bytes.

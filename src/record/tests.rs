@@ -1,11 +1,28 @@
 //! Shared test helpers: arbitrary attributes, a simple model of them, and decoders for records.
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 use proptest::prelude::*;
 use prost::Message;
 
 use super::Value;
+
+/// Returns whether a test asks for the wrong order of a change, to prove that the test detects it.
+pub(super) fn is_wrong(what: &str) -> bool {
+    static WRONG: LazyLock<String> =
+        LazyLock::new(|| std::env::var("STANDPIPE_WRONG_ORDER").unwrap_or_default());
+    *WRONG == what
+}
+
+/// Stores a word before its turn if a test asks for this wrong order.
+pub(super) fn store_early(what: &str, word: &AtomicU32, value: u32) {
+    if is_wrong(what) {
+        word.store(value, Ordering::Release);
+    }
+}
 
 /// A key and a value. Values borrow, so the generated ones are leaked: they are few, and the tests are short.
 pub(super) type Setting = (String, Value<'static>);

@@ -43,8 +43,20 @@ pub enum Value<'a> {
     Map(&'a [(&'a str, Value<'a>)]),
 }
 
-/// A type whose values can be set as attributes: everything that converts to a [`Value`], and owned strings. An `Option`
-/// sets the attribute if it is `Some`. `None` sets nothing, and keeps a value that was set before.
+impl Value<'_> {
+    /// Returns a string, a boolean or an integer as text.
+    pub(crate) fn text(self) -> Option<String> {
+        match self {
+            Self::Str(text) => Some(text.to_owned()),
+            Self::Bool(boolean) => Some(boolean.to_string()),
+            Self::Int(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// A type whose values can be set as attributes: everything that converts to a [`Value`], and owned strings. An
+/// `Option` sets the attribute if it is `Some`. `None` sets nothing, and keeps a value that was set before.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -103,6 +115,11 @@ impl IntoValue for String {
     #[inline]
     fn with_value(self, write: impl FnOnce(Value<'_>)) {
         write(Value::Str(&self));
+    }
+
+    #[inline(always)]
+    fn as_value(&self) -> Option<Value<'_>> {
+        Some(Value::Str(self))
     }
 }
 

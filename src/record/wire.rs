@@ -67,7 +67,7 @@ pub(crate) enum WireType {
 }
 
 /// The value of a field by its wire type, before it is interpreted.
-#[cfg_attr(not(feature = "console"), allow(dead_code, reason = "the console writes every kind"))]
+#[cfg_attr(not(feature = "json"), allow(dead_code, reason = "JSON has every kind"))]
 #[derive(Clone, Copy)]
 pub(crate) enum Raw<'a> {
     Varint(u64),
@@ -78,7 +78,7 @@ pub(crate) enum Raw<'a> {
 
 impl Raw<'_> {
     /// Returns whether the value is the default, which protobuf treats like an absent field.
-    #[cfg(feature = "console")]
+    #[cfg(feature = "json")]
     pub(crate) fn is_zero(self) -> bool {
         match self {
             Raw::Varint(number) => number == 0,

@@ -66,7 +66,16 @@ fn any_key() -> impl Strategy<Value = &'static str> {
 }
 
 fn any_attribute_value() -> impl Strategy<Value = Value<'static>> {
-    let texts = ["", "a", "b", "GET", "1234567", "12345678", "/a/path/of/more/than/16"];
+    let texts = [
+        "",
+        "GET",
+        "1234567",
+        "12345678",
+        "123456789",
+        "/a/path/of/16 b.",
+        "/a/path/of 17 by.",
+        "/a/path/of/more/than/17",
+    ];
     let long: &'static str = "x".repeat(300).leak();
     let text = prop_oneof![
         6 => prop::sample::select(texts.to_vec()),
@@ -169,6 +178,16 @@ proptest! {
     }
 }
 
+/// Returns the hash of the pairs by their digest, and whether the set has their values; `None` without a digest.
+fn found_by_digest<const N: usize>(
+    set: &AttributeSet,
+    pattern: &Pattern,
+    pairs: &[Pair],
+) -> Option<(u64, bool)> {
+    let pairs: &[Pair; N] = pairs.try_into().unwrap();
+    pattern.digest(pairs).map(|digest| (digest.hash, set.has(&digest, pairs)))
+}
+
 proptest! {
     #[test]
     fn pairs_that_follow_a_pattern_are_known_by_their_values(
@@ -187,6 +206,14 @@ proptest! {
             if follows {
                 prop_assert_eq!(set.has_values(pairs), set.equals(pairs));
             }
+            let found = match pairs.len() {
+                1 => found_by_digest::<1>(&set, &pattern, pairs),
+                2 => found_by_digest::<2>(&set, &pattern, pairs),
+                3 => found_by_digest::<3>(&set, &pattern, pairs),
+                4 => found_by_digest::<4>(&set, &pattern, pairs),
+                _ => continue,
+            };
+            prop_assert_eq!(found, pattern.hash(pairs).map(|hash| (hash, set.has_values(pairs))));
         }
     }
 }

@@ -5,7 +5,12 @@ use crate::record::Value;
 use crate::record::buffer::Buffer;
 use crate::record::key_filter::KeyFilter;
 #[cfg(feature = "tracing")]
-use crate::record::{HashedKey, SpanRecord, span::tag};
+use crate::record::{
+    SpanRecord,
+    attribute::{SHORT, ShortValue, SmallInt, short_value_len, write_short, write_short_behind},
+    key_filter::KeyBit,
+    schema::tag,
+};
 
 /// Attributes that many records share, encoded once. Setting all of them takes a copy and two tests.
 #[derive(Debug)]
@@ -54,12 +59,59 @@ impl AttributeWriter {
     }
 }
 
+/// A literal key of a span's attribute, hashed and encoded once for all spans of a call site.
+#[cfg(feature = "tracing")]
+pub(crate) struct EncodedKey {
+    name: &'static str,
+    bit: KeyBit,
+    /// The first bytes of the field: the key, and what precedes it. `None` if the key is longer.
+    head: Option<[u8; 32]>,
+}
+
+#[cfg(feature = "tracing")]
+impl EncodedKey {
+    pub(crate) fn new(name: &'static str) -> Self {
+        let mut field = [0; SHORT];
+        if let Some(value_len) = short_value_len(name, false) {
+            write_short(tag::Span::attributes, name, false, value_len, &mut field);
+        }
+        let head = field.first_chunk().filter(|head| 4 + name.len() <= head.len());
+        Self { name, bit: KeyBit::of(name.as_bytes()), head: head.copied() }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl AttributeWriter {
+    /// Like [`put_short`](Self::put_short), for an encoded key: copies a constant number of bytes.
+    #[inline(always)]
+    fn put_behind_key(&mut self, key: &EncodedKey, value: impl ShortValue) -> bool {
+        let EncodedKey { name, bit, head: Some(head) } = key else { return false };
+        let Some(value_len) = short_value_len(name, value) else { return false };
+        if self.fields.seen.has(name, *bit) {
+            return false;
+        }
+        let Some(window) = self.buffer.append_window(4 + name.len() + value_len) else { return false };
+        write_short_behind(head, name.len(), value, value_len, window);
+        self.fields.seen.add(name, *bit);
+        true
+    }
+}
+
 #[cfg(feature = "tracing")]
 impl SpanRecord {
     /// Sets an attribute while no event or link can be open yet and copies are paused.
     #[inline(always)]
-    pub(crate) fn set_at_start(&mut self, key: HashedKey, value: Value<'_>) {
-        self.attributes.put_hashed(key.name, key.bit, value);
+    pub(crate) fn set_at_start(&mut self, key: &EncodedKey, value: Value<'_>) {
+        let writer = &mut self.attributes;
+        let is_set = match value {
+            Value::Str(text) => text.len() <= writer.value_length && writer.put_behind_key(key, text),
+            Value::Int(number @ 0..0x4000) => writer.put_behind_key(key, SmallInt(number as u16)),
+            Value::Bool(boolean) => writer.put_behind_key(key, boolean),
+            _ => false,
+        };
+        if !is_set {
+            writer.put_hashed(key.name, key.bit, value);
+        }
     }
 
     /// Like [`set_at_start`](Self::set_at_start), for encoded attributes. Returns false without effect if they must be
@@ -71,6 +123,6 @@ impl SpanRecord {
 
     /// Encodes attributes for many spans; `None` if they must be set one by one.
     pub(crate) fn encode(attributes: &[(&str, Value<'_>)]) -> Option<EncodedAttributes> {
-        EncodedAttributes::new(tag::ATTRIBUTE, attributes)
+        EncodedAttributes::new(tag::Span::attributes, attributes)
     }
 }

@@ -147,7 +147,7 @@ fn a_head_that_does_not_fit_takes_no_points() {
     let mut record = MetricRecord::default();
     let name = "n".repeat(1 << 20);
     record.begin(&gauge(&name), 1000);
-    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
+    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1)), &[]));
     assert!(record.finish().is_empty());
 }
 
@@ -160,7 +160,7 @@ fn a_metric_fits_into_exactly_its_own_length() {
         let mut record = MetricRecord::default();
         let mut fits = |max_bytes| {
             record.begin(&gauge("g"), max_bytes);
-            record.add(&attributes, NOW, &Point::Number(Number::Int(1))).then(|| record.finish().len())
+            record.add(&attributes, NOW, &Point::Number(Number::Int(1)), &[]).then(|| record.finish().len())
         };
         let whole = fits(AMPLE).unwrap();
         assert_eq!((fits(whole), fits(whole - 1)), (Some(whole), None), "{length}");
@@ -171,14 +171,20 @@ fn a_metric_fits_into_exactly_its_own_length() {
 fn a_point_of_another_kind_is_not_written() {
     let mut record = MetricRecord::default();
     let none = AttributeSet::default();
-    let histogram =
-        HistogramPoint { count: 1, sum: 1.0, min: Some(1.0), max: Some(1.0), bounds: &[], counts: &[1] };
+    let histogram = HistogramPoint {
+        count: 1,
+        sum: Some(1.0),
+        min: Some(1.0),
+        max: Some(1.0),
+        bounds: &[],
+        counts: &[1],
+    };
     record.begin(&gauge("g"), AMPLE);
-    assert!(!record.add(&none, NOW, &Point::Histogram(histogram)));
+    assert!(!record.add(&none, NOW, &Point::Histogram(histogram), &[]));
     let point_kind = PointKind::Histogram { temporality: AggregationTemporality::Delta };
     record.begin(&MetricHead { point_kind, ..gauge("h") }, AMPLE);
-    assert!(!record.add(&none, NOW, &Point::Number(Number::Int(1))));
-    assert!(record.add(&none, NOW, &Point::Histogram(histogram)));
+    assert!(!record.add(&none, NOW, &Point::Number(Number::Int(1)), &[]));
+    assert!(record.add(&none, NOW, &Point::Histogram(histogram), &[]));
     let metric = Metric::decode(unframed(record.finish())).unwrap();
     assert_eq!(model::points(&metric), 1);
 }
@@ -187,9 +193,9 @@ fn a_point_of_another_kind_is_not_written() {
 fn nothing_is_added_to_a_finished_metric() {
     let mut record = MetricRecord::default();
     record.begin(&gauge("g"), AMPLE);
-    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Float(f64::NAN))));
+    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Float(f64::NAN)), &[]));
     let first = record.finish().to_vec();
-    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
+    assert!(!record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1)), &[]));
     assert_eq!(record.finish(), first);
 }
 
@@ -199,7 +205,7 @@ fn other_frames_have_no_points() {
     // A frame with the tag of another field.
     let mut record = MetricRecord::default();
     record.begin(&gauge("g"), AMPLE);
-    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1))));
+    assert!(record.add(&AttributeSet::default(), NOW, &Point::Number(Number::Int(1)), &[]));
     let mut framed = record.finish().to_vec();
     assert_eq!(points_in(&framed), 1);
     framed[0] = 0x0a;
@@ -212,7 +218,7 @@ fn the_deepest_attribute_can_be_read_in_a_whole_request() {
         (0..MAX_DEPTH).fold(Value::Strs(&["leaf"]), |value, _| Value::Map(vec![("key", value)].leak()));
     let mut record = MetricRecord::default();
     record.begin(&gauge("deep"), AMPLE);
-    assert!(record.add(&AttributeSet::new([("deep", deepest)]), NOW, &Point::Number(Number::Int(1))));
+    assert!(record.add(&AttributeSet::new([("deep", deepest)]), NOW, &Point::Number(Number::Int(1)), &[]));
     let metrics = vec![Metric::decode(unframed(record.finish())).unwrap()];
     let scope_metrics = vec![ScopeMetrics { metrics, ..Default::default() }];
     let resource_metrics = vec![ResourceMetrics { scope_metrics, ..Default::default() }];
@@ -224,16 +230,18 @@ fn the_deepest_attribute_can_be_read_in_a_whole_request() {
 mod model {
     use std::ops::Range;
 
+    use opentelemetry_proto::tonic::metrics::v1 as message;
     use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
     use opentelemetry_proto::tonic::metrics::v1::{
         ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, Metric,
-        NumberDataPoint, Sum, metric::Data, number_data_point,
+        NumberDataPoint, Sum, exemplar, metric::Data, number_data_point,
     };
     use proptest::prelude::*;
 
     use super::super::*;
     use crate::record::attribute_set::tests::{Pair, any_pairs, model as attributes};
     use crate::record::point::{BucketsView, ExponentialPoint, HistogramPoint, Number};
+    use crate::record::{SpanId, SpanRef, TraceId};
 
     #[derive(Debug, Clone)]
     pub(super) struct Story {
@@ -261,6 +269,15 @@ mod model {
         zero_threshold: f64,
         positive: (i32, Vec<u64>),
         negative: (i32, Vec<u64>),
+        exemplars: Vec<ExemplarStory>,
+    }
+
+    #[derive(Debug, Clone)]
+    struct ExemplarStory {
+        value: Number,
+        time: u64,
+        span: Option<([u8; 16], [u8; 8])>,
+        removed: Vec<Pair>,
     }
 
     impl Story {
@@ -278,7 +295,8 @@ mod model {
                 PointKind::Histogram { .. } => Point::Histogram(point.histogram()),
                 PointKind::ExponentialHistogram { .. } => Point::Exponential(point.exponential()),
             };
-            record.add(&attributes, point.period, &value)
+            let exemplars: Vec<_> = point.exemplars.iter().map(ExemplarStory::exemplar).collect();
+            record.add(&attributes, point.period, &value, &exemplars)
         }
 
         /// Adds all points, and returns the finished record.
@@ -322,16 +340,46 @@ mod model {
         }
     }
 
+    impl ExemplarStory {
+        fn exemplar(&self) -> Exemplar {
+            let span = |(trace_id, span_id)| SpanRef {
+                trace_id: TraceId(trace_id),
+                span_id: SpanId(span_id),
+                trace_flags: 1,
+            };
+            let removed = AttributeSet::new(self.removed.iter().copied());
+            Exemplar { value: self.value, time: self.time, span: self.span.map(span), removed }
+        }
+
+        fn message(&self) -> message::Exemplar {
+            let (trace_id, span_id) = self.span.unzip();
+            message::Exemplar {
+                filtered_attributes: attributes(&self.removed),
+                time_unix_nano: self.time,
+                trace_id: trace_id.map_or(Vec::new(), Vec::from),
+                span_id: span_id.map_or(Vec::new(), Vec::from),
+                value: Some(match self.value {
+                    Number::Int(number) => exemplar::Value::AsInt(number),
+                    Number::Float(number) => exemplar::Value::AsDouble(number),
+                }),
+            }
+        }
+    }
+
     impl PointStory {
+        fn exemplars(&self) -> Vec<message::Exemplar> {
+            self.exemplars.iter().map(ExemplarStory::message).collect()
+        }
+
         fn histogram(&self) -> HistogramPoint<'_> {
             let Self { count, sum, min, max, bounds, counts, .. } = self;
-            HistogramPoint { count: *count, sum: *sum, min: *min, max: *max, bounds, counts }
+            HistogramPoint { count: *count, sum: Some(*sum), min: *min, max: *max, bounds, counts }
         }
 
         fn exponential(&self) -> ExponentialPoint<'_> {
             ExponentialPoint {
                 count: self.count,
-                sum: self.sum,
+                sum: Some(self.sum),
                 min: self.min,
                 max: self.max,
                 scale: self.scale,
@@ -345,6 +393,7 @@ mod model {
         fn number(&self) -> NumberDataPoint {
             NumberDataPoint {
                 attributes: attributes(&self.pairs),
+                exemplars: self.exemplars(),
                 start_time_unix_nano: self.period.start,
                 time_unix_nano: self.period.time,
                 value: Some(match self.value {
@@ -358,6 +407,7 @@ mod model {
         fn histogram_message(&self) -> HistogramDataPoint {
             HistogramDataPoint {
                 attributes: attributes(&self.pairs),
+                exemplars: self.exemplars(),
                 start_time_unix_nano: self.period.start,
                 time_unix_nano: self.period.time,
                 count: self.count,
@@ -376,6 +426,7 @@ mod model {
             };
             ExponentialHistogramDataPoint {
                 attributes: attributes(&self.pairs),
+                exemplars: self.exemplars(),
                 start_time_unix_nano: self.period.start,
                 time_unix_nano: self.period.time,
                 count: self.count,
@@ -414,7 +465,9 @@ mod model {
     }
 
     pub(super) fn any_story() -> impl Strategy<Value = Story> {
-        let points = prop::collection::vec(any_point(), 0..8);
+        let exemplars = prop::collection::vec(any_exemplar(), 0..3);
+        let point = (any_point(), exemplars).prop_map(|(point, exemplars)| PointStory { exemplars, ..point });
+        let points = prop::collection::vec(point, 0..8);
         (any_text(), any_text(), any_text(), any_shape(), points).prop_map(
             |(name, description, unit, point_kind, points)| Story {
                 name,
@@ -450,16 +503,12 @@ mod model {
         let float = || prop_oneof![Just(0.0), prop::num::f64::ANY];
         let small = || prop_oneof![Just(0u64), any::<u64>()];
         let counts = || prop::collection::vec(prop_oneof![0u64..300, any::<u64>()], 0..20);
-        let value = prop_oneof![
-            prop_oneof![Just(0), any::<i64>()].prop_map(Number::Int),
-            float().prop_map(Number::Float)
-        ];
         let side = || (prop_oneof![-2i32..3, any::<i32>()], counts());
         let totals = (small(), float(), prop::option::of(float()), prop::option::of(float()));
         let zeros = (small(), prop_oneof![Just(0.0), 0.0..1e9f64]);
         let explicit = (prop::collection::vec(float(), 0..20), counts());
         let exponential = (prop_oneof![-10i32..21, any::<i32>()], zeros, side(), side());
-        (any_pairs(), small(), small(), value, totals, explicit, exponential).prop_map(
+        (any_pairs(), small(), small(), any_number(), totals, explicit, exponential).prop_map(
             |(pairs, start, time, value, totals, explicit, exponential)| {
                 let (count, sum, min, max) = totals;
                 let (bounds, counts) = explicit;
@@ -479,8 +528,20 @@ mod model {
                     zero_threshold,
                     positive,
                     negative,
+                    exemplars: Vec::new(),
                 }
             },
         )
+    }
+
+    fn any_number() -> impl Strategy<Value = Number> {
+        let float = prop_oneof![Just(0.0), prop::num::f64::ANY];
+        prop_oneof![prop_oneof![Just(0), any::<i64>()].prop_map(Number::Int), float.prop_map(Number::Float)]
+    }
+
+    fn any_exemplar() -> impl Strategy<Value = ExemplarStory> {
+        let time = prop_oneof![Just(0u64), any::<u64>()];
+        (any_number(), time, any::<Option<([u8; 16], [u8; 8])>>(), any_pairs())
+            .prop_map(|(value, time, span, removed)| ExemplarStory { value, time, span, removed })
     }
 }

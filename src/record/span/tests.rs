@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
+#[cfg(feature = "tracing")]
+use crate::record::EncodedKey;
 use crate::record::attribute::MAX_DEPTH;
 use crate::record::frames;
 use crate::record::tests::{assert_same, has_empty_keys, in_array, in_map, unframed};
@@ -237,6 +239,37 @@ fn encoded_attributes_are_refused_where_each_has_to_be_looked_at() {
     set_before.set("level", Value::Str("WARN"));
     assert!(!set_before.set_encoded_at_start(&encoded));
     assert_eq!(finished(&mut set_before).attributes.len(), 1);
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn attributes_behind_an_encoded_key_are_those_behind_any_key() {
+    // Up to 28 bytes of a key are copied at once.
+    let keys = [
+        "",
+        "k",
+        "cache.hit",
+        "a.key.with.twenty.and.eight.",
+        "a.key.with.twenty.and.eight..",
+        "http.response.header.content-type",
+    ];
+    let texts = [0, 1, 60, 90, 120, 127, 128, 200].map(|len| "t".repeat(len));
+    let texts = texts.iter().map(|text| Value::Str(text));
+    let numbers = [0, 0x7f, 0x80, 0x3fff, 0x4000, -1].map(Value::Int).into_iter();
+    let values: Vec<_> = texts.chain(numbers).chain([Value::Bool(true), Value::Float(0.5)]).collect();
+    let short = SpanLimits { value_length: Some(12), ..SpanLimits::default() };
+    for limits in [SpanLimits::default(), short] {
+        let (mut encoded, mut plain) = (begun(&limits, AMPLE), begun(&limits, AMPLE));
+        for value in &values {
+            [&mut encoded, &mut plain].into_iter().for_each(|record| record.begin(&head("a name")));
+            // The second round replaces the values of the first.
+            for key in keys.iter().chain(&keys[1..3]) {
+                encoded.set_at_start(&EncodedKey::new(key), *value);
+                plain.set(key, *value);
+            }
+            assert_eq!(finished(&mut encoded), finished(&mut plain), "{value:?}");
+        }
+    }
 }
 
 #[test]

@@ -138,8 +138,8 @@ impl Story {
 }
 
 impl Target {
-    fn borrow(&self) -> LinkTarget<'_> {
-        LinkTarget {
+    fn borrow(&self) -> OtherSpan<'_> {
+        OtherSpan {
             trace_id: TraceId(self.trace_id),
             span_id: SpanId(self.span_id),
             is_remote: self.is_remote,
@@ -148,8 +148,8 @@ impl Target {
         }
     }
 
-    fn as_parent(&self) -> NewParent<'_> {
-        NewParent {
+    fn as_parent(&self) -> OtherSpan<'_> {
+        OtherSpan {
             trace_id: TraceId(self.trace_id),
             span_id: SpanId(self.span_id),
             is_remote: self.is_remote,
