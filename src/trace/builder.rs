@@ -9,9 +9,11 @@ use std::marker::PhantomData;
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
+use super::sampler::StartAttributes;
 use super::{DetachedSpan, LinkBuilder, Span, Tracer};
+use crate::config::ParentOrigin;
 use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
-use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
+use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef, Value};
 
 /// A span before its start. From [`Tracer::span_builder`].
 ///
@@ -20,7 +22,8 @@ use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef};
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
 /// # let tracer = telemetry.tracer("shop");
 /// let incoming = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
-/// let span = tracer.span_builder("GET /orders").set("order.id", 4711).parent(&incoming).kind(SpanKind::Server).start();
+/// let builder = tracer.span_builder("GET /orders").set("order.id", 4711);
+/// let span = builder.parent(&incoming).kind(SpanKind::Server).start();
 /// assert_eq!(span.context().trace_id(), incoming.trace_id());
 /// ```
 ///
@@ -44,11 +47,14 @@ impl<A: sealed::Apply> SetAtStart for A {}
     reason = "sealed: code outside of the crate can neither name nor call what is in it"
 )]
 mod sealed {
-    use super::{IntoValue, LinkBuilder, OpenSpan, SpanContext};
+    use super::{IntoValue, LinkBuilder, NewLink, OpenSpan, Value};
 
     pub trait Apply {
         /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
+
+        /// Returns the text of an attribute, for the sampler.
+        fn text_of(&self, key: &str) -> Option<String>;
 
         fn apply(self, open: &mut OpenSpan);
     }
@@ -56,12 +62,21 @@ mod sealed {
     impl Apply for () {
         const IS_EMPTY: bool = true;
 
+        fn text_of(&self, _: &str) -> Option<String> {
+            None
+        }
+
         #[inline(always)]
         fn apply(self, _: &mut OpenSpan) {}
     }
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
+        fn text_of(&self, key: &str) -> Option<String> {
+            let (before, (own, value)) = self;
+            if *own == key { value.as_value().and_then(Value::text) } else { before.text_of(key) }
+        }
+
         // `always`: most keys are literals, which the compiler then writes by constant stores.
         #[inline(always)]
         fn apply(self, open: &mut OpenSpan) {
@@ -72,22 +87,34 @@ mod sealed {
     }
 
     /// A link.
-    impl<A: Apply> Apply for (A, &SpanContext) {
+    impl<A: Apply> Apply for (A, NewLink<'_>) {
+        fn text_of(&self, key: &str) -> Option<String> {
+            self.0.text_of(key)
+        }
+
         fn apply(self, open: &mut OpenSpan) {
-            let (before, context) = self;
+            let (before, NewLink { context, attributes }) = self;
             before.apply(open);
-            LinkBuilder::new(Some(open), context);
+            let mut link = LinkBuilder::new(Some(open), context);
+            attributes.iter().for_each(|(key, value)| _ = link.set(key, *value));
         }
     }
+}
+
+/// A link with which a span starts.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLink<'a> {
+    context: &'a SpanContext,
+    attributes: &'a [(&'a str, Value<'a>)],
 }
 
 /// The properties with which a span starts.
 #[derive(Clone)]
 pub(super) struct SpanSpec<'a> {
     tracer: &'a Tracer,
-    name: &'a str,
+    pub(super) name: &'a str,
     parent: Parent<'a>,
-    kind: SpanKind,
+    pub(super) kind: SpanKind,
     start: Option<SystemTime>,
 }
 
@@ -95,8 +122,8 @@ pub(super) struct SpanSpec<'a> {
 enum Parent<'a> {
     Current,
     None,
-    /// The parent's context, and the parent's clock if the parent is a recorded span of this process. With the same clock,
-    /// the times of parent and child agree.
+    /// The parent's context, and the parent's clock if the parent is a recorded span of this process. With the same
+    /// clock, the times of parent and child agree.
     Explicit(&'a SpanContext, Option<Clock>),
 }
 
@@ -163,10 +190,20 @@ impl<'a, A> SpanBuilder<'a, A> {
         SpanBuilder { spec: self.spec, at_start: (self.at_start, (key, value)) }
     }
 
-    /// Adds a link to a related span. [`Span::link`] makes links with attributes.
+    /// Adds a link to a related span.
     #[inline]
-    pub fn link(self, context: &'a SpanContext) -> SpanBuilder<'a, (A, &'a SpanContext)> {
-        SpanBuilder { spec: self.spec, at_start: (self.at_start, context) }
+    pub fn link(self, context: &'a SpanContext) -> SpanBuilder<'a, (A, NewLink<'a>)> {
+        self.link_with(context, &[])
+    }
+
+    /// Adds a link with attributes to a related span: `builder.link_with(&context, &[("why", "batch".into())])`.
+    #[inline]
+    pub fn link_with(
+        self,
+        context: &'a SpanContext,
+        attributes: &'a [(&'a str, Value<'a>)],
+    ) -> SpanBuilder<'a, (A, NewLink<'a>)> {
+        SpanBuilder { spec: self.spec, at_start: (self.at_start, NewLink { context, attributes }) }
     }
 }
 
@@ -178,7 +215,11 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         if A::IS_EMPTY {
             return self.spec.start();
         }
-        let mut span = self.spec.start();
+        // A simple sampler reads no attributes, and keeps the fast path.
+        let mut span = match self.spec.tracer.shared.policy.simple {
+            Some(_) => self.spec.start(),
+            None => self.spec.start_any(Some(&|key| self.at_start.text_of(key))),
+        };
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
         }
@@ -190,9 +231,9 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
     #[inline]
     pub fn detached(self) -> DetachedSpan {
         if A::IS_EMPTY {
-            return self.spec.detached();
+            return self.spec.detached(None);
         }
-        let mut span = self.spec.detached();
+        let mut span = self.spec.detached(Some(&|key| self.at_start.text_of(key)));
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
         }
@@ -219,16 +260,17 @@ impl<'a> SpanSpec<'a> {
             Self { tracer, name, parent: Parent::Current, kind, start: None } => {
                 tracer.start_child(name, kind)
             }
-            other => other.start_any(),
+            other => other.start_any(None),
         }
     }
 
     /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
     #[inline(never)]
-    pub(super) fn start_any(&self) -> Span {
+    pub(super) fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
         context::with_stack(|stack| {
-            let Started { context, can_enter, mut open, clock } =
-                self.begin(stack.as_deref().and_then(Stack::top), false);
+            let Started { mut context, can_enter, mut open, clock } =
+                self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
+            let is_record_only = context.take_record_only();
             let entered = match stack {
                 Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
                 _ => None,
@@ -236,6 +278,9 @@ impl<'a> SpanSpec<'a> {
             let unrecorded = match &mut open {
                 Some(open) => {
                     open.context = context;
+                    if is_record_only {
+                        open.never_send();
+                    }
                     None
                 }
                 None => Some(context),
@@ -245,26 +290,36 @@ impl<'a> SpanSpec<'a> {
     }
 
     #[inline]
-    fn detached(self) -> DetachedSpan {
-        context::with_stack(|stack| self.start_detached(stack.as_deref().and_then(Stack::top)))
+    fn detached(self, attributes: Option<&StartAttributes<'_>>) -> DetachedSpan {
+        context::with_stack(|stack| self.start_detached(stack.as_deref().and_then(Stack::top), attributes))
     }
 
     #[inline(never)]
-    fn start_detached(&self, current: Option<&Frame>) -> DetachedSpan {
+    fn start_detached(
+        &self,
+        current: Option<&Frame>,
+        attributes: Option<&StartAttributes<'_>>,
+    ) -> DetachedSpan {
         let parent = match &self.parent {
             Parent::Current => current.map(|frame| (&frame.context, frame.clock.as_ref())),
             Parent::Explicit(parent, clock) => Some((*parent, clock.as_ref())),
             Parent::None => None,
         };
-        let started = match parent.and_then(|(parent, clock)| self.open_below_recorded(parent, clock)) {
-            Some((open, span, clock)) => {
-                let context = SpanContext::of(span, None);
-                Started { context, can_enter: true, open: Some(open), clock: Some(clock) }
+        let origin = |parent: Option<(&SpanContext, Option<&Clock>)>| {
+            let parent = parent.filter(|(parent, _)| parent.trace_id.is_valid());
+            ParentOrigin::of(parent.map(|(parent, _)| parent.is_remote))
+        };
+        match parent.and_then(|(parent, clock)| self.open_below_recorded(parent, clock)) {
+            Some((mut open, span, _)) => {
+                open.context.replace_by(span);
+                DetachedSpan::of(open, true, true, origin(parent))
             }
             // Passes a copy, so that the optimizer can keep `self` in registers.
-            None => self.clone().begin(current, true),
-        };
-        DetachedSpan::new(&self.tracer.shared, started)
+            None => {
+                let started = self.clone().begin(current, true, attributes);
+                DetachedSpan::new(&self.tracer.shared, started, origin(parent))
+            }
+        }
     }
 
     /// Opens a span that starts now below a recorded one (the fast path). Returns `None` for any other span.
@@ -286,7 +341,12 @@ impl<'a> SpanSpec<'a> {
 
     /// Finds the parent, asks the sampler, and opens the record of a sampled span.
     #[inline(never)]
-    fn begin(&self, current: Option<&Frame>, is_detached: bool) -> Started {
+    fn begin(
+        &self,
+        current: Option<&Frame>,
+        is_detached: bool,
+        attributes: Option<&StartAttributes<'_>>,
+    ) -> Started {
         let policy = &self.tracer.shared.policy;
         let current_clock = current.and_then(|frame| frame.clock);
         let (parent, clock) = match self.parent {
@@ -294,7 +354,11 @@ impl<'a> SpanSpec<'a> {
             Parent::Explicit(parent, clock) => (Some(parent), clock.or(current_clock)),
             Parent::None => (None, current_clock),
         };
-        let context = policy.context(parent);
+        let context = self.tracer.shared.decide(parent, self, attributes);
+        if !is_detached {
+            let origin = || ParentOrigin::of(parent.map(|parent| parent.is_remote));
+            self.tracer.shared.count_start(origin, &context);
+        }
         // Without an exporter, a span is entered only to make its parent current. If the parent is the thread's current
         // span, this is necessary only for a detached span, which may be entered on another thread.
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
@@ -302,31 +366,31 @@ impl<'a> SpanSpec<'a> {
         if !self.is_recorded(&context, is_detached) {
             return Started { context, can_enter, open: None, clock };
         }
-        let (open, clock) = self.open_any(context.span_ref(), parent, clock);
+        let (open, clock) = self.open_any(&context, parent, clock);
         Started { context, can_enter, open: Some(open), clock: Some(clock) }
     }
 
     #[inline]
     fn is_recorded(&self, context: &SpanContext, is_detached: bool) -> bool {
         let shared = &self.tracer.shared;
-        let is_sampled = context.is_sampled() && !shared.policy.is_idle;
+        let is_recorded = context.is_recorded() && !shared.policy.is_idle;
         // The parent of a detached span may still change, and with it the decision of the sampler.
-        let is_of_use = is_sampled || is_detached && !shared.policy.sampler.keeps_nothing();
+        let is_of_use = is_recorded || is_detached && !shared.policy.sampler.keeps_nothing();
         is_of_use
             && shared.largest.is_some()
-            && !(context::may_be_suppressed() && shared.exporters.suppresses_span(is_sampled))
+            && !(context::may_be_suppressed()
+                && shared.exporters.suppresses_span(is_recorded && context.is_sampled()))
     }
 
     /// Opens the record of a span that does not start on the fast path.
     #[inline(always)]
     fn open_any(
         &self,
-        span: SpanRef,
+        context: &SpanContext,
         parent: Option<&SpanContext>,
         clock: Option<Clock>,
     ) -> (Box<OpenSpan>, Clock) {
-        let trace_state = parent.map_or("", SpanContext::tracestate);
-        let (mut open, clock) = self.open(span, parent, trace_state, clock);
+        let (mut open, clock) = self.open(context.span_ref(), parent, context.tracestate(), clock);
         let shared = &self.tracer.shared;
         if shared.policy.has_baggage_attributes {
             shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));

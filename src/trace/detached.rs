@@ -5,15 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::builder::Started;
+use super::builder::{SpanSpec, Started};
 use super::open::OpenSpan;
-use super::{AsError, Chain, EventBuilder, LinkBuilder, TracerShared, error};
+use super::{AsError, Chain, EventBuilder, LinkBuilder, Tracer, TracerShared, span};
+use crate::config::ParentOrigin;
 #[cfg(feature = "tracing")]
 use crate::context::{self, BridgedSpan};
 use crate::context::{ContextGuard, SpanContext, unix_nanos};
 #[cfg(feature = "tracing")]
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{IntoValue, NewParent, SpanKind, Status};
+use crate::record::{IntoValue, OtherSpan, SpanKind, Status, Value};
 
 /// A span that belongs to no thread: it can be moved, kept in a structure, and ended anywhere. Dropping it ends and
 /// sends it. If a panic drops it, its status becomes `Error`, unless a status was set. From
@@ -53,22 +54,33 @@ pub(super) struct DetachedState {
     is_settled: bool,
     /// Time of its end, if it ended before it was dropped.
     ended: Option<u64>,
+    parent: ParentOrigin,
 }
 
 impl DetachedState {
     #[inline]
-    fn new(is_recording: bool, can_enter: bool) -> Self {
-        Self { is_recording, can_enter, is_settled: false, ended: None }
+    fn new(is_recording: bool, can_enter: bool, parent: ParentOrigin) -> Self {
+        Self { is_recording, can_enter, is_settled: false, ended: None, parent }
     }
 }
 
 impl DetachedSpan {
     #[inline(always)]
-    pub(super) fn new(shared: &Arc<TracerShared>, started: Started) -> Self {
+    pub(super) fn new(shared: &Arc<TracerShared>, started: Started, parent: ParentOrigin) -> Self {
         let is_recording = started.open.is_some();
         let mut storage = started.open.unwrap_or_else(|| OpenSpan::unrecorded(shared));
         storage.context = started.context;
-        storage.detached = DetachedState::new(is_recording, started.can_enter);
+        Self::of(storage, is_recording, started.can_enter, parent)
+    }
+
+    #[inline(always)]
+    pub(super) fn of(
+        mut storage: Box<OpenSpan>,
+        is_recording: bool,
+        can_enter: bool,
+        parent: ParentOrigin,
+    ) -> Self {
+        storage.detached = DetachedState::new(is_recording, can_enter, parent);
         Self { storage: Some(storage) }
     }
 
@@ -86,7 +98,8 @@ impl DetachedSpan {
         self.storage.take()
     }
 
-    /// Makes the span a child of another span, possibly in another trace. The sampler decides again. Attributes that
+    /// Makes the span a child of another span, possibly in another trace. The sampler decides again; conditions of a
+    /// [`SamplingRule`](crate::config::SamplingRule) on name, kind and attributes are then not met. Attributes that
     /// were set before are kept.
     ///
     /// Returns false without effect if it is too late: the span has been [entered](Self::enter), or its
@@ -97,19 +110,23 @@ impl DetachedSpan {
         if storage.detached.is_settled {
             return false;
         }
-        let mut context = storage.shared.policy.context(Some(parent));
+        let shared = Arc::clone(&storage.shared);
+        let tracer = Tracer { shared };
+        let spec = SpanSpec::new(&tracer, "", SpanKind::Internal);
+        let mut context = tracer.shared.decide(Some(parent), &spec, None);
         if is_recording {
             context.span_id = storage.context.span_id;
-            storage.record.set_parent(&NewParent {
+            storage.record.set_parent(&OtherSpan {
                 trace_id: parent.trace_id,
                 span_id: parent.span_id,
                 is_remote: parent.is_remote,
                 trace_flags: context.flags,
-                trace_state: parent.tracestate(),
+                trace_state: context.tracestate(),
             });
         }
         storage.context = context;
-        storage.detached = DetachedState::new(is_recording, true);
+        let origin = ParentOrigin::of(Some(parent.is_remote));
+        storage.detached = DetachedState::new(is_recording, true, origin);
         true
     }
 
@@ -200,7 +217,7 @@ impl DetachedSpan {
     pub(crate) fn discard_in_panic(mut self) {
         let storage = self.storage_mut();
         storage.settle();
-        if storage.is_recording() {
+        if storage.is_recording() && storage.context.is_sampled() {
             storage.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::Panicked);
         }
         storage.detached.is_recording = false;
@@ -263,7 +280,11 @@ impl OpenSpan {
             return;
         }
         self.detached.is_settled = true;
+        self.shared.count_start(|| self.detached.parent, &self.context);
         if !self.context.is_sampled() {
+            if self.context.take_record_only() && self.detached.is_recording {
+                return self.never_send();
+            }
             self.detached.is_recording = false;
             // An unsampled span may stay open for a long time, so its memory is released now.
             self.abandon_record();

@@ -18,39 +18,41 @@
 //! ```
 
 // builder.rs      SpanBuilder, and how every span starts
-// span.rs         Span, the setters that all spans have, EventBuilder and LinkBuilder
+// span.rs         Span, the setters that all spans have, EventBuilder and LinkBuilder; errors and panics on spans
 // detached.rs     DetachedSpan, with an explicit parent and end
-// error.rs        errors and panics, as spans record them
+// sampler.rs      the decisions of samplers
 // open.rs         the record of an open span in reused storage, its mark for the ledger, and how every span ends
 
 mod builder;
 mod detached;
-mod error;
 mod open;
+mod sampler;
 mod span;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use builder::SpanSpec;
-pub use builder::{SetAtStart, SpanBuilder};
+pub use builder::{NewLink, SetAtStart, SpanBuilder};
 pub use detached::DetachedSpan;
-pub use error::{AnySpan, AsError, RecordErr};
-#[cfg(feature = "tracing")]
-pub(crate) use error::{causes, set_exception};
 pub(crate) use open::OpenMarks;
 #[cfg(any(feature = "ffi", feature = "tracing"))]
 pub(crate) use open::OpenSpan;
-pub use span::{Chain, EventBuilder, LinkBuilder, Span};
+pub(crate) use sampler::Decider;
+use sampler::{Candidate, Simple, StartAttributes};
+pub use span::{AnySpan, Chain, EventBuilder, LinkBuilder, RecordErr, Span};
 
 pub use crate::context::ParseContextError;
-pub use crate::record::InvalidId;
+pub use crate::record::{AsError, InvalidId};
 
-use crate::config::sampler::Sampler;
+use crate::config::ParentOrigin;
 use crate::context::{self, Frame, SpanContext};
 use crate::pipeline::exporter_set::ExporterSet;
-use crate::record::{Scope, Signal, SpanKind, SpanLimits, TraceId};
+use crate::pipeline::self_observation::{SamplingResult, SpanCounts};
+use crate::process::contain_panic;
+use crate::record::{IdGenerator, Scope, Signal, SpanKind, SpanLimits, SpanRef, TraceId};
 
 /// Starts spans of one scope. From [`Telemetry::tracer`](crate::Telemetry::tracer). Cheap to clone and to share.
 ///
@@ -79,11 +81,31 @@ struct TracerShared {
     largest: Option<usize>,
     /// Open spans of all providers of the same telemetry.
     open_marks: OpenMarks,
+    /// Counts of started spans. With counts, no span starts on a fast path. `None` without self-observation.
+    counts: Option<Arc<SpanCounts>>,
+}
+
+impl TracerShared {
+    /// Counts a started span, whose context still has its mark.
+    #[inline]
+    fn count_start(&self, parent: impl FnOnce() -> ParentOrigin, context: &SpanContext) {
+        if let Some(counts) = &self.counts {
+            let result = match (context.is_sampled(), context.is_recorded()) {
+                (true, _) => SamplingResult::RecordAndSample,
+                (false, true) => SamplingResult::RecordOnly,
+                (false, false) => SamplingResult::Drop,
+            };
+            counts.started(parent(), result);
+        }
+    }
 }
 
 /// How a new span gets its context and its sampling decision, and whether a fast path applies.
 struct SamplingPolicy {
-    sampler: Sampler,
+    sampler: Arc<Decider>,
+    /// The sampler, if it is simple and ids are random numbers.
+    simple: Option<Simple>,
+    id_generator: Option<Arc<dyn IdGenerator>>,
     /// True if no exporter is configured, for any signal.
     is_idle: bool,
     /// True if every child of a sampled span is recorded: the sampler samples it, an exporter exports spans, and no
@@ -95,20 +117,31 @@ struct SamplingPolicy {
 }
 
 impl Tracer {
-    pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>, open_marks: OpenMarks) -> Self {
-        let (sampler, limits) = (exporters.sampler(), *exporters.limits());
+    pub(crate) fn new(
+        exporters: Arc<ExporterSet>,
+        scope: Arc<Scope>,
+        open_marks: OpenMarks,
+        sampler: Arc<Decider>,
+    ) -> Self {
+        let limits = exporters.spec().limits;
         let largest = exporters.largest_record(Signal::Traces);
         let has_baggage_attributes = exporters.has_baggage_attributes();
-        let is_usual = largest.is_some() && !has_baggage_attributes;
         let is_idle = exporters.is_idle();
+        let counts = exporters.spec().span_counts.clone().filter(|_| !is_idle);
+        let id_generator = exporters.spec().id_generator.clone();
+        let has_fast_path = counts.is_none() && id_generator.is_none();
+        let is_usual = largest.is_some() && !has_baggage_attributes && has_fast_path;
         let policy = SamplingPolicy {
-            sampler,
             is_idle,
             keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
-            drops_below_unsampled: sampler.keeps_nothing_below_unsampled() && !is_idle,
+            drops_below_unsampled: sampler.keeps_nothing_below_unsampled() && !is_idle && has_fast_path,
             has_baggage_attributes,
+            simple: sampler.simple.filter(|_| id_generator.is_none()),
+            sampler,
+            id_generator,
         };
-        Self { shared: Arc::new(TracerShared { exporters, scope, policy, limits, largest, open_marks }) }
+        let shared = TracerShared { exporters, scope, policy, limits, largest, open_marks, counts };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Starts a span as a child of this thread's current span, and makes it current until it is dropped.
@@ -125,8 +158,8 @@ impl Tracer {
     /// ```
     ///
     /// `tracer.span("checkout");` causes a warning, and `let _span = tracer.span("checkout").set("order.id", 4711);` an
-    /// [error](Chain): both would end the span at once. `let _ = tracer.span("checkout");` also ends the span at once, but
-    /// the compiler accepts it; with `#![warn(let_underscore_drop)]`, it causes a warning.
+    /// [error](Chain): both would end the span at once. `let _ = tracer.span("checkout");` also ends the span at once,
+    /// but the compiler accepts it; with `#![warn(let_underscore_drop)]`, it causes a warning.
     #[inline]
     pub fn span(&self, name: &str) -> Span {
         self.start_child(name, SpanKind::Internal)
@@ -148,8 +181,8 @@ impl Tracer {
             let stack = stack?;
             let Frame { context, clock, .. } = stack.top()?;
             let (mut open, span, clock) = spec.open_below_recorded(context, clock.as_ref())?;
-            open.context = SpanContext::of(span, None);
-            Some((open, stack.push(SpanContext::of(span, None), Some(clock))))
+            open.context.replace_by(span);
+            Some((open, stack.push_span(span, Some(clock))))
         });
         match started {
             Some((open, entered)) => {
@@ -162,7 +195,8 @@ impl Tracer {
     /// Starts a child of the current span if that span is not recorded. In most cases it is unsampled, and the sampler
     /// follows the parent.
     ///
-    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in registers.
+    /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in
+    /// registers.
     #[inline(never)]
     fn start_other(&self, name: &str, kind: SpanKind) -> Span {
         let started = context::with_stack(|stack| {
@@ -173,14 +207,14 @@ impl Tracer {
                 return None;
             }
             let (span, clock) = (parent.child_ref(false), *clock);
-            Some((span, stack.push(SpanContext::of(span, None), clock)))
+            Some((span, stack.push_span(span, clock)))
         });
         match started {
             Some((span, entered)) => {
                 let unrecorded = Some(SpanContext::of(span, None));
                 Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
             }
-            None => SpanSpec::new(self, name, kind).start_any(),
+            None => SpanSpec::new(self, name, kind).start_any(None),
         }
     }
 }
@@ -191,19 +225,66 @@ impl fmt::Debug for Tracer {
     }
 }
 
-impl SamplingPolicy {
-    /// Returns the context of a new child of this parent. Without an exporter the child is never sent, so it has its
-    /// parent's context: otherwise its children would refer to a missing span.
-    fn context(&self, parent: Option<&SpanContext>) -> SpanContext {
-        match parent {
-            Some(parent) if self.is_idle => parent.clone(),
-            Some(parent) => parent.child(self.sampler.keeps(parent.trace_id, Some(parent.is_sampled()))),
-            None => {
+impl TracerShared {
+    /// Returns the context of a new child of this parent, with the decision about it. Without an exporter the child is
+    /// never sent, so it has its parent's context: otherwise its children would refer to a missing span.
+    #[inline]
+    fn decide(
+        &self,
+        parent: Option<&SpanContext>,
+        spec: &SpanSpec<'_>,
+        attributes: Option<&StartAttributes<'_>>,
+    ) -> SpanContext {
+        let SamplingPolicy { simple, is_idle, .. } = &self.policy;
+        match (parent, simple) {
+            (Some(parent), _) if *is_idle => parent.clone(),
+            (Some(parent), Some(simple)) if parent.state.is_none() => {
+                let sampled = simple.keeps(parent.trace_id, Some(parent.is_sampled()));
+                SpanContext::of(parent.child_ref(sampled), None)
+            }
+            (None, simple) if *is_idle || simple.is_some() => {
                 let trace_id = TraceId::random();
                 // Without an exporter the sampler is not asked. An unsampled context would keep other processes from
                 // recording.
-                SpanContext::root(trace_id, self.is_idle || self.sampler.keeps(trace_id, None))
+                let sampled = *is_idle || simple.is_some_and(|simple| simple.keeps(trace_id, None));
+                SpanContext::root(trace_id, sampled)
+            }
+            _ => self.decide_fully(parent, spec, attributes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decide_fully(
+        &self,
+        parent: Option<&SpanContext>,
+        spec: &SpanSpec<'_>,
+        attributes: Option<&StartAttributes<'_>>,
+    ) -> SpanContext {
+        let SamplingPolicy { sampler, id_generator, .. } = &self.policy;
+        let ids = id_generator.as_ref();
+        let new_id =
+            || ids.and_then(|ids| contain_panic(|| ids.trace_id()).ok()).unwrap_or_else(TraceId::random);
+        let trace_id = parent.map_or_else(new_id, |parent| parent.trace_id);
+        let candidate = Candidate::new(parent, trace_id, spec, attributes);
+        let (result, state) = sampler.decide(&candidate);
+        if candidate.lacks_randomness.get() && !sampler.has_warned.swap(true, Ordering::Relaxed) {
+            self.exporters.warn_of_unpromised_randomness();
+        }
+        let sampled = result == SamplingResult::RecordAndSample;
+        let mut context = match parent {
+            Some(parent) => parent.child(sampled, state),
+            None => SpanContext::of(SpanRef::root(trace_id, sampled), state),
+        };
+        if let Some(ids) = ids {
+            context.span_id = contain_panic(|| ids.span_id()).unwrap_or(context.span_id);
+            if parent.is_none() && !ids.is_random() {
+                context.retract_random_id();
             }
         }
+        if result == SamplingResult::RecordOnly {
+            context.set_record_only();
+        }
+        context
     }
 }

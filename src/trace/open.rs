@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::{mem, thread};
 
 use super::detached::DetachedState;
-use super::{TracerShared, error};
+use super::{TracerShared, span};
 use crate::context::{Clock, SpanContext};
 use crate::pipeline::ledger::{NotEnqueuedReason, OpenSpans};
 use crate::process::atomic::AtomicU64;
@@ -26,12 +26,15 @@ pub(crate) struct OpenSpan {
     generation: u32,
     /// Shows the ledger whether the span is open, and its name.
     mark: Arc<OpenMark>,
-    /// Id of the last span in this storage that began while its thread was panicking. Such a span is not recorded as ended
-    /// by the panic.
+    /// Id of the last span in this storage that began while its thread was panicking. Such a span is not recorded as
+    /// ended by the panic.
     began_in_panic: Option<SpanId>,
     /// State of a detached span.
     pub(super) detached: DetachedState,
 }
+
+/// Fork generation of the storage of a span that is recorded, but not sampled. No process has this generation.
+const NEVER_SENT: u32 = u32::MAX;
 
 /// Size above which the storage of a record that will not be sent is freed.
 const LARGE_RECORD: usize = 2 << 10;
@@ -115,14 +118,26 @@ impl OpenSpan {
         if self.generation == process::generation() {
             let end = end.unwrap_or_else(|| self.clock.now());
             if thread::panicking() && self.began_in_panic != Some(self.context.span_id) {
-                error::record_panic(&mut self, end);
+                span::record_panic(&mut self, end);
             }
             match self.record.finish(end) {
                 Some(record) => self.shared.exporters.enqueue_span(&self.shared.scope, record),
                 None => self.shared.exporters.count_span_not_enqueued(NotEnqueuedReason::TooLarge),
             }
+        } else if let (NEVER_SENT, Some(counts)) = (self.generation, &self.shared.counts) {
+            counts.record_only_ended();
         }
         self.keep();
+    }
+
+    /// Makes the span record-only: it is not sent, not in the ledger, and not in the flight recorder.
+    #[cold]
+    pub(super) fn never_send(&mut self) {
+        self.generation = NEVER_SENT;
+        self.mark.close();
+        self.mark = Arc::default();
+        self.record.clear_copies();
+        self.record.copy_to(Vec::new());
     }
 
     /// Makes several changes that are copied to the flight recorder together.
@@ -172,7 +187,7 @@ impl OpenSpan {
     /// Keeps the storage for the next span, and discards the record.
     #[inline(always)]
     pub(super) fn keep(mut self: Box<Self>) {
-        self.context.state = None;
+        self.context.clear_state();
         self.record.clear_copies();
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
@@ -301,6 +316,12 @@ impl OpenMarks {
         }
     }
 
+    /// Returns the number of open spans.
+    pub(crate) fn count(&self) -> u64 {
+        let is_open = |mark: &Weak<OpenMark>| mark.upgrade().is_some_and(|mark| mark.read().is_some());
+        self.snapshot().iter().filter(|mark| is_open(mark)).count() as u64
+    }
+
     /// Returns the names of the open spans, with the number of spans of each name.
     pub(crate) fn read(&self) -> OpenSpans {
         let mut names = HashMap::new();
@@ -364,7 +385,8 @@ mod tests {
                     if reader.strong_count() == 0 {
                         return;
                     }
-                    // Stay open for about as long as a read takes; otherwise readers would hardly ever see an open span.
+                    // Stay open for about as long as a read takes; otherwise readers would hardly ever see an open
+                    // span.
                     (0..100).for_each(|_| hint::spin_loop());
                     written.close();
                 }

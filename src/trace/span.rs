@@ -7,9 +7,9 @@ use std::ops::{Deref, DerefMut};
 use std::time::SystemTime;
 
 use super::open::OpenSpan;
-use super::{AsError, error};
+use super::{AsError, span};
 use crate::context::{Entered, SpanContext, unix_nanos};
-use crate::record::{IntoValue, LinkTarget, SpanKind, SpanRecord, Status};
+use crate::record::{Exception, IntoValue, OtherSpan, SpanKind, SpanRecord, Status, Value};
 
 /// An open span: the thread's current span until it is dropped, which ends and sends it.
 ///
@@ -162,7 +162,7 @@ impl<S: fmt::Debug> fmt::Debug for Chain<'_, S> {
 macro_rules! setters {
     ($span:ident, $start:literal) => {
         #[allow(private_interfaces, reason = "the trait is sealed")]
-        impl error::sealed::Open for $span {
+        impl span::sealed::Open for $span {
             #[inline]
             fn open(&mut self) -> Option<&mut OpenSpan> {
                 self.open_mut()
@@ -229,8 +229,18 @@ macro_rules! setters {
             ///
             /// [`RecordErr`](crate::RecordErr) does the same for a `Result`.
             pub fn error<Kind>(&mut self, error: &(impl AsError<Kind> + ?Sized)) -> Chain<'_, Self> {
+                self.error_with(error, &[])
+            }
+
+            /// Records an error like [`error`](Self::error), with further attributes of the event:
+            /// `span.error_with(&error, &[("attempt", 3.into())])`. They replace attributes that the error has.
+            pub fn error_with<Kind>(
+                &mut self,
+                error: &(impl AsError<Kind> + ?Sized),
+                attributes: &[(&str, Value<'_>)],
+            ) -> Chain<'_, Self> {
                 if let Some(open) = self.open_mut() {
-                    error::record(open, error);
+                    span::record_error(open, error, attributes);
                 }
                 Chain(self)
             }
@@ -292,7 +302,7 @@ pub struct LinkBuilder<'a>(SubMessageGuard<'a>);
 
 impl<'a> LinkBuilder<'a> {
     pub(crate) fn new(open: Option<&'a mut OpenSpan>, context: &SpanContext) -> Self {
-        let target = LinkTarget {
+        let target = OtherSpan {
             trace_id: context.trace_id,
             span_id: context.span_id,
             is_remote: context.is_remote,
@@ -327,3 +337,87 @@ macro_rules! attributes {
 }
 
 attributes!(EventBuilder LinkBuilder);
+
+/// A [`Span`](crate::Span) or a [`DetachedSpan`](crate::DetachedSpan).
+pub trait AnySpan: sealed::Open {}
+
+impl<S: sealed::Open> AnySpan for S {}
+
+#[allow(
+    private_interfaces,
+    reason = "sealed: code outside of the crate can neither name nor call what is in it"
+)]
+pub(super) mod sealed {
+    use super::OpenSpan;
+
+    pub trait Open {
+        /// `None` if nothing is recorded.
+        fn open(&mut self) -> Option<&mut OpenSpan>;
+    }
+}
+
+/// Records the error of a `Result` on a span, and returns the `Result`: `query().record_err(&mut span)?`.
+///
+/// ```
+/// use std::{fs, io};
+/// use standpipe::{RecordErr, Tracer};
+///
+/// fn load(tracer: &Tracer) -> io::Result<String> {
+///     let mut span = tracer.span("load settings");
+///     fs::read_to_string("/no/such/file").record_err(&mut span)
+/// }
+/// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+/// assert_eq!(load(&telemetry.tracer("shop")).unwrap_err().kind(), io::ErrorKind::NotFound);
+/// ```
+pub trait RecordErr<Kind> {
+    /// Records the error, if there is one, like [`Span::error`](crate::Span::error), and returns the result
+    /// unchanged.
+    ///
+    /// # Errors
+    /// Returns the original error.
+    #[must_use = "the result is returned unchanged, and may be an error"]
+    fn record_err(self, span: &mut impl AnySpan) -> Self;
+}
+
+impl<T, E: AsError<Kind>, Kind> RecordErr<Kind> for Result<T, E> {
+    #[inline]
+    fn record_err(self, span: &mut impl AnySpan) -> Self {
+        if let (Err(error), Some(open)) = (&self, span.open()) {
+            record_error(open, error, &[]);
+        }
+        self
+    }
+}
+
+#[cold]
+pub(super) fn record_error<Kind>(
+    open: &mut OpenSpan,
+    error: &(impl AsError<Kind> + ?Sized),
+    more: &[(&str, Value<'_>)],
+) {
+    record_exception(open, &Exception::of(error), more);
+}
+
+fn record_exception(open: &mut OpenSpan, exception: &Exception, more: &[(&str, Value<'_>)]) {
+    open.record.set_status(Status::Error(&exception.message));
+    if let Some(name) = exception.type_name {
+        open.record.set("error.type", Value::Str(name));
+    }
+    let mut event = EventBuilder::new(Some(open), "exception", None);
+    exception.set(|key, value| _ = event.set(key, value));
+    more.iter().for_each(|(key, value)| _ = event.set(key, *value));
+}
+
+/// Records a panic on the span that it ends; `time` is the end of the span. Keeps a status that was set before.
+#[cold]
+#[inline(never)]
+pub(super) fn record_panic(open: &mut OpenSpan, time: u64) {
+    let record = &mut open.record;
+    if !record.has_status() {
+        record.set_status(Status::Error("panicked"));
+    }
+    if record.open_event("exception", time) {
+        record.set_in_sub_message("exception.type", Value::Str("panic"));
+        record.set_in_sub_message("exception.message", Value::Str("the thread panicked"));
+    }
+}

@@ -4,6 +4,8 @@
     reason = "the programs of these tests are closures outside of #[test] functions"
 )]
 
+mod consistent;
+
 use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::LazyLock;
@@ -198,19 +200,19 @@ fn each_sampler_decides_below_a_remote_parent_and_the_flag_is_handed_on() {
     for (sampler, trace, below_sampled, below_unsampled) in [
         (Sampler::always_on(), HIGH_TRACE, true, true),
         (Sampler::always_off(), LOW_TRACE, false, false),
-        (half, LOW_TRACE, true, true),
-        (half, HIGH_TRACE, false, false),
+        (half.clone(), LOW_TRACE, true, true),
+        (half.clone(), HIGH_TRACE, false, false),
         (Sampler::trace_id_ratio(1.0), HIGH_TRACE, true, true),
         (Sampler::trace_id_ratio(0.0), LOW_TRACE, false, false),
         (Sampler::always_on().parent_based(), HIGH_TRACE, true, false),
         (Sampler::always_off().parent_based(), LOW_TRACE, true, false),
-        (half.parent_based(), LOW_TRACE, true, false),
+        (half.clone().parent_based(), LOW_TRACE, true, false),
         (half.parent_based(), HIGH_TRACE, true, false),
     ] {
         for flags in 0..=3_u8 {
             let kept = if flags & 1 == 1 { below_sampled } else { below_unsampled };
             let said = format!("{sampler}, {trace}, flags {flags:02x}");
-            let program = Program::with(sampler);
+            let program = Program::with(sampler.clone());
             let remote = incoming(trace, flags).with_tracestate("rojo=1");
             let server = program.tracer.span_builder("1 server").parent(&remote).start();
             let child = program.tracer.span("2 child");
