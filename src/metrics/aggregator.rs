@@ -9,18 +9,23 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::{iter, thread};
 
 use super::instrument::NumberKind;
+use super::reservoir::Layout;
 use crate::metrics::aggregation::{ExplicitHistogram, ExponentialHistogram, Mergeable, NeumaierSum};
 use crate::process::atomic::{AtomicI64, AtomicU64};
 use crate::process::lock;
-use crate::record::Number;
+use crate::record::{ExponentialLimits, Number};
 
 /// How a series aggregates its measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AggregationKind {
     Sum(NumberKind),
+    /// A sum of integers with delta temporality.
+    IntDelta,
     Gauge(NumberKind),
     Explicit(Arc<[f64]>),
-    Exponential,
+    Exponential(ExponentialLimits),
+    /// An aggregation of floats whose measurements are integers.
+    OfInts(Box<Self>),
 }
 
 /// The state of one series.
@@ -31,6 +36,9 @@ pub(super) enum Aggregator {
     Gauge(LastValue, NumberKind),
     Explicit(Striped<ExplicitHistogram>),
     Exponential(Striped<ExponentialHistogram>),
+    /// A sum that knows whether it was measured, because a sum of 0 is exported as well.
+    IntDelta(AtomicI64, AtomicBool),
+    OfInts(Box<Self>),
 }
 
 /// The value of an aggregator when it was read.
@@ -47,10 +55,12 @@ impl Aggregator {
     pub(super) fn new(aggregation: &AggregationKind) -> Self {
         match aggregation {
             AggregationKind::Sum(NumberKind::Int) => Self::IntSum(AtomicI64::new(0)),
+            AggregationKind::IntDelta => Self::IntDelta(AtomicI64::new(0), AtomicBool::new(false)),
             AggregationKind::Sum(NumberKind::Float) => Self::FloatSum(Striped::new(())),
             AggregationKind::Gauge(kind) => Self::Gauge(LastValue::default(), *kind),
             AggregationKind::Explicit(bounds) => Self::Explicit(Striped::new(Arc::clone(bounds))),
-            AggregationKind::Exponential => Self::Exponential(Striped::new(())),
+            AggregationKind::Exponential(limits) => Self::Exponential(Striped::new(*limits)),
+            AggregationKind::OfInts(inner) => Self::OfInts(Box::new(Self::new(inner))),
         }
     }
 
@@ -63,68 +73,130 @@ impl Aggregator {
         }
     }
 
+    /// Like [`update`](Self::update), for a measurement that is offered as an exemplar. Returns the index of its
+    /// sample: that of its bucket, for an explicit histogram.
+    #[inline]
+    pub(super) fn update_offered(&self, bits: u64) -> usize {
+        match self {
+            Self::Explicit(histogram) => {
+                let value = f64::from_bits(bits);
+                histogram.with(|histogram| histogram.record_in_bucket(value, 1)).unwrap_or_default()
+            }
+            Self::OfInts(inner) => inner.update_offered((bits as i64 as f64).to_bits()),
+            aggregator => {
+                aggregator.update(bits);
+                0
+            }
+        }
+    }
+
     #[inline(never)]
     fn update_other(&self, bits: u64) {
         let value = f64::from_bits(bits);
         match self {
-            Self::IntSum(sum) => add(sum, bits as i64),
             Self::Gauge(latest, _) => latest.set(bits),
             Self::FloatSum(sum) => sum.with(|sum| sum.add(value)),
             Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
             Self::Exponential(histogram) => histogram.with(|histogram| _ = histogram.record(value)),
+            aggregator => aggregator.update_int(bits),
         }
+    }
+
+    /// Apart from the common aggregations, which would need more instructions to choose among all.
+    #[inline(never)]
+    fn update_int(&self, bits: u64) {
+        match self {
+            Self::IntSum(sum) => add(sum, bits as i64),
+            Self::IntDelta(sum, is_measured) => {
+                add(sum, bits as i64);
+                is_measured.store(true, Ordering::Release);
+            }
+            Self::OfInts(inner) => inner.update_other((bits as i64 as f64).to_bits()),
+            _ => {}
+        }
+    }
+
+    /// Returns a measurement as a number.
+    pub(super) fn number(&self, bits: u64) -> Number {
+        match self {
+            Self::IntSum(_) | Self::IntDelta(..) | Self::OfInts(_) => NumberKind::Int.number(bits),
+            Self::Gauge(_, kind) => kind.number(bits),
+            _ => NumberKind::Float.number(bits),
+        }
+    }
+
+    /// Returns the number of exemplars that are kept.
+    pub(super) fn layout(&self) -> Layout {
+        let (samples, exemplars) = match self {
+            Self::Explicit(histogram) => (histogram.parameters.len() + 1, 1),
+            Self::Exponential(histogram) => (1, histogram.parameters.buckets.clamp(1, 20) as usize),
+            Self::OfInts(inner) => return inner.layout(),
+            _ => (1, 1),
+        };
+        Layout { samples, exemplars }
     }
 
     /// Returns whether [`take`](Self::take) would return nothing.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::IntSum(sum) => sum.load(Ordering::Relaxed) == 0,
+            // Cumulative, and so never removed.
+            Self::IntSum(_) => false,
+            Self::IntDelta(_, is_measured) => !is_measured.load(Ordering::Acquire),
             Self::FloatSum(sum) => sum.is_empty(),
             Self::Gauge(latest, _) => latest.read().is_none(),
             Self::Explicit(histogram) => histogram.is_empty(),
             Self::Exponential(histogram) => histogram.is_empty(),
+            Self::OfInts(inner) => inner.is_empty(),
         }
     }
 
     /// Returns whether an update may allocate.
     #[inline]
     pub(super) fn may_allocate(&self) -> bool {
-        matches!(self, Self::FloatSum(_) | Self::Explicit(_) | Self::Exponential(_))
+        !matches!(self, Self::IntSum(_) | Self::IntDelta(..) | Self::Gauge(..))
     }
 
     /// Returns the aggregated value; `None` if nothing was measured.
     pub(super) fn read(&self) -> Option<PointValue> {
         match self {
-            Self::IntSum(sum) => Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed)))),
+            Self::IntSum(sum) | Self::IntDelta(sum, _) => {
+                Some(PointValue::Number(Number::Int(sum.load(Ordering::Relaxed))))
+            }
             Self::FloatSum(sum) => Some(PointValue::FloatSum(sum.sum_up(|part| *part))),
             Self::Gauge(latest, kind) => Some(PointValue::Number(kind.number(latest.read()?))),
             Self::Explicit(histogram) => histogram.read().map(PointValue::Explicit),
             Self::Exponential(histogram) => histogram.read().map(PointValue::Exponential),
+            Self::OfInts(inner) => inner.read(),
         }
     }
 
     /// Reads and resets: every measurement is exported exactly once.
     pub(super) fn take(&self) -> Option<PointValue> {
         match self {
-            Self::IntSum(sum) => {
-                let taken = sum.swap(0, Ordering::Relaxed);
-                (taken != 0).then_some(PointValue::Number(Number::Int(taken)))
+            // A concurrent measurement may be part of this value and mark the next one, which is then 0.
+            Self::IntDelta(sum, is_measured) if !is_measured.swap(false, Ordering::Acquire) => None,
+            Self::IntSum(sum) | Self::IntDelta(sum, _) => {
+                Some(PointValue::Number(Number::Int(sum.swap(0, Ordering::Relaxed))))
             }
             Self::FloatSum(sum) => sum.take().map(PointValue::FloatSum),
             Self::Gauge(latest, kind) => Some(PointValue::Number(kind.number(latest.take()?))),
             Self::Explicit(histogram) => histogram.take().map(PointValue::Explicit),
             Self::Exponential(histogram) => histogram.take().map(PointValue::Exponential),
+            Self::OfInts(inner) => inner.take(),
         }
     }
 
     /// Reverses a [`take`](Self::take), and keeps later measurements.
     pub(super) fn put_back(&self, taken: &PointValue) {
         match (self, taken) {
-            (Self::IntSum(sum), PointValue::Number(Number::Int(value))) => add(sum, *value),
+            (Self::IntSum(_) | Self::IntDelta(..), PointValue::Number(Number::Int(value))) => {
+                self.update(*value as u64);
+            }
             (Self::FloatSum(sum), PointValue::FloatSum(taken)) => sum.put_back(taken),
             (Self::Gauge(latest, _), PointValue::Number(_)) => latest.put_back(),
             (Self::Explicit(histogram), PointValue::Explicit(taken)) => histogram.put_back(taken),
             (Self::Exponential(histogram), PointValue::Exponential(taken)) => histogram.put_back(taken),
+            (Self::OfInts(inner), taken) => inner.put_back(taken),
             // Unreachable: an aggregator gets back only a value that it returned itself.
             _ => {}
         }
@@ -134,22 +206,29 @@ impl Aggregator {
 /// Operations that only the instruments of the `metrics` crate need.
 #[cfg(feature = "metrics")]
 impl Aggregator {
-    /// Adds to a gauge of floats, which starts at zero.
-    pub(super) fn shift(&self, by: f64) {
-        if let Self::Gauge(latest, NumberKind::Float) = self {
-            latest.shift(by);
+    /// Adds to a gauge of floats, which starts at zero. Returns the bits of its new value.
+    pub(super) fn shift(&self, by: f64) -> u64 {
+        match self {
+            Self::Gauge(latest, NumberKind::Float) => latest.shift(by),
+            _ => by.to_bits(),
         }
     }
 
-    /// Records a value `times` times in a histogram.
-    pub(super) fn record_many(&self, value: f64, times: u64) {
+    /// Records a value `times` times with a histogram. Returns the index of its sample of exemplars.
+    pub(super) fn record_many(&self, value: f64, times: u64) -> usize {
         match self {
-            Self::Explicit(histogram) => histogram.with(|histogram| _ = histogram.record_many(value, times)),
+            _ if times == 0 => {}
+            Self::Explicit(histogram) => {
+                let bucket = histogram.with(|histogram| histogram.record_in_bucket(value, times));
+                return bucket.unwrap_or_default();
+            }
             Self::Exponential(histogram) => {
                 histogram.with(|histogram| _ = histogram.record_many(value, times));
             }
-            _ => {}
+            Self::FloatSum(sum) => sum.with(|sum| sum.add((value * times as f64).clamp(f64::MIN, f64::MAX))),
+            aggregator => aggregator.update(value.to_bits()),
         }
+        0
     }
 }
 
@@ -192,7 +271,7 @@ impl LastValue {
 
 #[cfg(feature = "metrics")]
 impl LastValue {
-    fn shift(&self, by: f64) {
+    fn shift(&self, by: f64) -> u64 {
         // Saturates.
         let shifted = |bits| (f64::from_bits(bits) + by).clamp(f64::MIN, f64::MAX).to_bits();
         let mut bits = self.bits.load(Ordering::Relaxed);
@@ -202,6 +281,7 @@ impl LastValue {
             bits = newer;
         }
         self.is_set.store(true, Ordering::Release);
+        shifted(bits)
     }
 }
 
@@ -222,7 +302,7 @@ impl<T: Mergeable> Striped<T> {
     }
 
     #[inline]
-    fn with(&self, update: impl FnOnce(&mut T)) {
+    fn with<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
         match self.first.try_lock() {
             Ok(mut part) => update(&mut part),
             Err(TryLockError::Poisoned(poisoned)) => update(&mut poisoned.into_inner()),
@@ -231,7 +311,7 @@ impl<T: Mergeable> Striped<T> {
     }
 
     #[cold]
-    fn elsewhere(&self, update: impl FnOnce(&mut T)) {
+    fn elsewhere<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
         loop {
             let others = self.others.iter().filter_map(|part| self.get_or_create(part));
             for part in iter::once(&self.first).chain(others) {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::aggregator::AggregationKind;
 use super::handles::{Counter, Gauge, Histogram, Measure, UpDownCounter};
-use super::instrument::{Descriptor, Instrument, InstrumentKind, LateMetadata, Metadata, NumberKind};
+use super::instrument::{Descriptor, Instrument, LateMetadata, Metadata, NumberKind};
 use super::observable::{Observable, Observer};
 use super::{Meter, Observation};
-use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS, check_bounds};
+use crate::config::{InstrumentKind, KeySelection, check_bounds};
+use crate::metrics::aggregation::{DEFAULT_BOUNDS, SECONDS_BOUNDS};
+use crate::record::ExponentialLimits;
 
-/// Default maximum number of series of an instrument.
-const CARDINALITY: usize = 2000;
 /// Maximum length of a name, as in the specification.
 const MAX_NAME_LEN: usize = 255;
 
@@ -36,14 +36,15 @@ pub struct InstrumentBuilder<'a> {
     unit: &'a str,
     description: &'a str,
     buckets: Option<AggregationKind>,
-    limit: usize,
+    limit: Option<usize>,
+    keys: Option<Arc<KeySelection>>,
     late_metadata: Option<&'a LateMetadata>,
 }
 
 impl<'a> InstrumentBuilder<'a> {
     pub(super) fn new(meter: &'a Meter, name: &'a str) -> Self {
-        let (buckets, limit, late_metadata) = (None, CARDINALITY, None);
-        Self { meter, name, unit: "", description: "", buckets, limit, late_metadata }
+        let (buckets, limit, keys, late_metadata) = (None, None, None, None);
+        Self { meter, name, unit: "", description: "", buckets, limit, keys, late_metadata }
     }
 
     /// Sets the unit, in the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
@@ -52,8 +53,8 @@ impl<'a> InstrumentBuilder<'a> {
         Self { unit, ..self }
     }
 
-    /// Reads unit and description from a cell that may be filled later. Those set on the builder are then ignored. If the
-    /// cell already has a unit, it determines the default bounds.
+    /// Reads unit and description from a cell that may be filled later. Those set on the builder are then ignored. If
+    /// the cell already has a unit, it determines the default bounds.
     #[cfg(feature = "metrics")]
     pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
         Self { late_metadata: Some(late), ..self }
@@ -79,17 +80,31 @@ impl<'a> InstrumentBuilder<'a> {
         self
     }
 
-    /// Makes a histogram exponential: each bucket bound is the previous one times a constant factor, which is as small as
-    /// the range of the values permits. There are at most 160 buckets for positive values and 160 for negative ones.
+    /// Makes a histogram exponential: each bucket bound is the previous one times a constant factor, which is as small
+    /// as the range of the values permits. There are at most 160 buckets for positive values and 160 for negative ones.
     pub fn exponential(mut self) -> Self {
-        self.buckets = Some(AggregationKind::Exponential);
+        self.buckets = Some(AggregationKind::Exponential(ExponentialLimits::DEFAULT));
         self
     }
 
-    /// Sets the maximum number of attribute sets. The default is 2000. Measurements beyond the limit are aggregated
-    /// under the attribute `otel.metric.overflow`.
+    /// Sets the maximum number of attribute sets, at least 1. The default is the [limit of the
+    /// exporter](crate::Exporter::cardinality_limit). Measurements beyond the limit are aggregated under the attribute
+    /// `otel.metric.overflow`.
     pub fn cardinality_limit(self, max: usize) -> Self {
-        Self { limit: max, ..self }
+        Self { limit: Some(max.max(1)), ..self }
+    }
+
+    /// Exports only attributes with these keys, unless a [`View`](crate::View) chooses others. Measurements may have
+    /// more attributes, for users who need them and accept the cost of storing them.
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// let requests = telemetry.meter("shop").build("requests").attributes(&["http.route"]).counter();
+    /// requests.add(1, &[("http.route", "/cart"), ("user.id", "4711")]); // exported without user.id
+    /// ```
+    pub fn attributes(self, keys: &[&str]) -> Self {
+        let kept = Some(keys.iter().map(|key| (*key).to_owned()).collect());
+        Self { keys: Some(Arc::new(KeySelection { kept, removed: Vec::new() })), ..self }
     }
 
     fn make(self, kind: InstrumentKind, number_kind: NumberKind) -> Arc<Instrument> {
@@ -130,6 +145,8 @@ impl<'a> InstrumentBuilder<'a> {
             buckets: self.buckets.clone().filter(|_| kind == InstrumentKind::Histogram),
             default_bounds,
             limit: self.limit,
+            keys: self.keys.clone(),
+            streams: Box::default(),
         }
     }
 }
@@ -208,25 +225,25 @@ macro_rules! observed {
 
 observed! {
     /// Registers a counter whose total is kept elsewhere: the callback reports it.
-    observe_counter: Counter<u64>, Int;
+    observe_counter: ObservableCounter<u64>, Int;
 
     /// Like [`observe_counter`](Self::observe_counter), for floats.
-    observe_counter_f64: Counter<f64>, Float;
+    observe_counter_f64: ObservableCounter<f64>, Float;
 
     /// Registers an up-down counter whose total is kept elsewhere: the callback reports it.
-    observe_up_down_counter: UpDownCounter<i64>, Int;
+    observe_up_down_counter: ObservableUpDownCounter<i64>, Int;
 
     /// Like [`observe_up_down_counter`](Self::observe_up_down_counter), for floats.
-    observe_up_down_counter_f64: UpDownCounter<f64>, Float;
+    observe_up_down_counter_f64: ObservableUpDownCounter<f64>, Float;
 
     /// Registers a gauge whose value is read at each collection: the callback reports it.
-    observe_gauge: Gauge<f64>, Float;
+    observe_gauge: ObservableGauge<f64>, Float;
 
     /// Like [`observe_gauge`](Self::observe_gauge), for integers.
-    observe_gauge_i64: Gauge<i64>, Int;
+    observe_gauge_i64: ObservableGauge<i64>, Int;
 
     /// Like [`observe_gauge`](Self::observe_gauge), for unsigned integers.
-    observe_gauge_u64: Gauge<u64>, Int;
+    observe_gauge_u64: ObservableGauge<u64>, Int;
 }
 
 fn measures_seconds(name: &str, unit: &str) -> bool {

@@ -4,17 +4,15 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::aggregator::PointValue;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::{Callbacks, Observable, ObservedPoint};
 use super::registry::Registry;
-use super::storage::PendingPoint;
+use super::storage::{MetricStorage, PendingPoint};
+use super::stream::Stream;
 use crate::config::{PeriodicReaderSettings, Temporality};
 use crate::context::unix_now;
 use crate::problem::ProblemKind;
-use crate::record::{
-    FrameLimits, FramedPoints, MetricFramer, MetricRecord, Number, Period, Point, PointKind, Scope,
-};
+use crate::record::{FrameLimits, FramedPoints, MetricFramer, MetricRecord, Period, Point, PointKind, Scope};
 
 /// One exporter's view of the instruments.
 #[derive(Debug, Clone)]
@@ -122,26 +120,43 @@ impl Collect for Instrument {
     }
 
     fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus {
-        let (reader, descriptor) = (pass.reader, &self.descriptor);
-        let settings = reader.settings();
-        let temporality = descriptor.temporality(settings.temporality, false);
-        let point_kind = descriptor.point_kind(settings.histograms, temporality);
+        let sent = |(stream, _): &(&Stream, _)| stream.exporter == pass.reader.exporter;
+        for (stream, storage) in self.descriptor.streams.iter().zip(self.storages()).filter(sent) {
+            let status = self.collect_stream(stream, storage, pass);
+            if status != SinkStatus::Accepted {
+                return status;
+            }
+        }
+        SinkStatus::Accepted
+    }
+}
+
+impl Instrument {
+    fn collect_stream(&self, stream: &Stream, storage: &MetricStorage, pass: &mut Pass<'_>) -> SinkStatus {
         let progress = Progress::new();
-        let mut framer = framed(descriptor, point_kind, pass, &progress);
-        let storage = &self.storages()[reader.exporter];
+        let mut framer = framed(&self.descriptor, stream, pass, &progress);
         // Points whose frame is not accepted yet, in order.
-        let mut held = VecDeque::new();
-        storage.collect(unix_now(), |next| {
-            let PendingPoint { series, period, value, .. } = &next;
-            framer.add(&series.attributes, covered(point_kind, *period), &point_of(value));
+        let (mut held, mut confirmed) = (VecDeque::new(), 0);
+        let mut confirm = |held: &mut VecDeque<PendingPoint>| {
+            confirmed += held.drain(..progress.newly_accepted()).map(PendingPoint::confirm).count();
+        };
+        let now = unix_now();
+        storage.collect(now, &mut |next| {
+            let PendingPoint { series, period, value, exemplars, .. } = &next;
+            let period = covered(stream.point_kind, *period);
+            framer.add(&series.attributes, period, &stream.point(value), exemplars);
             held.push_back(next);
-            held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
+            confirm(&mut held);
             progress.status() == SinkStatus::Accepted
         });
         framer.end();
-        held.drain(..progress.newly_accepted()).for_each(PendingPoint::confirm);
+        confirm(&mut held);
+        // Values of which none was accepted are counted since the same time by the next collection.
+        if confirmed > 0 || held.is_empty() {
+            storage.end_period(now);
+        }
         if progress.status() == SinkStatus::Accepted && storage.is_overflowing() {
-            return (pass.sink)(overflowing(descriptor));
+            return (pass.sink)(overflowing(&self.descriptor, stream));
         }
         progress.status()
     }
@@ -158,37 +173,42 @@ impl Collect for Observable {
 
     fn collect(&self, pass: &mut Pass<'_>) -> SinkStatus {
         let (reader, descriptor) = (pass.reader, &self.descriptor);
-        let settings = reader.settings();
         let callbacks = if (pass.is_over)() { Callbacks::Skip } else { Callbacks::Run };
-        let temporality = descriptor.temporality(settings.temporality, true);
-        let point_kind = descriptor.point_kind(settings.histograms, temporality);
         let progress = Progress::new();
-        let outcome =
-            self.observe(reader.exporter, temporality, &reader.registry.shared, callbacks, |pending| {
-                let mut framer = framed(descriptor, point_kind, pass, &progress);
-                for ObservedPoint { attributes, period, number } in pending {
-                    framer.add(attributes, covered(point_kind, *period), &Point::Number(*number));
-                    if progress.status() != SinkStatus::Accepted {
-                        break;
-                    }
+        let take = |stream: &Stream, pending: &[ObservedPoint], is_overflowing| {
+            if progress.status() != SinkStatus::Accepted {
+                return 0;
+            }
+            let mut framer = framed(descriptor, stream, pass, &progress);
+            for ObservedPoint { attributes, period, number } in pending {
+                let (period, point) = (covered(stream.point_kind, *period), Point::Number(*number));
+                // The worker calls the callback, so there is no span.
+                framer.add(attributes, period, &point, &[]);
+                if progress.status() != SinkStatus::Accepted {
+                    break;
                 }
-                framer.end();
-                progress.newly_accepted()
-            });
+            }
+            framer.end();
+            let accepted = progress.newly_accepted();
+            if is_overflowing && progress.status() == SinkStatus::Accepted {
+                progress.note(0, (pass.sink)(overflowing(descriptor, stream)));
+            }
+            accepted
+        };
+        let outcome = self.observe(reader.exporter, &reader.registry.shared, callbacks, take);
         match (progress.status(), outcome) {
             (SinkStatus::Accepted, Err(panic)) => {
                 let what = format!("the callback of metric {:?} panicked: {panic}", descriptor.name);
                 (pass.sink)(Collected::Problem(ProblemKind::CallbackPanicked, what))
             }
-            (SinkStatus::Accepted, Ok(true)) => (pass.sink)(overflowing(descriptor)),
             (status, _) => status,
         }
     }
 }
 
 /// Returns the problem that the number of series exceeds the limit.
-fn overflowing(descriptor: &Descriptor) -> Collected<'static> {
-    let (name, limit) = (&descriptor.name, descriptor.limit);
+fn overflowing(descriptor: &Descriptor, stream: &Stream) -> Collected<'static> {
+    let (name, limit) = (stream.name(descriptor), stream.limit);
     let what = format!(
         "metric {name:?} has more than {limit} sets of attributes: further ones are aggregated under \
          otel.metric.overflow; remove attributes with many values, or raise cardinality_limit"
@@ -228,7 +248,7 @@ impl Progress {
 /// Returns a framer that passes the parts of a metric to the sink, one after the other, until the sink stops.
 fn framed<'a>(
     descriptor: &'a Descriptor,
-    point_kind: PointKind,
+    stream: &'a Stream,
     pass: &'a mut Pass<'_>,
     progress: &'a Progress,
 ) -> MetricFramer<'a, impl FnMut(FramedPoints<'_>)> {
@@ -243,22 +263,13 @@ fn framed<'a>(
         };
         progress.note(points, sink(collected));
     };
-    MetricFramer::begin(descriptor.head(point_kind), record, limits.less_scope(scope), forward)
+    MetricFramer::begin(stream.head(descriptor), record, limits.less_scope(scope), forward)
 }
 
 /// Returns the period of a point. A gauge has a time without a start.
 fn covered(point_kind: PointKind, period: Period) -> Period {
     let start = if matches!(point_kind, PointKind::Gauge) { 0 } else { period.start };
     Period { start, ..period }
-}
-
-fn point_of(value: &PointValue) -> Point<'_> {
-    match value {
-        PointValue::Number(number) => Point::Number(*number),
-        PointValue::FloatSum(sum) => Point::Number(Number::Float(sum.value())),
-        PointValue::Explicit(histogram) => Point::Histogram(histogram.point()),
-        PointValue::Exponential(histogram) => Point::Exponential(histogram.point()),
-    }
 }
 
 #[cfg(test)]

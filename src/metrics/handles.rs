@@ -6,11 +6,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::aggregator::Aggregator;
 use super::instrument::Instrument;
-use super::table::{BoundSeries, Series};
+use super::storage::{BoundSeries, BoundStream};
 use crate::process::PerProcess;
-use crate::record::{AttributeSet, Number, Value};
+use crate::record::{Number, Value};
 use sealed::{Pair, Pairs, ToNumber};
 
 /// A sum that only rises: requests, bytes, orders. From [`Meter::counter`](crate::Meter::counter).
@@ -77,6 +76,12 @@ macro_rules! handles {
                     }
                 }
 
+                /// Returns whether a measurement has an effect: an exporter sends metrics, and the views do not
+                /// [drop](crate::View::drop) this one. Check it before you compute an expensive value.
+                pub fn enabled(&self) -> bool {
+                    !self.0.instrument.descriptor.streams.is_empty()
+                }
+
                 /// Returns the instrument with fixed attributes, so that measurements need no lookup.
                 pub fn with(&self, attributes: impl Attributes) -> $bound<N> {
                     $bound(self.0.bind(attributes))
@@ -88,7 +93,7 @@ macro_rules! handles {
                 #[inline]
                 pub fn $verb(&self, value: N) {
                     if let Some(bits) = self.0.handle.$check(value) {
-                        self.0.on_aggregators(|aggregator| aggregator.update(bits));
+                        self.0.on_series(|series| series.update(bits));
                     }
                 }
             }
@@ -157,11 +162,23 @@ impl<N: Measure> Handle<N> {
         number
     }
 
-    #[inline]
+    // The number of pairs is usually a constant of the call site, so only one of these calls remains there.
+    #[inline(always)]
     fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
-        match pairs {
-            [] => self.instrument.update_bare(bits),
-            pairs => self.instrument.update(bits, pairs),
+        match pairs.len() {
+            0 => self.instrument.update_bare(bits),
+            1 => self.update_few::<1>(bits, pairs),
+            2 => self.update_few::<2>(bits, pairs),
+            3 => self.update_few::<3>(bits, pairs),
+            4 => self.update_few::<4>(bits, pairs),
+            _ => self.instrument.update(bits, pairs),
+        }
+    }
+
+    #[inline(always)]
+    fn update_few<const COUNT: usize>(&self, bits: u64, pairs: &[Pair<'_>]) {
+        if let Ok(pairs) = pairs.try_into() {
+            self.instrument.update_few::<COUNT>(bits, pairs);
         }
     }
 
@@ -174,10 +191,9 @@ impl<N: Measure> Handle<N> {
     }
 
     fn bind(&self, attributes: impl Attributes) -> Bound<N> {
-        let attributes = attributes.with(|pairs| AttributeSet::new(pairs.iter().copied()));
-        let series = self.instrument.bind(&attributes);
+        let series = attributes.with(|pairs| self.instrument.bind(pairs));
         let handle = Handle { instrument: Arc::clone(&self.instrument), measure: PhantomData };
-        Bound { first: series.0.first().cloned(), series: PerProcess::new(series), handle }
+        Bound { series: PerProcess::new(series), handle }
     }
 }
 
@@ -189,26 +205,24 @@ impl<N> fmt::Debug for Handle<N> {
 
 struct Bound<N> {
     series: PerProcess<BoundSeries>,
-    /// One of the bound series. A forked child binds its own series with the attributes of this one.
-    first: Option<Arc<Series>>,
     handle: Handle<N>,
 }
 
 impl<N> Bound<N> {
     #[inline]
-    fn on_aggregators(&self, update: impl Fn(&Aggregator)) {
+    fn on_series(&self, update: impl Fn(&BoundStream)) {
         match self.series.original().map(|series| &*series.0) {
             // Fast path: most programs have one exporter of metrics.
-            Some([only]) => update(&only.aggregator),
-            _ => self.on_all_aggregators(update),
+            Some([only]) => update(only),
+            _ => self.on_all_series(update),
         }
     }
 
     #[inline(never)]
-    fn on_all_aggregators(&self, update: impl Fn(&Aggregator)) {
-        let bind = |first: &Arc<Series>| self.handle.instrument.bind(&first.attributes);
-        let series = self.series.get_or_renew(|| self.first.as_ref().map(bind).unwrap_or_default());
-        series.0.iter().for_each(|series| update(&series.aggregator));
+    fn on_all_series(&self, update: impl Fn(&BoundStream)) {
+        let instrument = &self.handle.instrument;
+        let series = self.series.get_or_renew(|| instrument.bind_in_child(self.series.inherited()));
+        series.0.iter().for_each(update);
     }
 }
 
@@ -225,9 +239,9 @@ impl<T: ToNumber> Measure for T {}
 
 /// The attributes of a measurement: a borrowed array of up to 32 pairs; `&[]` or `()` for none.
 ///
-/// A slice of `(&str, Value)` of any length is accepted as well, for attributes that are assembled at run time. All values of an
-/// array have one type; for mixed types, use [`Value`]s. The order of the pairs does not matter. If a key is given
-/// twice, the last value counts.
+/// A slice of `(&str, Value)` of any length is accepted as well, for attributes that are assembled at run time. All
+/// values of an array have one type; for mixed types, use [`Value`]s. The order of the pairs does not matter. If a key
+/// is given twice, the last value counts.
 ///
 /// ```
 /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -371,7 +385,7 @@ impl BoundGauge<f64> {
     /// Adds to the value, which starts at zero. Exact with any number of threads.
     pub(crate) fn shift(&self, by: f64) {
         if self.0.handle.any(by).is_some() {
-            self.0.on_aggregators(|aggregator| aggregator.shift(by));
+            self.0.on_series(|series| series.update_by(|aggregator| (0, aggregator.shift(by))));
         }
     }
 }
@@ -381,7 +395,9 @@ impl BoundHistogram<f64> {
     /// Records a value `times` times, at the cost of one measurement.
     pub(crate) fn record_many(&self, value: f64, times: u64) {
         if self.0.handle.any(value).is_some() {
-            self.0.on_aggregators(|aggregator| aggregator.record_many(value, times));
+            self.0.on_series(|series| {
+                series.update_by(|aggregator| (aggregator.record_many(value, times), value.to_bits()));
+            });
         }
     }
 }

@@ -3,24 +3,16 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use super::aggregator::{AggregationKind, Aggregator};
+use super::aggregator::AggregationKind;
 use super::handles::sealed::Pair;
 use super::registry::MeterShared;
-use super::storage::MetricStorage;
-use super::table::{BoundSeries, Table};
-use crate::config::{Histograms, PeriodicReaderSettings, Temporality};
+use super::storage::{BoundSeries, BoundStream, MetricStorage};
+use super::stream::Stream;
+use super::table::{Series, Table};
+use crate::config::{InstrumentKind, KeySelection};
 use crate::context::unix_now;
 use crate::process::PerProcess;
-use crate::record::{AggregationTemporality, AttributeSet, MetricHead, Number, PointKind, Scope};
-
-/// The kind of an instrument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InstrumentKind {
-    Counter,
-    UpDownCounter,
-    Gauge,
-    Histogram,
-}
+use crate::record::{Number, Scope};
 
 /// The type of an instrument's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,34 +54,15 @@ pub(super) struct Descriptor {
     pub(super) buckets: Option<AggregationKind>,
     /// Bounds of an explicit histogram for which the program has not chosen any.
     pub(super) default_bounds: &'static [f64],
-    /// Maximum number of series.
-    pub(super) limit: usize,
+    /// Maximum number of series, if the program has chosen one.
+    pub(super) limit: Option<usize>,
+    /// Attribute keys that the program has chosen.
+    pub(super) keys: Option<Arc<KeySelection>>,
+    /// One or more streams per exporter of metrics. None if all are dropped.
+    pub(super) streams: Box<[Stream]>,
 }
 
 impl Descriptor {
-    /// Returns the temporality of the instrument for an exporter with this preference.
-    pub(super) fn temporality(&self, preference: Temporality, is_observed: bool) -> AggregationTemporality {
-        match (self.kind, preference) {
-            (_, Temporality::Cumulative) | (InstrumentKind::UpDownCounter, _) => {
-                AggregationTemporality::Cumulative
-            }
-            (_, Temporality::LowMemory) if is_observed => AggregationTemporality::Cumulative,
-            _ => AggregationTemporality::Delta,
-        }
-    }
-
-    pub(super) fn aggregation(&self, histograms: Histograms) -> AggregationKind {
-        match self.kind {
-            InstrumentKind::Counter | InstrumentKind::UpDownCounter => AggregationKind::Sum(self.number_kind),
-            InstrumentKind::Gauge => AggregationKind::Gauge(self.number_kind),
-            InstrumentKind::Histogram => match (&self.buckets, histograms) {
-                (Some(buckets), _) => buckets.clone(),
-                (None, Histograms::Exponential) => AggregationKind::Exponential,
-                (None, _) => AggregationKind::Explicit(self.default_bounds.into()),
-            },
-        }
-    }
-
     /// Returns the message about a value that is left out.
     pub(super) fn refusal(&self, what: &str) -> String {
         format!("metric {:?}: a {what} value is left out: {} does not accept it", self.name, self.kind_name())
@@ -98,41 +71,20 @@ impl Descriptor {
     /// Returns the name of the kind in messages.
     pub(super) fn kind_name(&self) -> &'static str {
         match (self.kind, self.number_kind) {
-            (InstrumentKind::Counter, NumberKind::Int) => "a counter",
-            (InstrumentKind::Counter, NumberKind::Float) => "a counter of floats",
-            (InstrumentKind::UpDownCounter, NumberKind::Int) => "an up-down counter",
-            (InstrumentKind::UpDownCounter, NumberKind::Float) => "an up-down counter of floats",
-            (InstrumentKind::Gauge, NumberKind::Int) => "a gauge of integers",
-            (InstrumentKind::Gauge, NumberKind::Float) => "a gauge",
+            (kind, NumberKind::Int) if kind.is_counter() => "a counter",
+            (kind, NumberKind::Float) if kind.is_counter() => "a counter of floats",
+            (kind, NumberKind::Int) if kind.is_gauge() => "a gauge of integers",
+            (kind, NumberKind::Float) if kind.is_gauge() => "a gauge",
             (InstrumentKind::Histogram, NumberKind::Int) => "a histogram of integers",
             (InstrumentKind::Histogram, NumberKind::Float) => "a histogram",
+            (_, NumberKind::Int) => "an up-down counter",
+            (_, NumberKind::Float) => "an up-down counter of floats",
         }
     }
 
     /// Returns the unit, or an empty text if it is not set yet.
     pub(super) fn unit(&self) -> &str {
         self.metadata.get().map_or("", |metadata| &metadata.unit)
-    }
-
-    /// Returns the fields of the metric that precede its points.
-    pub(super) fn head(&self, point_kind: PointKind) -> MetricHead<'_> {
-        let description = self.metadata.get().map_or("", |metadata| &metadata.description);
-        MetricHead { name: &self.name, description, unit: self.unit(), point_kind }
-    }
-
-    pub(super) fn point_kind(
-        &self,
-        histograms: Histograms,
-        temporality: AggregationTemporality,
-    ) -> PointKind {
-        match self.aggregation(histograms) {
-            AggregationKind::Gauge(_) => PointKind::Gauge,
-            AggregationKind::Sum(_) => {
-                PointKind::Sum { monotonic: self.kind == InstrumentKind::Counter, temporality }
-            }
-            AggregationKind::Explicit(_) => PointKind::Histogram { temporality },
-            AggregationKind::Exponential => PointKind::ExponentialHistogram { temporality },
-        }
     }
 }
 
@@ -142,12 +94,13 @@ pub(super) struct Instrument {
     pub(super) shared: Arc<MeterShared>,
     /// True once a value was left out, which is reported once.
     pub(super) has_refused: AtomicBool,
-    /// One storage per exporter of metrics. Measurements from before a fork are sent by the parent.
+    /// One storage per stream. Measurements from before a fork are sent by the parent.
     storages: PerProcess<Box<[MetricStorage]>>,
 }
 
 impl Instrument {
-    pub(super) fn new(descriptor: Descriptor, shared: Arc<MeterShared>) -> Self {
+    pub(super) fn new(mut descriptor: Descriptor, shared: Arc<MeterShared>) -> Self {
+        descriptor.streams = Stream::resolve(&descriptor, &shared);
         let storages = PerProcess::new(new_storages(&descriptor, &shared));
         Self { descriptor, shared, has_refused: AtomicBool::new(false), storages }
     }
@@ -155,34 +108,57 @@ impl Instrument {
     /// Aggregates a measurement, given as the bits of its number.
     pub(super) fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
         let storages = self.storages();
-        // Fast path: most programs have one exporter of metrics.
+        // Fast path: most programs have one exporter of metrics and no views.
         let [storage] = storages else { return update_all(storages, bits, pairs) };
         storage.update(pairs, bits);
+    }
+
+    /// Like [`update`](Self::update), compiled for each number of pairs, without loops over the pairs: three attributes
+    /// take 65 fewer instructions.
+    #[inline(never)]
+    pub(super) fn update_few<const N: usize>(&self, bits: u64, pairs: &[Pair<'_>; N]) {
+        let series = match self.storages.original().map(|storages| &**storages) {
+            Some([storage]) => storage.find_few(pairs),
+            _ => None,
+        };
+        match series {
+            Some(series) => series.update(bits),
+            None => self.update(bits, pairs),
+        }
     }
 
     /// Aggregates a measurement without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
         match self.only_bare() {
-            Some(aggregator) => aggregator.update(bits),
+            Some(series) => series.update(bits),
             None => update_all(self.storages(), bits, &[]),
         }
     }
 
-    /// Returns the aggregator for measurements without attributes, if there is one exporter and no lock is needed.
+    /// Returns the series for measurements without attributes, if there is one exporter and no lock is needed.
     #[inline]
-    fn only_bare(&self) -> Option<&Aggregator> {
+    fn only_bare(&self) -> Option<&Arc<Series>> {
         match self.storages.get().map(|storages| &**storages) {
             Some([storage]) => storage.bare(),
             _ => None,
         }
     }
 
-    /// Binds the series of these attributes, one per exporter.
-    pub(super) fn bind(&self, attributes: &AttributeSet) -> BoundSeries {
-        BoundSeries(self.storages().iter().map(|storage| storage.bind(attributes.clone())).collect())
+    /// Binds the series of these attributes, one per stream.
+    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> BoundSeries {
+        BoundSeries(self.storages().iter().map(|storage| storage.bind(pairs)).collect())
     }
 
-    /// Returns the storages of this process, in the order of the exporters.
+    /// Binds the series of a forked child that have the attributes of those that its parent has bound.
+    pub(super) fn bind_in_child(&self, inherited: &BoundSeries) -> BoundSeries {
+        let bound = |(storage, of_parent): (&MetricStorage, &BoundStream)| BoundStream {
+            series: storage.bind_set(of_parent.series.attributes.clone()),
+            removed: of_parent.removed.clone(),
+        };
+        BoundSeries(self.storages().iter().zip(&inherited.0).map(bound).collect())
+    }
+
+    /// Returns the storages of this process, in the order of the streams.
     #[inline]
     pub(super) fn storages(&self) -> &[MetricStorage] {
         match self.storages.get() {
@@ -209,10 +185,9 @@ fn update_all(storages: &[MetricStorage], bits: u64, pairs: &[Pair<'_>]) {
 
 fn new_storages(descriptor: &Descriptor, shared: &MeterShared) -> Box<[MetricStorage]> {
     let now = unix_now();
-    let storage = |reader: &PeriodicReaderSettings| {
-        let temporality = descriptor.temporality(reader.temporality, false);
-        let aggregation = descriptor.aggregation(reader.histograms);
-        MetricStorage::new(Table::new(aggregation, descriptor.limit, shared.seed), temporality, now)
+    let storage = |stream: &Stream| {
+        let table = Table::new((stream.aggregation.clone(), shared.exemplars), stream.limit, shared.seed);
+        MetricStorage::new(table, stream.temporality, stream.keys.clone(), now)
     };
-    shared.readers.iter().map(storage).collect()
+    descriptor.streams.iter().map(storage).collect()
 }

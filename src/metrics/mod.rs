@@ -31,8 +31,10 @@
 //
 // - `builder` and `handles`: the public instruments, and the measurements that they accept.
 // - `registry` finds an instrument by its name; `instrument` holds its descriptor and its storages.
-// - `storage`: the series for one exporter, by temporality; `table` finds the series of a set of attributes.
+// - `stream`: one metric of an instrument for one exporter, after views.
+// - `storage`: the series of a stream, by temporality; `table` finds the series of a set of attributes.
 // - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
+// - `reservoir`: the exemplars of a series.
 // - `observable`: instruments with a callback; `collection`: the pass over all of them.
 
 mod aggregation;
@@ -43,7 +45,9 @@ mod handles;
 mod instrument;
 mod observable;
 mod registry;
+mod reservoir;
 mod storage;
+mod stream;
 mod table;
 
 use std::fmt;

@@ -3,15 +3,19 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use super::handles::sealed::Pair;
 use super::handles::{Attributes, Measure, difference, is_negative, sum};
-use super::instrument::{Descriptor, InstrumentKind};
+use super::instrument::Descriptor;
 use super::registry::MeterShared;
+use super::storage::kept_set;
+use super::stream::Stream;
 use super::table::overflow;
+use crate::config::KeySelection;
 use crate::context::{self, unix_now};
-use crate::process::{Panic, PerProcess, contain_panic, lock};
-use crate::record::{AggregationTemporality, AttributeSet, Number, Period};
+use crate::process::{PerProcess, contain_panic, lock};
+use crate::record::{AggregationTemporality, AttributeSet, Number, Period, PointKind};
 
 /// Receives the values that a callback observes. Passed to the callbacks of [`InstrumentBuilder::observe_gauge`] and
 /// similar methods.
@@ -24,7 +28,8 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Reports a value. If two values have the same attributes, the last one counts. NaN, infinities and negative
+    /// Reports a value. If two values have the same attributes, the last one counts; if they have the same attributes
+    /// only because a [`View`](crate::View) removes some, the values of sums are added. NaN, infinities and negative
     /// values of a counter are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
@@ -33,33 +38,52 @@ impl<N: Measure> Observer<'_, N> {
                 self.observations.refused = Some("negative");
             }
             Some(number) => {
-                attributes
-                    .with(|pairs| self.observations.add(AttributeSet::new(pairs.iter().copied()), number));
+                attributes.with(|pairs| self.observations.add(pairs, number));
             }
         }
     }
 }
 
-/// The values that one call of a callback observed, in order.
-#[derive(Debug, Default)]
+/// The values that one call of a callback observed.
+#[derive(Debug)]
 pub(super) struct Observations {
-    values: Vec<(AttributeSet, Number)>,
-    by_set: HashMap<AttributeSet, usize>,
-    limit: usize,
-    /// True if values with different attributes may be added up, as in the overflow series.
-    adds_up: bool,
+    of_streams: Vec<StreamValues>,
     only_rises: bool,
-    rest: Option<Number>,
     /// The reason why a value was left out.
     refused: Option<&'static str>,
 }
 
 impl Observations {
+    fn add(&mut self, pairs: &[Pair<'_>], number: Number) {
+        self.of_streams
+            .iter_mut()
+            .for_each(|values| values.add(kept_set(values.keys.as_deref(), pairs), number));
+    }
+}
+
+/// The observed values of one stream, in order.
+#[derive(Debug, Default)]
+struct StreamValues {
+    values: Vec<(AttributeSet, Number)>,
+    by_set: HashMap<AttributeSet, usize>,
+    keys: Option<Arc<KeySelection>>,
+    limit: usize,
+    /// True if values with different attributes may be added up, as in the overflow series.
+    adds_up: bool,
+    rest: Option<Number>,
+}
+
+impl StreamValues {
+    fn new(stream: &Stream) -> Self {
+        let adds_up = stream.point_kind != PointKind::Gauge;
+        Self { keys: stream.keys.clone(), limit: stream.limit, adds_up, ..Self::default() }
+    }
+
     fn add(&mut self, attributes: AttributeSet, number: Number) {
         if let Some(&index) = self.by_set.get(&attributes) {
-            self.values[index].1 = number;
-        // One set is reserved for the overflow.
-        } else if self.values.len() + 1 < self.limit {
+            let known = &mut self.values[index].1;
+            *known = if self.adds_up && self.keys.is_some() { sum(*known, number) } else { number };
+        } else if self.values.len() < self.limit {
             self.by_set.insert(attributes.clone(), self.values.len());
             self.values.push((attributes, number));
         } else {
@@ -89,16 +113,18 @@ type Callback = Box<dyn Fn(&mut Observations) + Send + Sync>;
 pub(super) struct Observable {
     pub(super) descriptor: Descriptor,
     callback: Callback,
-    /// State for each exporter of metrics.
+    /// State for each stream.
     state: PerProcess<Box<[Mutex<ExportState>]>>,
 }
 
-/// The values that one exporter was sent before, and the points that it has not accepted yet.
+/// The series of a stream that were sent before, and the points that its exporter has not accepted yet.
 #[derive(Debug)]
 struct ExportState {
+    /// Time of the previous collection, or of the creation of the instrument.
     since: u64,
-    /// Previous values, for delta temporality.
-    values: HashMap<AttributeSet, Number>,
+    /// The series of sums that the previous collection observed: the start of each, which is the collection before the
+    /// first observation, and the previous value.
+    known: HashMap<AttributeSet, (u64, Number)>,
     /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,
 }
@@ -111,68 +137,107 @@ pub(super) struct ObservedPoint {
     pub(super) number: Number,
 }
 
+/// The points whose differences are sent: those of counters with delta temporality.
+const RISING_DELTA: PointKind =
+    PointKind::Sum { monotonic: true, temporality: AggregationTemporality::Delta };
+
 impl ExportState {
+    /// Makes pending points of the values that a callback observed, completely unless it panicked or was not called.
+    /// Returns the time of the points.
+    fn update(&mut self, values: StreamValues, stream: &Stream, now: u64, is_complete: bool) -> u64 {
+        let period = Period { start: self.since, time: now.max(self.since) };
+        // Series that are no longer observed are forgotten. After a panic they may be observed again, so they are kept,
+        // up to the limit.
+        if is_complete || self.known.len() > stream.limit {
+            let rest = values.rest.map(|_| overflow());
+            let is_observed = |attributes: &AttributeSet| {
+                values.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
+            };
+            self.known.retain(|attributes, _| is_observed(attributes));
+        }
+        if stream.point_kind == RISING_DELTA {
+            self.add_differences(values.into_values(), period, stream.limit);
+            return period.time;
+        }
+        let point = |(attributes, number): (AttributeSet, Number)| {
+            let known =
+                |it: &mut HashMap<_, _>| *it.entry(attributes.clone()).or_insert((period.start, number));
+            // A gauge has no start.
+            let is_sum = stream.point_kind != PointKind::Gauge;
+            let start = if is_sum { known(&mut self.known).0 } else { period.start };
+            ObservedPoint { attributes, period: Period { start, ..period }, number }
+        };
+        self.pending = values.into_values().map(point).collect();
+        period.time
+    }
+
     /// Adds the change of each value since the previous observation to the pending points, which have at most `limit`
-    /// attribute sets.
+    /// attribute sets besides the overflow.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
         period: Period,
         limit: usize,
     ) {
-        let known = |(index, pending): (usize, &ObservedPoint)| (pending.attributes.clone(), index);
-        let mut known: HashMap<_, _> = self.pending.iter().enumerate().map(known).collect();
+        let overflow = overflow();
+        let index_of = |(index, pending): (usize, &ObservedPoint)| (pending.attributes.clone(), index);
+        let mut indices: HashMap<_, _> = self.pending.iter().enumerate().map(index_of).collect();
         for (mut attributes, number) in observations {
-            let before = self.values.insert(attributes.clone(), number);
-            let change = difference(number, before);
-            // One set is reserved for the overflow.
-            if !known.contains_key(&attributes) && self.pending.len() + 1 >= limit {
-                attributes = overflow();
+            let before = self.known.insert(attributes.clone(), (period.start, number));
+            let change = difference(number, before.map(|(_, last)| last));
+            let real = self.pending.len() - usize::from(indices.contains_key(&overflow));
+            if !indices.contains_key(&attributes) && real >= limit {
+                attributes = overflow.clone();
             }
-            match known.get(&attributes) {
+            match indices.get(&attributes) {
                 Some(&index) => self.pending[index].number = sum(self.pending[index].number, change),
                 None => {
-                    known.insert(attributes.clone(), self.pending.len());
+                    indices.insert(attributes.clone(), self.pending.len());
                     self.pending.push(ObservedPoint { attributes, period, number: change });
                 }
             }
         }
-        self.pending.iter_mut().for_each(|pending| pending.period.time = period.time);
+        // All points of a collection have the same period.
+        self.pending.iter_mut().for_each(|pending| pending.period = period);
     }
 }
 
 impl Observable {
     pub(super) fn new<N: Measure>(
-        descriptor: Descriptor,
+        mut descriptor: Descriptor,
         shared: &MeterShared,
         callback: impl Fn(&mut Observer<'_, N>) + Send + Sync + 'static,
     ) -> Self {
         let callback: Callback =
             Box::new(move |observations| callback(&mut Observer { observations, measure: PhantomData }));
-        Self { descriptor, callback, state: PerProcess::new(new_states(shared)) }
+        descriptor.streams = Stream::resolve(&descriptor, shared);
+        let state = PerProcess::new(new_states(&descriptor.streams));
+        Self { descriptor, callback, state }
     }
 
-    /// Calls the callback, unless it is to be skipped, and passes the pending points of the exporter with this index to
-    /// `sink`. `sink` accepts points in order, and returns how many it accepted. The others stay pending if they are
-    /// deltas of a counter; all other values are observed again by the next collection.
-    ///
-    /// Returns whether the number of attribute sets exceeded the limit.
+    /// Calls the callback, unless it is to be skipped, and passes the pending points of each stream of the exporter
+    /// with this index to `sink`, and whether the number of attribute sets exceeded the limit. `sink` accepts points in
+    /// order, and returns how many it accepted. The others stay pending if they are deltas of a counter; all other
+    /// values are observed again by the next collection.
     ///
     /// # Errors
     /// Returns an error if the callback panicked. Values that it observed before the panic are exported.
     pub(super) fn observe(
         &self,
         exporter: usize,
-        temporality: AggregationTemporality,
         shared: &MeterShared,
         callbacks: Callbacks,
-        sink: impl FnOnce(&[ObservedPoint]) -> usize,
-    ) -> Result<bool, Panic> {
+        mut sink: impl FnMut(&Stream, &[ObservedPoint], bool) -> usize,
+    ) -> Result<(), String> {
+        let sent =
+            || self.descriptor.streams.iter().enumerate().filter(|(_, stream)| stream.exporter == exporter);
+        if sent().next().is_none() {
+            return Ok(());
+        }
         let mut observations = Observations {
-            limit: self.descriptor.limit,
-            adds_up: self.descriptor.kind != InstrumentKind::Gauge,
-            only_rises: self.descriptor.kind == InstrumentKind::Counter,
-            ..Observations::default()
+            of_streams: sent().map(|(_, stream)| StreamValues::new(stream)).collect(),
+            only_rises: self.descriptor.kind.is_counter(),
+            refused: None,
         };
         let outcome = match callbacks {
             Callbacks::Run => contain_panic(|| context::in_program(|| (self.callback)(&mut observations))),
@@ -181,37 +246,25 @@ impl Observable {
         if let Some(what) = observations.refused {
             shared.report_misuse(self.descriptor.refusal(what));
         }
-        let is_overflowing = observations.rest.is_some();
-        let now = unix_now();
-        let state = &self.state.get_or_renew(|| new_states(shared))[exporter];
-        let mut state = lock(state);
-        let period = Period { start: state.since, time: now.max(state.since) };
-        let is_difference =
-            temporality == AggregationTemporality::Delta && self.descriptor.kind == InstrumentKind::Counter;
-        // Values that are no longer observed are forgotten. After a panic they may be observed again, so they are kept,
-        // up to the limit.
-        let is_complete = callbacks == Callbacks::Run && outcome.is_ok();
-        if is_difference && (is_complete || state.values.len() >= self.descriptor.limit) {
-            let rest = observations.rest.map(|_| overflow());
-            let is_observed = |attributes: &AttributeSet| {
-                observations.by_set.contains_key(attributes) || rest.as_ref() == Some(attributes)
-            };
-            state.values.retain(|attributes, _| is_observed(attributes));
+        let (now, is_run) = (unix_now(), callbacks == Callbacks::Run);
+        let states = self.state.get_or_renew(|| new_states(&self.descriptor.streams));
+        for ((index, stream), values) in sent().zip(observations.of_streams) {
+            let (is_complete, is_overflowing) = (is_run && outcome.is_ok(), values.rest.is_some());
+            let mut state = lock(&states[index]);
+            let time = state.update(values, stream, now, is_complete);
+            let accepted = sink(stream, &state.pending, is_overflowing);
+            let is_kept = stream.point_kind == RISING_DELTA;
+            // Deltas of which none was accepted are counted since the same time by the next collection.
+            if is_run && (!is_kept || accepted > 0 || state.pending.is_empty()) {
+                state.since = time;
+            }
+            match is_kept {
+                true => _ = state.pending.drain(..accepted),
+                // The callback reports these values again.
+                false => state.pending = Vec::new(),
+            }
         }
-        if is_difference {
-            state.add_differences(observations.into_values(), period, self.descriptor.limit);
-            state.since = if callbacks == Callbacks::Run { period.time } else { state.since };
-        } else {
-            let pending = |(attributes, number)| ObservedPoint { attributes, period, number };
-            state.pending = observations.into_values().map(pending).collect();
-        }
-        let accepted = sink(&state.pending);
-        state.pending.drain(..accepted);
-        if !is_difference {
-            // Not kept: the callback reports these values again.
-            state.pending = Vec::new();
-        }
-        outcome.map(|()| is_overflowing)
+        outcome
     }
 }
 
@@ -221,10 +274,10 @@ impl fmt::Debug for Observable {
     }
 }
 
-fn new_states(shared: &MeterShared) -> Box<[Mutex<ExportState>]> {
+fn new_states(streams: &[Stream]) -> Box<[Mutex<ExportState>]> {
     let now = unix_now();
-    let nothing = || ExportState { since: now, values: HashMap::new(), pending: Vec::new() };
-    shared.readers.iter().map(|_| Mutex::new(nothing())).collect()
+    let nothing = || ExportState { since: now, known: HashMap::new(), pending: Vec::new() };
+    streams.iter().map(|_| Mutex::new(nothing())).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::collection::Collect;
 use super::instrument::{Descriptor, Instrument};
 use super::observable::Observable;
-use crate::config::PeriodicReaderSettings;
+use crate::config::{ExemplarFilter, PeriodicReaderSettings, View};
 use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
@@ -25,7 +25,8 @@ pub(crate) struct Registry {
 struct Instruments {
     /// All instruments, in the order of their creation.
     entries: Vec<Arc<dyn Collect>>,
-    /// Indices of the instruments of each name: usually one, several if their descriptors contradict each other.
+    /// Indices of the instruments that have this name, or export a metric of this name: usually one, several if they
+    /// contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
 }
 
@@ -36,15 +37,37 @@ impl Instruments {
     fn namesakes(&self, identity: &Identity) -> impl Iterator<Item = &Arc<dyn Collect>> {
         self.by_name.get(identity).into_iter().flatten().map(|&index| &self.entries[index])
     }
+
+    /// Lists the instrument with this index under its name and under those of its metrics.
+    fn list(&mut self, index: usize) {
+        let descriptor = self.entries[index].descriptor();
+        for name in sent(descriptor).chain([&*descriptor.name]) {
+            let indices = self.by_name.entry(identity(descriptor, name)).or_default();
+            if indices.last() != Some(&index) {
+                indices.push(index);
+            }
+        }
+    }
 }
 
-fn identity(descriptor: &Descriptor) -> Identity {
-    (Arc::clone(&descriptor.scope), descriptor.name.to_ascii_lowercase())
+fn identity(descriptor: &Descriptor, name: &str) -> Identity {
+    (Arc::clone(&descriptor.scope), name.to_ascii_lowercase())
+}
+
+/// Returns the names of the metrics that one exporter sends for an instrument.
+fn sent(descriptor: &Descriptor) -> impl Iterator<Item = &str> {
+    let streams = descriptor.streams.iter().filter(|stream| stream.exporter == 0);
+    streams.map(|stream| stream.name(descriptor))
 }
 
 impl Registry {
-    pub(crate) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
-        Self { shared: Arc::new(MeterShared::new(readers)), instruments: Mutex::default() }
+    pub(crate) fn new(
+        readers: Vec<PeriodicReaderSettings>,
+        views: Vec<View>,
+        exemplars: ExemplarFilter,
+    ) -> Self {
+        let shared = Arc::new(MeterShared::new(readers, views, exemplars));
+        Self { shared, instruments: Mutex::default() }
     }
 
     /// Sets the function that the first measurement in a forked child calls.
@@ -61,14 +84,18 @@ impl Registry {
         }
         process::with_fork_lock(|| {
             let mut instruments = lock(&self.instruments);
-            let identity = identity(&descriptor);
+            let identity = identity(&descriptor, &descriptor.name);
             let same =
                 instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
             if let Some(known) = same.cloned().find_map(Collect::synchronous) {
+                if differs_in_advice(&known.descriptor, &descriptor) {
+                    let what = "is built again with other bounds, attributes or limit: the first ones hold";
+                    self.shared.report_misuse(format!("metric {:?} {what}", descriptor.name));
+                }
                 return known;
             }
             let instrument = fresh();
-            self.register(&mut instruments, identity, Arc::clone(&instrument) as _);
+            self.register(&mut instruments, Arc::clone(&instrument) as _);
             instrument
         })
     }
@@ -79,8 +106,7 @@ impl Registry {
             return;
         }
         process::with_fork_lock(|| {
-            let identity = identity(&observable.descriptor);
-            self.register(&mut lock(&self.instruments), identity, observable);
+            self.register(&mut lock(&self.instruments), observable);
         });
     }
 
@@ -89,30 +115,34 @@ impl Registry {
             let mut instruments = lock(&self.instruments);
             let it = Arc::as_ptr(observable).cast::<()>();
             instruments.entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != it);
-            let Instruments { entries, by_name } = &mut *instruments;
-            by_name.clear();
-            for (index, entry) in entries.iter().enumerate() {
-                by_name.entry(identity(entry.descriptor())).or_default().push(index);
-            }
+            instruments.by_name.clear();
+            (0..instruments.entries.len()).for_each(|index| instruments.list(index));
         });
     }
 
-    fn register(&self, instruments: &mut Instruments, identity: Identity, entry: Arc<dyn Collect>) {
+    fn register(&self, instruments: &mut Instruments, entry: Arc<dyn Collect>) {
+        let descriptor = entry.descriptor();
         if instruments.entries.len() >= MAX_INSTRUMENTS {
-            let (max, name) = (MAX_INSTRUMENTS, &identity.1);
+            let (max, name) = (MAX_INSTRUMENTS, &descriptor.name);
             let what =
                 format!("more than {max} instruments: metric {name:?} is not sent; use attributes instead");
             return self.shared.report_misuse(what);
         }
-        let contradicts = |known: &&Arc<dyn Collect>| {
-            !is_same(known.descriptor(), entry.descriptor()) || is_observed(known) != is_observed(&entry)
-        };
-        if let Some(known) = instruments.namesakes(&identity).find(contradicts) {
-            self.shared.report_misuse(conflict(known, &entry));
+        for (count, name) in sent(descriptor).enumerate() {
+            let is_it = |other: &str| other.eq_ignore_ascii_case(name);
+            let contradicts = |known: &&Descriptor| sent(known).any(is_it) && !is_same(known, descriptor);
+            let identity = identity(descriptor, name);
+            let mut known = instruments.namesakes(&identity).map(|known| known.descriptor());
+            if let Some(known) = known.find(contradicts) {
+                self.shared.report_misuse(conflict(name, known, descriptor));
+            } else if sent(descriptor).take(count).any(is_it) {
+                let what =
+                    "two views make metrics of the same name: both are sent; rename one with View::rename";
+                self.shared.report_misuse(format!("metric {name:?}: {what}"));
+            }
         }
-        let index = instruments.entries.len();
         instruments.entries.push(entry);
-        instruments.by_name.entry(identity).or_default().push(index);
+        instruments.list(instruments.entries.len() - 1);
     }
 
     /// Returns all instruments that exist now.
@@ -127,33 +157,40 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Returns whether two descriptors define the same stream of data. If only the description differs, the first one is
-/// kept.
+/// Returns whether two descriptors of one name define the same instrument. If only the description differs, the first
+/// one is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
-    (known.kind, known.number_kind, known.unit(), &known.buckets, known.limit)
-        == (new.kind, new.number_kind, new.unit(), &new.buckets, new.limit)
+    let is_namesake = known.name.eq_ignore_ascii_case(&new.name);
+    is_namesake && (known.kind, known.number_kind, known.unit()) == (new.kind, new.number_kind, new.unit())
 }
 
-fn is_observed(entry: &Arc<dyn Collect>) -> bool {
-    Arc::clone(entry).synchronous().is_none()
+/// Returns whether a builder asked for something that the instrument, which exists already, does not have.
+fn differs_in_advice(known: &Descriptor, new: &Descriptor) -> bool {
+    new.buckets.is_some() && new.buckets != known.buckets
+        || new.keys.is_some() && new.keys != known.keys
+        || new.limit.is_some() && new.limit != known.limit
 }
 
-fn conflict(known: &Arc<dyn Collect>, new: &Arc<dyn Collect>) -> String {
-    let described = |entry: &Arc<dyn Collect>| {
-        let kind = entry.descriptor().kind_name();
-        let unit = match entry.descriptor().unit() {
+/// Returns the message about two instruments whose metrics have the same name, with the view that renames one of them.
+fn conflict(name: &str, known: &Descriptor, new: &Descriptor) -> String {
+    let described = |one: &Descriptor, other: &Descriptor| {
+        let unit = match one.unit() {
             "" => String::new(),
             unit => format!(" in {unit:?}"),
         };
-        let by = if is_observed(known) != is_observed(new) && is_observed(entry) {
-            " with a callback"
-        } else {
-            ""
-        };
-        format!("{kind}{unit}{by}")
+        let differs = one.kind.is_observable() && !other.kind.is_observable();
+        format!("{}{unit}{}", one.kind_name(), if differs { " with a callback" } else { "" })
     };
-    let (name, known, new) = (&new.descriptor().name, described(known), described(new));
-    format!("metric {name:?} is defined twice, as {known} and as {new}: both are sent; rename one")
+    let conditions = [
+        (known.kind != new.kind, format!(".kind(InstrumentKind::{:?})", new.kind)),
+        (known.unit() != new.unit(), format!(".unit({:?})", new.unit())),
+        (!known.name.eq_ignore_ascii_case(&new.name), String::new()),
+    ];
+    let view = |condition| format!(", for example with View::new({:?}){condition}.rename(\"…\")", new.name);
+    let recipe = conditions.into_iter().find(|(differs, _)| *differs);
+    let recipe = recipe.map_or_else(String::new, |(_, condition)| view(condition));
+    let (known, new) = (described(known, new), described(new, known));
+    format!("metric {name:?} is defined twice, as {known} and as {new}: both are sent; rename one{recipe}")
 }
 
 /// Maximum number of different misuses that are reported.
@@ -163,6 +200,8 @@ const MAX_MISUSES: usize = 200;
 pub(super) struct MeterShared {
     /// Settings of each exporter of metrics. An instrument has one storage for each.
     pub(super) readers: Vec<PeriodicReaderSettings>,
+    pub(super) views: Vec<View>,
+    pub(super) exemplars: ExemplarFilter,
     /// Random seed of the hashes of attributes, so that an attacker cannot cause collisions.
     pub(super) seed: u64,
     // Locked only under the fork lock, because a child continues to use it.
@@ -179,8 +218,13 @@ struct Misuses {
 }
 
 impl MeterShared {
-    pub(super) fn new(readers: Vec<PeriodicReaderSettings>) -> Self {
-        Self { readers, seed: random(), misuses: Mutex::default(), start_in_child: OnceLock::new() }
+    pub(super) fn new(
+        readers: Vec<PeriodicReaderSettings>,
+        views: Vec<View>,
+        exemplars: ExemplarFilter,
+    ) -> Self {
+        let (misuses, start_in_child) = (Mutex::default(), OnceLock::new());
+        Self { readers, views, exemplars, seed: random(), misuses, start_in_child }
     }
 
     #[cold]

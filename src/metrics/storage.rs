@@ -5,19 +5,22 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::aggregator::{Aggregator, PointValue};
+#[cfg(feature = "metrics")]
+use super::aggregator::Aggregator;
+use super::aggregator::PointValue;
 use super::handles::sealed::Pair;
 use super::table::{Series, SeriesRequest, Table};
+use crate::config::KeySelection;
 use crate::process::lock;
-use crate::record::{AggregationTemporality, AttributeSet, Period};
+use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Value};
 
 /// The series of an instrument for one exporter, and their temporality.
 #[derive(Debug)]
 pub(super) struct MetricStorage {
     series: SeriesTable,
-    /// Seed of the hashes of attributes.
-    seed: u64,
-    /// Start of the next period: the creation of the instrument, or the last collection.
+    /// Keys of the attributes that are kept, unless all are.
+    keys: Option<Arc<KeySelection>>,
+    /// Start of the current period of delta series: the creation of the instrument, or the last collection.
     since: Mutex<u64>,
 }
 
@@ -28,15 +31,18 @@ enum SeriesTable {
     /// Series whose measurements are exported once. Idle series are forgotten, which needs exclusive access to the
     /// table.
     Delta(RwLock<Table>),
+    /// Like `Cumulative`, for measurements from whose attributes some are removed first.
+    Filtered(Table),
 }
 
 /// A value that a collection has read from a series. The value of a delta series was taken, and is put back unless it
-/// is [confirmed](Self::confirm).
+/// is [confirmed](Self::confirm). Its exemplars are not put back.
 #[derive(Debug)]
 pub(super) struct PendingPoint {
     pub(super) series: Arc<Series>,
     pub(super) period: Period,
     pub(super) value: PointValue,
+    pub(super) exemplars: Vec<Exemplar>,
     is_taken: bool,
 }
 
@@ -47,10 +53,11 @@ impl PendingPoint {
         let held = read(table);
         series.bind();
         drop(held);
-        let start = series.pending_since().unwrap_or(period.start);
-        series.set_pending_since(None);
         match series.aggregator.take() {
-            Some(value) => Some(Self { series, period: Period { start, ..period }, value, is_taken: true }),
+            Some(value) => {
+                let exemplars = series.reservoir.collect(period, true);
+                Some(Self { series, period, value, exemplars, is_taken: true })
+            }
             None => {
                 series.unbind();
                 None
@@ -74,7 +81,6 @@ impl Drop for PendingPoint {
     fn drop(&mut self) {
         if self.is_taken {
             self.series.aggregator.put_back(&self.value);
-            self.series.set_pending_since(Some(self.period.start));
         }
         // Last: a series that is empty and not bound may be removed at once.
         self.release();
@@ -82,72 +88,150 @@ impl Drop for PendingPoint {
 }
 
 impl MetricStorage {
-    pub(super) fn new(table: Table, temporality: AggregationTemporality, now: u64) -> Self {
-        let seed = table.seed;
+    /// Makes the series of a table. Attributes whose keys are not kept are removed from measurements first.
+    pub(super) fn new(
+        table: Table,
+        temporality: AggregationTemporality,
+        keys: Option<Arc<KeySelection>>,
+        now: u64,
+    ) -> Self {
         let series = match temporality {
+            AggregationTemporality::Cumulative if keys.is_some() => SeriesTable::Filtered(table),
             AggregationTemporality::Cumulative => SeriesTable::Cumulative(table),
             AggregationTemporality::Delta => SeriesTable::Delta(RwLock::new(table)),
         };
-        Self { series, seed, since: Mutex::new(now) }
+        Self { series, keys, since: Mutex::new(now) }
     }
 
     #[inline(always)]
     pub(super) fn update(&self, pairs: &[Pair<'_>], bits: u64) {
         match &self.series {
-            SeriesTable::Cumulative(table) => table.series(pairs).aggregator.update(bits),
-            SeriesTable::Delta(table) => update_held(table, pairs, bits, self.seed),
+            SeriesTable::Cumulative(table) => table.series(pairs).update(bits),
+            _ => self.update_slowly(pairs, bits),
         }
     }
 
-    /// Returns the aggregator for measurements without attributes, if it exists and is found without a lock.
+    #[inline(never)]
+    fn update_slowly(&self, pairs: &[Pair<'_>], bits: u64) {
+        let removed = || self.removed_from(pairs);
+        with_kept(self.keys.as_deref(), pairs, |pairs| match &self.series {
+            SeriesTable::Delta(table) => update_held(table, pairs, bits, &removed),
+            SeriesTable::Cumulative(table) | SeriesTable::Filtered(table) => {
+                table.series(pairs).update_reduced(bits, &removed);
+            }
+        });
+    }
+
+    /// Returns the series for measurements without attributes, if it exists and is found without a lock.
     #[inline]
-    pub(super) fn bare(&self) -> Option<&Aggregator> {
+    pub(super) fn bare(&self) -> Option<&Arc<Series>> {
         match &self.series {
-            SeriesTable::Cumulative(table) => table.find(&[]).map(|series| &series.aggregator),
-            SeriesTable::Delta(_) => None,
+            SeriesTable::Cumulative(table) => table.find(&[]),
+            SeriesTable::Delta(_) | SeriesTable::Filtered(_) => None,
+        }
+    }
+
+    /// Returns the series of a few attributes, if it exists and is found quickly and without a lock.
+    #[inline(always)]
+    pub(super) fn find_few<const N: usize>(&self, pairs: &[Pair<'_>; N]) -> Option<&Arc<Series>> {
+        match &self.series {
+            SeriesTable::Cumulative(table) => table.find_few(pairs),
+            SeriesTable::Delta(_) | SeriesTable::Filtered(_) => None,
         }
     }
 
     /// Returns the series of these attributes. It is not removed as long as it is bound.
-    pub(super) fn bind(&self, attributes: AttributeSet) -> Arc<Series> {
+    pub(super) fn bind(&self, pairs: &[Pair<'_>]) -> BoundStream {
+        let series = self.bind_set(kept_set(self.keys.as_deref(), pairs));
+        BoundStream { series, removed: self.removed_from(pairs) }
+    }
+
+    /// Returns the attributes whose keys are not kept.
+    fn removed_from(&self, pairs: &[Pair<'_>]) -> AttributeSet {
+        let is_removed = |(key, _): &Pair<'_>| self.keys.as_ref().is_some_and(|keys| !keys.keeps(key));
+        AttributeSet::new(pairs.iter().copied().filter(is_removed))
+    }
+
+    /// Like [`bind`](Self::bind), for attributes whose keys are all kept.
+    pub(super) fn bind_set(&self, attributes: AttributeSet) -> Arc<Series> {
         match &self.series {
-            SeriesTable::Cumulative(table) => bound(table.series_of(attributes)),
-            SeriesTable::Delta(table) => bind_new(table, attributes, self.seed),
+            SeriesTable::Cumulative(table) | SeriesTable::Filtered(table) => {
+                bound(table.series_of(attributes))
+            }
+            SeriesTable::Delta(table) => bind_new(table, attributes),
         }
     }
 
-    /// Passes everything that is to be exported at `now` to `sink`, series by series, while `sink` returns true. The next
-    /// collection exports values that were not confirmed or not passed on.
-    pub(super) fn collect(&self, now: u64, mut sink: impl FnMut(PendingPoint) -> bool) {
-        let start = *lock(&self.since);
-        // If the clock was set back, the period must not end before its start.
-        let period = Period { start, time: now.max(start) };
+    /// Passes everything that is to be exported at `now` to `sink`, series by series, while `sink` returns true. The
+    /// next collection exports values that were not confirmed or not passed on.
+    pub(super) fn collect(&self, now: u64, sink: &mut dyn FnMut(PendingPoint) -> bool) {
         match &self.series {
-            SeriesTable::Cumulative(table) => {
+            SeriesTable::Cumulative(table) | SeriesTable::Filtered(table) => {
                 let read = |series: Arc<Series>| {
                     let value = series.aggregator.read()?;
-                    Some(PendingPoint { series, period, value, is_taken: false })
+                    let period = Period { start: series.since, time: now.max(series.since) };
+                    let exemplars = series.reservoir.collect(period, false);
+                    Some(PendingPoint { series, period, value, exemplars, is_taken: false })
                 };
                 let _ = copy(|list| table.copy_into(list)).into_iter().filter_map(read).all(sink);
             }
             SeriesTable::Delta(table) => {
-                let mut all = copy(|list| read(table).copy_into(list)).into_iter();
+                let start = *lock(&self.since);
+                // If the clock was set back, the period must not end before its start.
+                let period = Period { start, time: now.max(start) };
                 let take = |series| PendingPoint::take(series, period, table);
-                let _ = all.by_ref().filter_map(take).all(&mut sink);
-                for series in all {
-                    series.set_pending_since(series.pending_since().or(Some(period.start)));
-                }
-                *lock(&self.since) = period.time;
+                let _ = copy(|list| read(table).copy_into(list)).into_iter().filter_map(take).all(sink);
                 renew(table);
             }
         }
     }
 
+    /// Ends the period of delta series at the time of a collection. All points of the next one have the same start,
+    /// even if a part of this collection was put back.
+    pub(super) fn end_period(&self, now: u64) {
+        let mut since = lock(&self.since);
+        *since = now.max(*since);
+    }
+
     pub(super) fn is_overflowing(&self) -> bool {
         match &self.series {
-            SeriesTable::Cumulative(table) => table.is_overflowing(),
+            SeriesTable::Cumulative(table) | SeriesTable::Filtered(table) => table.is_overflowing(),
             SeriesTable::Delta(table) => read(table).is_overflowing(),
         }
+    }
+}
+
+/// The series to which a handle is bound, one per stream.
+#[derive(Debug, Default)]
+pub(super) struct BoundSeries(pub(super) Box<[BoundStream]>);
+
+/// A series to which a handle is bound. Its table does not remove it before this value is dropped.
+#[derive(Debug)]
+pub(super) struct BoundStream {
+    pub(super) series: Arc<Series>,
+    /// Attributes of the handle that the series does not have.
+    pub(super) removed: AttributeSet,
+}
+
+impl BoundStream {
+    #[inline(always)]
+    pub(super) fn update(&self, bits: u64) {
+        self.series.update_reduced(bits, &|| self.removed.clone());
+    }
+
+    /// Aggregates a measurement by `aggregate`, which returns the index of its sample of exemplars, and its bits.
+    #[cfg(feature = "metrics")]
+    pub(super) fn update_by(&self, aggregate: impl FnOnce(&Aggregator) -> (usize, u64)) {
+        let (sample, bits) = aggregate(&self.series.aggregator);
+        if self.series.reservoir.is_offered() {
+            self.series.offer(sample, bits, &|| self.removed.clone());
+        }
+    }
+}
+
+impl Drop for BoundStream {
+    fn drop(&mut self) {
+        self.series.unbind();
     }
 }
 
@@ -156,13 +240,37 @@ fn read(table: &RwLock<Table>) -> RwLockReadGuard<'_, Table> {
     table.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the set of the attributes whose keys are kept.
+pub(super) fn kept_set(keys: Option<&KeySelection>, pairs: &[Pair<'_>]) -> AttributeSet {
+    let is_kept = |(key, _): &Pair<'_>| keys.is_none_or(|keys| keys.keeps(key));
+    AttributeSet::new(pairs.iter().copied().filter(is_kept))
+}
+
+/// Calls `take` with the pairs whose keys are kept. Allocates if there are many.
+fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(&[Pair<'_>])) {
+    let Some(keys) = keys else { return take(pairs) };
+    let (mut few, mut count) = ([("", Value::Bool(false)); 8], 0);
+    let mut kept = pairs.iter().copied().filter(|(key, _)| keys.keeps(key));
+    for (place, pair) in few.iter_mut().zip(kept.by_ref()) {
+        *place = pair;
+        count += 1;
+    }
+    match kept.next() {
+        None => take(&few[..count]),
+        Some(next) => take(&few.into_iter().chain([next]).chain(kept).collect::<Vec<_>>()),
+    }
+}
+
 /// Aggregates a measurement. The series cannot be removed meanwhile: the table is locked for reading, or the series is
 /// bound.
-#[inline(never)]
-fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) {
+fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &dyn Fn() -> AttributeSet) {
+    // Only explicit histograms, whose updates may allocate, have more than one sample of exemplars.
+    let keeps_exemplar = |series: &Series| series.reservoir.is_offered() && !series.reservoir.skips(0);
     let held = read(table);
     let series = match held.find(pairs) {
-        Some(series) if !series.aggregator.may_allocate() => return series.aggregator.update(bits),
+        Some(series) if !series.aggregator.may_allocate() && !keeps_exemplar(series) => {
+            return series.aggregator.update(bits);
+        }
         // An allocator that makes measurements must not be called while the table is locked.
         Some(series) => {
             let series = bound(series);
@@ -171,17 +279,19 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, seed: u64) 
         }
         None => {
             drop(held);
-            bind_new(table, AttributeSet::new(pairs.iter().copied()), seed)
+            bind_new(table, AttributeSet::new(pairs.iter().copied()))
         }
     };
-    series.aggregator.update(bits);
+    series.update_reduced(bits, removed);
     series.unbind();
 }
 
 /// Binds the series of attributes that may be new.
 #[cold]
-fn bind_new(table: &RwLock<Table>, attributes: AttributeSet, seed: u64) -> Arc<Series> {
+fn bind_new(table: &RwLock<Table>, attributes: AttributeSet) -> Arc<Series> {
     make_room(table);
+    // Read first: a request allocates, which must not happen while the table is locked.
+    let seed = read(table).seed;
     let mut request = SeriesRequest::new(attributes, seed);
     loop {
         let held = read(table);

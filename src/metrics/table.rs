@@ -1,15 +1,17 @@
 //! The series of one instrument, one per set of attributes: a hash table that is read without a lock.
 //!
-//! With shared access, the table only grows. Nodes are linked into chains and never change afterwards, so a lookup needs
-//! no lock; adding a series takes one. Only idle delta series are removed, with exclusive access to the whole table
-//! (`storage.rs`).
+//! With shared access, the table only grows. Nodes are linked into chains and never change afterwards, so a lookup
+//! needs no lock; adding a series takes one. Only idle delta series are removed, with exclusive access to the whole
+//! table (`storage.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::aggregator::{AggregationKind, Aggregator};
 use super::handles::sealed::Pair;
-use crate::process::atomic::AtomicU64;
+use super::reservoir::Reservoir;
+use crate::config::{ExemplarFilter, OVERFLOW};
+use crate::context::unix_now;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
@@ -17,12 +19,15 @@ use crate::record::{AttributeSet, Pattern};
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
+/// How the series of a table aggregate their measurements, and which ones they keep as exemplars.
+pub(super) type SeriesKind = (AggregationKind, ExemplarFilter);
+
 /// The series of one instrument. Nothing is allocated or freed while a lock is held, because an allocator that makes
 /// measurements would deadlock.
 #[derive(Debug)]
 pub(super) struct Table {
-    aggregation: AggregationKind,
-    /// Maximum number of series, including the overflow series.
+    kind: SeriesKind,
+    /// Maximum number of series. The overflow series is not counted.
     limit: usize,
     /// Seed of the hashes of attributes.
     pub(super) seed: u64,
@@ -103,9 +108,9 @@ struct Node {
 }
 
 impl Table {
-    pub(super) fn new(aggregation: AggregationKind, limit: usize, seed: u64) -> Self {
+    pub(super) fn new(kind: SeriesKind, limit: usize, seed: u64) -> Self {
         Self {
-            aggregation,
+            kind,
             limit: limit.max(1),
             seed,
             bare: OnceLock::new(),
@@ -116,8 +121,8 @@ impl Table {
         }
     }
 
-    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped while no
-    /// lock is held.
+    /// Removes all idle series: nothing was measured, and no handle is bound to them. The result must be dropped while
+    /// no lock is held.
     #[must_use]
     pub(super) fn forget_idle(&mut self) -> RemovedSeries {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -185,6 +190,23 @@ impl Table {
         }
     }
 
+    /// Finds the series of one to four pairs; `None` if it does not exist or is not found quickly.
+    #[inline(always)]
+    pub(super) fn find_few<const N: usize>(&self, pairs: &[Pair<'_>; N]) -> Option<&Arc<Series>> {
+        let buckets = self.buckets.get()?;
+        let digest = buckets.pattern.digest(pairs)?;
+        let mut slot = buckets.slot(digest.hash);
+        // Compared after the loop, because otherwise the compiler would prepare for the comparison before the loop.
+        let series = loop {
+            let Node { series, next } = &**slot.get()?;
+            if series.hash == digest.hash {
+                break series;
+            }
+            slot = next;
+        };
+        (series.is_patterned && series.attributes.has(&digest, pairs)).then_some(series)
+    }
+
     /// Returns the requested series. A new series uses the preallocated memory of the request.
     ///
     /// # Errors
@@ -223,16 +245,14 @@ impl Table {
             if let Some(series) = self.overflow.get() {
                 return Ok(series);
             }
-            let overflow = request
-                .overflow
-                .take()
-                .ok_or_else(|| Missing::Overflow { aggregation: self.aggregation.clone() })?;
+            let overflow =
+                request.overflow.take().ok_or_else(|| Missing::Overflow { kind: self.kind.clone() })?;
             all.push(Arc::clone(&overflow));
             return Ok(self.overflow.get_or_init(|| overflow));
         }
         let missing = || Missing::Series {
             is_patterned: buckets.is_some_and(|buckets| buckets.pattern.is_of(attributes)),
-            aggregation: self.aggregation.clone(),
+            kind: self.kind.clone(),
         };
         let series = request.series.take().ok_or_else(missing)?;
         all.push(Arc::clone(&series));
@@ -243,8 +263,7 @@ impl Table {
     }
 
     fn is_full(&self, all: &[Arc<Series>]) -> bool {
-        // One place is reserved for the overflow series.
-        all.len() + usize::from(!self.is_overflowing()) >= self.limit
+        all.len() - usize::from(self.is_overflowing()) >= self.limit
     }
 
     fn find_set(&self, attributes: &AttributeSet, hash: u64) -> Option<&Arc<Series>> {
@@ -333,8 +352,8 @@ pub(super) struct SeriesRequest {
 pub(super) enum Missing {
     Buckets { limit: usize, seed: u64 },
     List { longer_than: usize },
-    Overflow { aggregation: AggregationKind },
-    Series { is_patterned: bool, aggregation: AggregationKind },
+    Overflow { kind: SeriesKind },
+    Series { is_patterned: bool, kind: SeriesKind },
 }
 
 impl SeriesRequest {
@@ -354,11 +373,11 @@ impl SeriesRequest {
             Missing::List { longer_than } => {
                 self.list = Some(Vec::with_capacity(2 * longer_than + 4));
             }
-            Missing::Overflow { aggregation } => {
-                self.overflow = Some(Series::new(overflow(), 0, false, &aggregation));
+            Missing::Overflow { kind } => {
+                self.overflow = Some(Series::new(overflow(), 0, false, &kind));
             }
-            Missing::Series { is_patterned, aggregation } => {
-                let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &aggregation);
+            Missing::Series { is_patterned, kind } => {
+                let series = Series::new(self.attributes.clone(), self.hash, is_patterned, &kind);
                 self.node = (!self.attributes.is_empty())
                     .then(|| Box::new(Node { series: Arc::clone(&series), next: Slot::new() }));
                 self.series = Some(series);
@@ -372,6 +391,7 @@ impl SeriesRequest {
 pub(super) struct Series {
     pub(super) attributes: AttributeSet,
     pub(super) aggregator: Aggregator,
+    pub(super) reservoir: Reservoir,
     pub(super) hash: u64,
     /// True if its attributes were listed in the order of the table's pattern.
     pub(super) is_patterned: bool,
@@ -379,9 +399,8 @@ pub(super) struct Series {
     bound: AtomicU32,
     /// True if its table has removed it. Used only by the thread that removes series.
     pub(super) is_forgotten: AtomicBool,
-    /// Start of the period of the series, if it is earlier than the last collection; otherwise 0. Only the worker
-    /// uses it.
-    pending_since: AtomicU64,
+    /// Time of the first measurement, or of the first binding. A cumulative series counts from it.
+    pub(super) since: u64,
 }
 
 impl Series {
@@ -389,12 +408,42 @@ impl Series {
         attributes: AttributeSet,
         hash: u64,
         is_patterned: bool,
-        aggregation: &AggregationKind,
+        (aggregation, exemplars): &SeriesKind,
     ) -> Arc<Self> {
-        let (bound, pending_since) = (AtomicU32::new(0), AtomicU64::new(0));
-        let is_forgotten = AtomicBool::new(false);
-        let aggregator = Aggregator::new(aggregation);
-        Arc::new(Self { attributes, aggregator, hash, is_patterned, bound, is_forgotten, pending_since })
+        let (bound, is_forgotten) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (aggregator, since) = (Aggregator::new(aggregation), unix_now());
+        let reservoir = Reservoir::new(*exemplars);
+        Arc::new(Self { attributes, aggregator, reservoir, hash, is_patterned, bound, is_forgotten, since })
+    }
+
+    /// Aggregates a measurement of which no attributes were removed.
+    #[inline(always)]
+    pub(super) fn update(&self, bits: u64) {
+        self.update_reduced(bits, &AttributeSet::default);
+    }
+
+    /// Aggregates a measurement. `removed` returns the attributes that were removed from it.
+    #[inline(always)]
+    pub(super) fn update_reduced(&self, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+        match self.reservoir.is_offered() {
+            false => self.aggregator.update(bits),
+            true => self.update_offered(bits, removed),
+        }
+    }
+
+    #[inline(never)]
+    fn update_offered(&self, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+        let sample = self.aggregator.update_offered(bits);
+        self.offer(sample, bits, removed);
+    }
+
+    /// Offers an aggregated measurement as an exemplar.
+    #[inline(always)]
+    pub(super) fn offer(&self, sample: usize, bits: u64, removed: &dyn Fn() -> AttributeSet) {
+        if !self.reservoir.skips(sample) {
+            let (value, layout) = (self.aggregator.number(bits), self.aggregator.layout());
+            self.reservoir.keep(sample, value, layout, removed);
+        }
     }
 
     pub(super) fn bind(&self) {
@@ -415,32 +464,11 @@ impl Series {
     pub(super) fn is_forgotten(&self) -> bool {
         self.is_forgotten.load(Ordering::Relaxed)
     }
-
-    /// Returns the start of the next period, if it is earlier than for other series.
-    pub(super) fn pending_since(&self) -> Option<u64> {
-        Some(self.pending_since.load(Ordering::Relaxed)).filter(|since| *since != 0)
-    }
-
-    /// Sets the start of a period that a collection did not export; `None` if nothing of an earlier period is left.
-    pub(super) fn set_pending_since(&self, since: Option<u64>) {
-        self.pending_since.store(since.unwrap_or(0), Ordering::Relaxed);
-    }
-}
-
-/// The series to which a handle is bound, one per exporter. Their tables do not remove them before this value is
-/// dropped.
-#[derive(Debug, Default)]
-pub(super) struct BoundSeries(pub(super) Box<[Arc<Series>]>);
-
-impl Drop for BoundSeries {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|series| series.unbind());
-    }
 }
 
 /// Returns the attributes of the overflow series.
 pub(super) fn overflow() -> AttributeSet {
-    AttributeSet::new([("otel.metric.overflow", true.into())])
+    AttributeSet::new([(OVERFLOW, true.into())])
 }
 
 #[cfg(test)]

@@ -3,11 +3,14 @@
 mod callbacks;
 mod disabled;
 mod exactness;
+mod exemplars;
 mod instruments;
 mod limits;
 mod outage;
 mod self_observation;
 mod small_queues;
+mod start_times;
+mod views;
 
 use std::thread;
 use std::time::Instant;

@@ -2,35 +2,24 @@
 //! values allow.
 
 use super::{Mergeable, Totals};
-use crate::record::{BucketsView, ExponentialPoint};
+use crate::record::{BucketsView, ExponentialLimits, ExponentialPoint};
 
-/// Maximum number of buckets per sign.
-const MAX_BUCKETS: i32 = 160;
-/// Initial scale, at which adjacent bounds differ by less than a millionth. The scale never falls below -4, where a
-/// bucket covers 16 powers of two, and 132 buckets cover all doubles.
+/// Highest scale, at which adjacent bounds differ by less than a millionth.
 const MAX_SCALE: i32 = 20;
+/// Usual maximum number of buckets. With it, the scale never falls below -4, where a bucket covers 16 powers of two,
+/// and 132 buckets cover all doubles. With two buckets, it never falls below -11.
+const USUAL_BUCKETS: usize = ExponentialLimits::DEFAULT.buckets as usize;
 
 /// Counts values in buckets of base `2^(2^-scale)`: bucket `i` is `(base^i, base^(i+1)]`. Negative values have separate
 /// buckets by their absolute value, and zeros have one bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct ExponentialHistogram {
+    limits: ExponentialLimits,
     scale: i32,
     zeros: u64,
     positive: Buckets,
     negative: Buckets,
     totals: Totals,
-}
-
-impl Default for ExponentialHistogram {
-    fn default() -> Self {
-        Self {
-            scale: MAX_SCALE,
-            zeros: 0,
-            positive: Buckets::default(),
-            negative: Buckets::default(),
-            totals: Totals::default(),
-        }
-    }
 }
 
 impl ExponentialHistogram {
@@ -53,7 +42,7 @@ impl ExponentialHistogram {
         }
         let mut index = index(value.abs(), self.scale);
         let buckets = if value > 0.0 { &mut self.positive } else { &mut self.negative };
-        let coarser = Range::one(index).joined(buckets.range()).steps_to_fit();
+        let coarser = Range::one(index).joined(buckets.range()).steps_to_fit(self.limits.buckets);
         if coarser > 0 {
             self.coarsen(coarser);
             index >>= coarser;
@@ -68,7 +57,7 @@ impl ExponentialHistogram {
         let (min, max) = self.totals.extremes();
         ExponentialPoint {
             count,
-            sum: sum.value(),
+            sum: Some(sum.value()),
             min,
             max,
             scale: self.scale,
@@ -88,10 +77,17 @@ impl ExponentialHistogram {
 }
 
 impl Mergeable for ExponentialHistogram {
-    type Parameters = ();
+    type Parameters = ExponentialLimits;
 
-    fn empty((): &()) -> Self {
-        Self::default()
+    fn empty(limits: &ExponentialLimits) -> Self {
+        Self {
+            limits: *limits,
+            scale: limits.scale,
+            zeros: 0,
+            positive: Buckets::default(),
+            negative: Buckets::default(),
+            totals: Totals::default(),
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -106,7 +102,8 @@ impl Mergeable for ExponentialHistogram {
             mine.map_or(theirs, |range| Some(range.joined(theirs)))
         };
         let sides = [joined(&self.positive, &other.positive), joined(&self.negative, &other.negative)];
-        let steps = sides.into_iter().flatten().map(Range::steps_to_fit).max().unwrap_or(0);
+        let steps = |range: Range| range.steps_to_fit(self.limits.buckets);
+        let steps = sides.into_iter().flatten().map(steps).max().unwrap_or(0);
         self.coarsen(self.scale - scale + steps);
         let coarser = other.scale - self.scale;
         self.positive.merge(&other.positive, coarser);
@@ -118,7 +115,8 @@ impl Mergeable for ExponentialHistogram {
     /// Returns the state and keeps the capacity of the buckets, so that later values need no allocation.
     fn take(&mut self) -> Self {
         let (positive, negative) = (self.positive.emptied(), self.negative.emptied());
-        std::mem::replace(self, Self { positive, negative, ..Self::default() })
+        let empty = Self { positive, negative, ..Self::empty(&self.limits) };
+        std::mem::replace(self, empty)
     }
 }
 
@@ -164,8 +162,8 @@ impl Buckets {
         let count = range.count() as usize;
         let missing = count - self.counts.len();
         if count > self.counts.capacity() {
-            // Doubles the capacity, up to the maximum number of buckets.
-            let roomy = (2 * count).min(MAX_BUCKETS as usize).max(count);
+            // Doubles the capacity, up to the usual maximum number of buckets.
+            let roomy = (2 * count).min(USUAL_BUCKETS).max(count);
             self.counts.reserve_exact(roomy - self.counts.len());
         }
         let was_empty = self.counts.is_empty();
@@ -238,11 +236,11 @@ impl Range {
         Self { first: self.first >> steps, last: self.last >> steps }
     }
 
-    /// Returns the number of steps by which the scale must fall until the range fits.
+    /// Returns the number of steps by which the scale must fall until the range fits into this many buckets.
     #[inline]
-    fn steps_to_fit(self) -> i32 {
+    fn steps_to_fit(self, max_buckets: i32) -> i32 {
         let mut steps = 0;
-        while self.coarser(steps).count() > i64::from(MAX_BUCKETS) {
+        while self.coarser(steps).count() > i64::from(max_buckets) {
             steps += 1;
         }
         steps

@@ -1,12 +1,20 @@
 //! Arithmetic of sums and histograms, as plain state without locks and without a clock.
 
 mod exponential;
-mod histogram;
 
 use std::mem;
+use std::sync::Arc;
 
+use crate::record::HistogramPoint;
 pub(crate) use exponential::ExponentialHistogram;
-pub(crate) use histogram::{DEFAULT_BOUNDS, ExplicitHistogram, SECONDS_BOUNDS, check_bounds};
+
+/// OpenTelemetry's default bounds, meant for milliseconds.
+pub(crate) const DEFAULT_BOUNDS: [f64; 15] =
+    [0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 2500.0, 5000.0, 7500.0, 10000.0];
+
+/// Bounds that OpenTelemetry's semantic conventions advise for durations in seconds.
+pub(crate) const SECONDS_BOUNDS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
 /// State that can be kept in several parts and merged when it is read.
 pub(crate) trait Mergeable: Clone {
@@ -22,10 +30,17 @@ pub(crate) trait Mergeable: Clone {
 
 /// Sum of floats by Neumaier's method: the low bits that an addition drops are collected in a second number. Always
 /// finite: saturates at the largest double of either sign.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct NeumaierSum {
+    /// Negative zero until the first addition, so that a measured sum of 0 differs from nothing at no cost.
     sum: f64,
     dropped: f64,
+}
+
+impl Default for NeumaierSum {
+    fn default() -> Self {
+        Self { sum: -0.0, dropped: 0.0 }
+    }
 }
 
 impl NeumaierSum {
@@ -60,12 +75,14 @@ impl Mergeable for NeumaierSum {
     }
 
     fn is_empty(&self) -> bool {
-        self.value() == 0.0
+        self.sum == 0.0 && self.sum.is_sign_negative()
     }
 
     fn merge(&mut self, other: &Self) {
-        self.add(other.sum);
-        self.add(other.dropped);
+        if !other.is_empty() {
+            self.add(other.sum);
+            self.add(other.dropped);
+        }
     }
 
     fn take(&mut self) -> Self {
@@ -119,6 +136,74 @@ impl Totals {
         self.count = self.count.saturating_add(other.count);
         self.sum.merge(&other.sum);
         self.reach(other.min, other.max);
+    }
+}
+
+/// Counts values in buckets. A bucket excludes its lower bound and includes its upper bound. The first and the last
+/// bucket are unbounded.
+#[derive(Debug, Clone)]
+pub(crate) struct ExplicitHistogram {
+    bounds: Arc<[f64]>,
+    /// One count for each bound, and one more.
+    counts: Box<[u64]>,
+    totals: Totals,
+}
+
+impl ExplicitHistogram {
+    /// Counts a value. Returns false without effect if the value is not finite.
+    #[inline]
+    pub(crate) fn record(&mut self, value: f64) -> bool {
+        self.record_many(value, 1)
+    }
+
+    /// Counts a value `times` times.
+    #[inline]
+    pub(crate) fn record_many(&mut self, value: f64, times: u64) -> bool {
+        self.record_in_bucket(value, times).is_some()
+    }
+
+    /// Like [`record_many`](Self::record_many), but returns the index of the bucket; `None` without effect.
+    #[inline]
+    pub(crate) fn record_in_bucket(&mut self, value: f64, times: u64) -> Option<usize> {
+        if !value.is_finite() || times == 0 {
+            return None;
+        }
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] = self.counts[bucket].saturating_add(times);
+        self.totals.record(value, times);
+        Some(bucket)
+    }
+
+    pub(crate) fn point(&self) -> HistogramPoint<'_> {
+        let Totals { count, sum, .. } = self.totals;
+        let (min, max) = self.totals.extremes();
+        HistogramPoint { count, sum: Some(sum.value()), min, max, bounds: &self.bounds, counts: &self.counts }
+    }
+}
+
+impl Mergeable for ExplicitHistogram {
+    /// Valid bounds.
+    type Parameters = Arc<[f64]>;
+
+    fn empty(bounds: &Arc<[f64]>) -> Self {
+        let counts = vec![0; bounds.len() + 1].into();
+        Self { bounds: Arc::clone(bounds), counts, totals: Totals::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.totals.count == 0
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
+        }
+        self.totals.merge(&other.totals);
+    }
+
+    fn take(&mut self) -> Self {
+        let empty = Self::empty(&self.bounds);
+        mem::replace(self, empty)
     }
 }
 

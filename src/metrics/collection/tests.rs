@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::config::PeriodicReaderSettings;
+use crate::config::{ExemplarFilter, PeriodicReaderSettings};
+
 use crate::metrics::{Counter, Gauge, Histogram, Meter};
 use crate::record::Signal;
 
@@ -63,7 +64,7 @@ impl World {
     fn new() -> Self {
         let push =
             PeriodicReaderSettings { temporality: Temporality::Delta, ..PeriodicReaderSettings::default() };
-        let registry = Arc::new(Registry::new(vec![push]));
+        let registry = Arc::new(Registry::new(vec![push], Vec::new(), ExemplarFilter::default()));
         let reader = Reader::new(Arc::clone(&registry), 0);
         let meter = Meter::new(registry, Arc::new(Scope::new(Signal::Metrics, "shop", "")));
         let visits = Arc::new(Mutex::new(BTreeMap::<i64, u64>::new()));
@@ -216,7 +217,8 @@ proptest! {
                     *world.visits.lock().unwrap() = oracle.visits.0.clone();
                 }
                 Step::Collect { points, room } => {
-                    // The observed instrument is collected first, so its callback is called even if points find no room.
+                    // The observed instrument is collected first, so its callback is called even if points find no
+                    // room.
                     oracle.asked();
                     world.collect(points, room);
                 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::config::PeriodicReaderSettings;
+use crate::config::{ExemplarFilter, InstrumentKind, PeriodicReaderSettings, Temporality};
 use crate::metrics::instrument::NumberKind;
 use crate::process::atomic::AtomicU64;
 use crate::record::{Scope, Signal};
@@ -12,16 +12,20 @@ fn counter(
     limit: usize,
     callback: impl Fn(&mut Observer<'_, u64>) + Send + Sync + 'static,
 ) -> (Observable, MeterShared) {
-    let shared = MeterShared::new(vec![PeriodicReaderSettings::default()]);
+    let reader =
+        PeriodicReaderSettings { temporality: Temporality::Delta, ..PeriodicReaderSettings::default() };
+    let shared = MeterShared::new(vec![reader], Vec::new(), ExemplarFilter::default());
     let descriptor = Descriptor {
         scope: Arc::new(Scope::new(Signal::Metrics, "shop", "")),
         name: "steps".to_owned(),
         metadata: Arc::default(),
-        kind: InstrumentKind::Counter,
+        kind: InstrumentKind::ObservableCounter,
         number_kind: NumberKind::Int,
         buckets: None,
         default_bounds: &[],
-        limit,
+        limit: Some(limit),
+        keys: None,
+        streams: Box::default(),
     };
     (Observable::new(descriptor, &shared, callback), shared)
 }
@@ -29,12 +33,12 @@ fn counter(
 /// Returns the next points for an exporter of deltas, if it has room for `room` points.
 fn told_with_room(room: usize, (observable, shared): &(Observable, MeterShared)) -> Vec<ObservedPoint> {
     let mut exported = Vec::new();
-    let sink = |pending: &[ObservedPoint]| {
+    let sink = |_: &Stream, pending: &[ObservedPoint], _| {
         exported.extend(pending.iter().take(room).cloned());
         exported.len()
     };
     // A panic is irrelevant here.
-    let _ = observable.observe(0, AggregationTemporality::Delta, shared, Callbacks::Run, sink);
+    let _ = observable.observe(0, shared, Callbacks::Run, sink);
     exported
 }
 
@@ -54,7 +58,7 @@ fn set(walker: u64) -> AttributeSet {
 fn deltas_of_what_is_beyond_the_limit_are_the_steps_between_two_pushes_too() {
     let steps = Arc::new(AtomicU64::new(10));
     let walked = Arc::clone(&steps);
-    let counter = counter(2, move |observer| {
+    let counter = counter(1, move |observer| {
         for walker in 0..3 {
             observer.observe(walked.load(Ordering::SeqCst), &[("walker", walker)]);
         }
@@ -75,7 +79,7 @@ fn a_callback_that_panics_every_time_does_not_make_memory_grow() {
     for _ in 0..20 {
         assert_eq!(exported_next(&counter).len(), 5);
     }
-    let remembered = counter.0.state.get().unwrap()[0].lock().unwrap().values.len();
+    let remembered = counter.0.state.get().unwrap()[0].lock().unwrap().known.len();
     assert!(remembered <= 20, "{remembered}");
 }
 
@@ -100,14 +104,14 @@ fn what_was_observed_once_and_found_no_room_is_told_though_it_is_not_observed_ag
     let third = told_with_room(9, &counter);
     // Restarted in between, so both values count.
     assert_eq!((&third[0].attributes, third[0].number, third.len()), (&set(1), Number::Int(14), 1));
-    assert_eq!(third[0].period.start, second[0].period.start, "it says since when it counts");
+    assert_eq!(third[0].period.start, second[0].period.time, "all points of a collection start together");
     assert!(third[0].period.time >= second[0].period.time);
 }
 
 #[test]
 fn what_waits_for_room_stays_within_the_limit() {
     let calls = AtomicU64::new(0);
-    let counter = counter(4, move |observer| {
+    let counter = counter(3, move |observer| {
         let call = calls.fetch_add(1, Ordering::SeqCst) as i64;
         (0..3).for_each(|number| observer.observe(1, &[("walker", 3 * call + number)]));
     });
@@ -124,10 +128,10 @@ fn a_callback_that_is_called_no_more_has_its_last_values_sent() {
     let counter = counter(4, |observer| observer.observe(3, &[("walker", 0)]));
     assert!(told_with_room(0, &counter).is_empty());
     let mut exported = Vec::new();
-    let sink = |pending: &[ObservedPoint]| {
+    let sink = |_: &Stream, pending: &[ObservedPoint], _| {
         exported.extend(pending.iter().map(|pending| pending.number));
         pending.len()
     };
-    counter.0.observe(0, AggregationTemporality::Delta, &counter.1, Callbacks::Skip, sink).unwrap();
+    counter.0.observe(0, &counter.1, Callbacks::Skip, sink).unwrap();
     assert_eq!(exported, [Number::Int(3)]);
 }

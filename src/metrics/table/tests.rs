@@ -1,13 +1,13 @@
 use std::thread;
 
 use super::*;
-use crate::metrics::instrument::NumberKind;
+use crate::config::ExemplarFilter;
 use crate::record::Number;
 
 const SEED: u64 = 7;
 
 fn table(limit: usize) -> Table {
-    Table::new(AggregationKind::Sum(NumberKind::Int), limit, SEED)
+    Table::new((AggregationKind::IntDelta, ExemplarFilter::default()), limit, SEED)
 }
 
 /// Returns all series, in the order of their creation.
@@ -67,9 +67,9 @@ fn what_comes_beyond_the_limit_is_put_together() {
         add(&table, &[("n", number.into())], 1);
     }
     add(&table, &[("n", 0.into())], 1);
-    assert_eq!(sums(&table), [2, 1, 1, 7]);
+    assert_eq!(sums(&table), [2, 1, 1, 1, 6], "the overflow takes no place of a real set");
     assert!(table.is_overflowing());
-    assert_eq!(all(&table)[3].attributes, overflow());
+    assert_eq!(all(&table)[4].attributes, overflow());
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn the_rest_is_one_series_also_if_it_was_asked_for_by_its_attributes_before_the_
     for number in 0..5 {
         add(&table, &[("n", number.into())], 1);
     }
-    assert_eq!(sums(&table), [12, 1, 1, 1]);
+    assert_eq!(sums(&table), [11, 1, 1, 1, 1]);
     assert_eq!(all(&table)[0].attributes, overflow());
 }
 
 #[test]
-fn a_limit_of_one_leaves_nothing_but_the_overflow() {
+fn a_limit_of_zero_is_one_set_and_the_overflow() {
     let table = table(0);
     add(&table, &[], 1);
     add(&table, &[("a", 1.into())], 1);
-    assert_eq!(sums(&table), [2]);
+    assert_eq!(sums(&table), [1, 1]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use standpipe::config::{Histograms, Temporality};
 use standpipe::receiver::proto::Data;
 use standpipe::receiver::{Receiver, TestTelemetry};
-use standpipe::{Config, FlushOutcome, Signal, Telemetry, Value};
+use standpipe::{Config, FlushOutcome, Scope, Signal, Telemetry, Value};
 
 use crate::support::points::{attributes, exponentials, float, histograms, int, named, newest, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start, start_with};
@@ -20,12 +20,12 @@ fn flush(telemetry: &Telemetry) {
 fn sums_arrive_with_unit_description_kind_and_scope() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver).interval(FOR_EVER));
-    let meter = telemetry.meter_with_version("shop", "1.2");
+    let meter = telemetry.meter(Scope::new("shop").version("1.2"));
     let orders = meter.build("orders").unit("{order}").description("paid ones").counter();
     orders.add(1, &[("country", "SE")]);
     orders.add(2, &[("country", "SE")]);
     orders.add(4, &[("country", Value::from("NO")), ("express", true.into())]);
-    meter.build("revenue").counter_f64().add(12.5, ());
+    meter.build("revenue").counter_f64().add(12.5, &[]);
     meter.up_down_counter("open").add(-3, ());
     meter.build("balance").up_down_counter_f64().add(-0.5, ());
     flush(&telemetry);

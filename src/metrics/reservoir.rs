@@ -1,0 +1,172 @@
+//! Exemplars: measurements that a series keeps as examples, each with its time, its span and its removed attributes.
+//!
+//! A [`Reservoir`] keeps a uniform sample of the measurements that are offered to it between two collections: an
+//! explicit histogram keeps one measurement per bucket, an exponential histogram up to 20, everything else one. It
+//! draws no random number per measurement. When it keeps one, it draws how many it skips before the next (exact for a
+//! sample of one, algorithm L for a larger one), so an offered measurement usually only decrements a counter.
+//!
+//! The counter is decremented by a load and a store. If two threads decrement it at once, one more measurement is
+//! skipped. No thread waits for a sample: a measurement that finds it locked is skipped as well.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
+
+use crate::config::ExemplarFilter;
+use crate::context::{self, unix_now};
+use crate::process::atomic::AtomicU64;
+use crate::process::lock;
+use crate::record::{AttributeSet, Exemplar, Number, Period, random};
+
+/// Maximum encoded size of the removed attributes of an exemplar. Larger ones are left out, so that examples take
+/// little memory, and little room in a request.
+const MAX_REMOVED_BYTES: usize = 4096;
+
+/// The exemplars of one series.
+#[derive(Debug)]
+pub(super) struct Reservoir {
+    /// Bits of [`context::offering`], of which one must be set for a measurement to be offered.
+    filter: u8,
+    /// Allocated by the first measurement that is kept.
+    samples: OnceLock<Box<[Sample]>>,
+}
+
+/// Number of samples of a series, and of the exemplars in each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) samples: usize,
+    pub(super) exemplars: usize,
+}
+
+#[derive(Debug, Default)]
+struct Sample {
+    /// Number of measurements to skip before the next one is kept.
+    skip: AtomicU64,
+    kept: Mutex<(Draw, Vec<Exemplar>)>,
+}
+
+impl Reservoir {
+    pub(super) fn new(filter: ExemplarFilter) -> Self {
+        let filter = match filter {
+            ExemplarFilter::TraceBased => context::IN_SAMPLED_SPAN,
+            ExemplarFilter::AlwaysOn => context::ANYWHERE,
+            ExemplarFilter::AlwaysOff => 0,
+        };
+        Self { filter, samples: OnceLock::new() }
+    }
+
+    /// Returns whether a measurement of this thread is offered now.
+    #[inline(always)]
+    pub(super) fn is_offered(&self) -> bool {
+        self.filter & context::offering() != 0
+    }
+
+    /// Returns whether the offered measurement is skipped by the sample with this index.
+    #[inline(always)]
+    pub(super) fn skips(&self, sample: usize) -> bool {
+        let Some(Sample { skip, .. }) = self.samples.get().and_then(|samples| samples.get(sample)) else {
+            return false;
+        };
+        let left = skip.load(Ordering::Relaxed).checked_sub(1);
+        left.map(|left| skip.store(left, Ordering::Relaxed)).is_some()
+    }
+
+    /// Keeps an offered measurement that was not skipped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep(
+        &self,
+        sample: usize,
+        value: Number,
+        layout: Layout,
+        removed: &dyn Fn() -> AttributeSet,
+    ) {
+        context::without_offering(|| {
+            let (span, _) = context::span_and_time();
+            if span.is_none() && self.filter == context::IN_SAMPLED_SPAN {
+                // The thread ends, and its spans are gone.
+                return;
+            }
+            let removed = Some(removed()).filter(|removed| removed.size() <= MAX_REMOVED_BYTES);
+            let removed = removed.unwrap_or_default();
+            let exemplar = Exemplar { value, time: unix_now(), span, removed };
+            if self.samples.get().is_none() {
+                // Allocated before `set`, because an instrumented allocator may make measurements.
+                let _ = self.samples.set((0..layout.samples).map(|_| Sample::default()).collect());
+            }
+            if let Some(sample) = self.samples.get().and_then(|samples| samples.get(sample)) {
+                sample.keep(exemplar, layout.exemplars);
+            }
+        });
+    }
+
+    /// Returns the exemplars of a point, and begins new samples. Exemplars of a cumulative series are kept until others
+    /// replace them, and are sent again.
+    pub(super) fn collect(&self, period: Period, is_delta: bool) -> Vec<Exemplar> {
+        let mut collected = Vec::new();
+        for Sample { skip, kept } in self.samples.get().into_iter().flatten() {
+            let (draw, exemplars) = &mut *lock(kept);
+            *draw = Draw::default();
+            skip.store(0, Ordering::Relaxed);
+            match is_delta {
+                true => collected.append(exemplars),
+                false => collected.extend_from_slice(exemplars),
+            }
+        }
+        // If the clock was set, the time of a measurement may be outside.
+        collected.retain(|exemplar| (period.start..=period.time).contains(&exemplar.time));
+        collected
+    }
+}
+
+impl Sample {
+    fn keep(&self, exemplar: Exemplar, size: usize) {
+        let Ok(mut kept) = self.kept.try_lock() else { return };
+        let (draw, exemplars) = &mut *kept;
+        let (place, skip) = draw.accept(size, random);
+        self.skip.store(skip, Ordering::Relaxed);
+        match exemplars.get_mut(place) {
+            Some(known) => *known = exemplar,
+            None => exemplars.push(exemplar),
+        }
+    }
+}
+
+/// Draws a uniform sample from a sequence of unknown length.
+#[derive(Debug, Default)]
+struct Draw {
+    /// Number of accepted elements, at most the size of the sample.
+    filled: usize,
+    /// Number of the next accepted element, for a sample of one. 0 stands for 1.
+    next: u64,
+    /// The state of algorithm L: the largest of the random keys of the sample, if every element had one.
+    largest: f64,
+}
+
+impl Draw {
+    /// Accepts an element. Returns its place in the sample, and the number of elements to skip before the next one.
+    fn accept(&mut self, size: usize, mut random: impl FnMut() -> u64) -> (usize, u64) {
+        // Uniform in (0, 1].
+        let mut unit = || ((random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        if size == 1 {
+            // The element n stays in the sample until the element m with the probability n / m.
+            let number = self.next.max(1);
+            self.next = ((number as f64 / unit()) as u64).saturating_add(1);
+            return (0, self.next.saturating_sub(number).saturating_sub(1));
+        }
+        let place = if self.filled < size {
+            self.filled += 1;
+            self.filled - 1
+        } else {
+            ((1.0 - unit()) * size as f64) as usize
+        };
+        if self.filled < size {
+            return (place, 0);
+        }
+        let shrunk = unit().powf(1.0 / size as f64);
+        self.largest = if self.largest == 0.0 { shrunk } else { self.largest * shrunk };
+        (place, (unit().ln() / (-self.largest).ln_1p()) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;
