@@ -1,6 +1,5 @@
 //! One exporter as callers see it: its queues, its counters, and the channels to its worker.
 
-use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,9 +13,11 @@ use crate::config::{
 use crate::context::{self, Owner};
 use crate::metrics::Reader;
 use crate::pipeline::clock;
-use crate::pipeline::ledger::{Counters, ExporterLedger, NotEnqueuedReason};
+use crate::pipeline::exporter_set::StartError;
+use crate::pipeline::ledger::{Counters, ExporterLedger, Handover, NotEnqueuedReason};
 use crate::pipeline::queue::{Queue, RoomMaker, Shared, Wait, WorkerStart};
 use crate::pipeline::schedule::Throttle;
+use crate::pipeline::self_observation::Observer;
 use crate::pipeline::worker::manual::{Goal, ManualWorker, OnEnd};
 use crate::pipeline::worker::{
     Commands, CurrentAttempt, Delivery, NextFlush, PendingFlush, PeriodicReader, State, Stop, Worker,
@@ -38,6 +39,9 @@ const SPARE_SLOTS: usize = 32 * Chunk::BYTES / Chunk::SLOT_BYTES;
 /// Time after which callers give up on a worker thread that has not begun to run. See [`WorkerStart`].
 const MAX_START_TIME: Duration = Duration::from_secs(5);
 
+/// Returns the encoded resource of this process, a part of every request. A forked child has its own.
+pub(crate) type ResourceSource = Arc<dyn Fn() -> Vec<u8> + Send + Sync>;
+
 /// Everything that is needed to start an exporter, in this process or in a forked child.
 pub(crate) struct ExporterSpec {
     pub(crate) name: String,
@@ -48,19 +52,19 @@ pub(crate) struct ExporterSpec {
     pub(crate) retry: RetrySettings,
     pub(crate) spool: SpoolSettings,
     pub(crate) attempt_timeout: Duration,
-    /// The encoded resource, a part of every request.
-    pub(crate) resource: Vec<u8>,
+    pub(crate) resource: ResourceSource,
     /// Source and interval of the metrics; `None` if the exporter does not send metrics.
     pub(crate) metrics: Option<(Reader, Duration)>,
     pub(crate) hook: Option<ProblemHook>,
     pub(crate) transport: Opener,
     pub(crate) driver: Driver,
+    pub(crate) observer: Option<Observer>,
 }
 
 impl ExporterSpec {
     /// Returns the size of the largest record that this exporter can ever send.
     pub(crate) fn largest_record(&self) -> usize {
-        self.batch.bytes.saturating_sub(self.resource.len() + FRAME_BYTES).min(self.queue.bytes)
+        self.batch.bytes.saturating_sub((self.resource)().len() + FRAME_BYTES).min(self.queue.bytes)
     }
 
     /// Returns the limits by which metrics are divided into frames.
@@ -77,10 +81,12 @@ impl ExporterSpec {
     /// Opens the transport and the spool. Both may call the program's loggers, so no lock may be held. Records that the
     /// loggers emit are suppressed.
     pub(crate) fn prepare(&self) -> Prepared<'_> {
+        let resource = (self.resource)();
         Prepared {
             spec: self,
             transport: context::suppress_instrumentation(|| (self.transport)()),
-            spool: Spool::open(&self.spool, &self.name, &self.resource, self.slots(), self.signals()),
+            spool: Spool::open(&self.spool, &self.name, &resource, self.slots(), self.signals()),
+            resource,
             owner: None,
         }
     }
@@ -107,20 +113,8 @@ pub(crate) struct Prepared<'b> {
     spec: &'b ExporterSpec,
     transport: Box<dyn Transport>,
     spool: io::Result<Option<Spool>>,
+    resource: Vec<u8>,
     owner: Option<Owner>,
-}
-
-/// The reason why an exporter could not be started.
-#[derive(Debug)]
-pub(crate) enum StartError {
-    NoThread(io::Error),
-    Spool { exporter: String, error: io::Error },
-}
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::NoThread(error)
-    }
 }
 
 impl Prepared<'_> {
@@ -234,7 +228,7 @@ impl ExporterHandle {
 
     /// Creates the exporter, a worker that does not run yet, and the function to call when the worker ends.
     pub(crate) fn assemble(
-        Prepared { spec, transport, spool, owner }: Prepared<'_>,
+        Prepared { spec, transport, spool, resource, owner }: Prepared<'_>,
     ) -> (Self, Worker, OnEnd) {
         let (wake, woken) = bounded(1);
         let (stop, stops) = bounded(1);
@@ -271,10 +265,11 @@ impl ExporterHandle {
             batch: spec.batch,
             retry: spec.retry,
             attempt_timeout: spec.attempt_timeout,
-            resource: spec.resource.clone(),
+            resource,
             reader: spec.periodic_reader(),
             spool,
             reporter,
+            observer: spec.observer.clone(),
             commands: Commands { stop: stops, flush: Arc::clone(&flush), wake: woken },
             state: State::default(),
         };
@@ -363,6 +358,14 @@ impl ExporterHandle {
         queue.is_none_or(|queue| queue.enqueue(scope, frame, records, wait))
     }
 
+    /// Enqueues one framed record of this signal, if the exporter takes the signal. See [`Queue::enqueue_one`].
+    #[inline(always)]
+    pub(crate) fn enqueue_one(&self, signal: Signal, scope: &Arc<Scope>, frame: &[u8]) {
+        if let Some(queue) = &self.queues[signal as usize] {
+            queue.enqueue_one(scope, frame);
+        }
+    }
+
     /// Counts records that were never framed, or must not be enqueued.
     pub(crate) fn count_not_enqueued(&self, signal: Signal, reason: NotEnqueuedReason, records: u64) {
         self.counters.count_not_enqueued(signal, reason, records);
@@ -376,6 +379,11 @@ impl ExporterHandle {
         }
     }
 
+    /// Returns the records of a signal that left the queue.
+    pub(crate) fn handover(&self, signal: Signal) -> Handover {
+        self.counters.handover(signal)
+    }
+
     pub(crate) fn ledger(&self) -> ExporterLedger {
         self.counters.read(&self.name, || accepted(&self.queues))
     }
@@ -384,7 +392,6 @@ impl ExporterHandle {
         self.queues.iter().flatten().map(|queue| &**queue)
     }
 
-    #[cfg(test)]
     pub(crate) fn queue(&self, signal: Signal) -> Option<&Queue> {
         self.queues[signal as usize].as_deref()
     }
@@ -483,10 +490,4 @@ fn has_all(recorder: Option<&Arc<Recorder>>) -> bool {
 
 fn accepted(queues: &Queues) -> [u64; Signal::COUNT] {
     Signal::ALL.map(|signal| queues[signal as usize].as_ref().map_or(0, |queue| queue.accepted()))
-}
-
-impl fmt::Debug for ExporterHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExporterHandle").field("name", &self.name).finish_non_exhaustive()
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Flush and stop act on all exporters at the same time.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,17 +10,18 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "opentelemetry")]
 use crate::config::Temporality;
-use crate::config::sampler::Sampler;
+use crate::config::provider::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
-use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter, StartError};
+use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, Prepared, RecordFilter};
 use crate::pipeline::ledger::{ExporterLedger, Ledger, NotEnqueuedReason};
 use crate::pipeline::queue::Wait;
+use crate::pipeline::self_observation::SpanCounts;
 use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
 #[cfg(feature = "opentelemetry")]
 use crate::record::FrameLimits;
-use crate::record::{LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
+use crate::record::{IdGenerator, LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
 /// Time within which interrupted workers must end.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
@@ -27,7 +29,6 @@ const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// The exporters of one provider.
 ///
 /// A forked child starts its own exporters at its first record. The parent sends the records that the child inherited.
-#[derive(Debug)]
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
     /// Size of the largest record of each signal that any exporter can send.
@@ -48,6 +49,10 @@ pub(crate) struct ProviderSpec {
     /// Keys of baggage entries that are copied into attributes.
     pub(crate) baggage_attributes: Vec<String>,
     pub(crate) sampler: Sampler,
+    pub(crate) id_generator: Option<Arc<dyn IdGenerator>>,
+    pub(crate) scope_levels: Vec<(String, Severity)>,
+    /// `None` without self-observation.
+    pub(crate) span_counts: Option<Arc<SpanCounts>>,
 }
 
 impl ProviderSpec {
@@ -56,9 +61,16 @@ impl ProviderSpec {
     }
 }
 
-impl std::fmt::Debug for ProviderSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProviderSpec").field("limits", &self.limits).finish_non_exhaustive()
+/// The reason why an exporter could not be started.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    NoThread(io::Error),
+    Spool { exporter: String, error: io::Error },
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::NoThread(error)
     }
 }
 
@@ -74,6 +86,12 @@ pub enum FlushOutcome {
         /// Records that are still in flight, in all flushed exporters together.
         left: u64,
     },
+}
+
+impl fmt::Debug for ExporterSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExporterSet").field("limits", &self.spec.limits).finish_non_exhaustive()
+    }
 }
 
 impl ExporterSet {
@@ -100,17 +118,27 @@ impl ExporterSet {
         })
     }
 
+    pub(crate) fn spec(&self) -> &ProviderSpec {
+        &self.spec
+    }
+
     /// Returns whether the set is empty.
     pub(crate) fn is_idle(&self) -> bool {
         self.spec.exporters.is_empty()
     }
 
-    pub(crate) fn limits(&self) -> &SpanLimits {
-        &self.spec.limits
+    /// Warns that a probability sampler has decided about a trace whose id may not be random.
+    pub(crate) fn warn_of_unpromised_randomness(&self) {
+        let queue = self.handles().iter().find_map(|handle| handle.queue(Signal::Traces));
+        let message = "a caller does not promise that its trace ids are random, so the probability sampler may record \
+                       another share than it is set to; update the caller to W3C Trace Context level 2";
+        queue.into_iter().for_each(|queue| queue.warn(Signal::Traces, message));
     }
 
-    pub(crate) fn sampler(&self) -> Sampler {
-        self.spec.sampler
+    /// Returns the lowest severity number of a log record of this scope that at least one exporter takes.
+    pub(crate) fn min_severity(&self, scope: &Scope) -> u8 {
+        let of_scope = self.spec.scope_levels.iter().rfind(|(name, _)| *name == scope.name);
+        self.min_severity.max(of_scope.map_or(0, |(_, least)| least.number()))
     }
 
     /// Reserves slots of the flight recorders in which an open span survives the process.
@@ -159,7 +187,7 @@ impl ExporterSet {
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
             // An exporter that does not take spans has no queue for them, so the filter need not be asked.
-            [only] => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
+            [only] => only.enqueue_one(Signal::Traces, scope, record),
             handles => {
                 enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
             }
@@ -179,7 +207,7 @@ impl ExporterSet {
     pub(crate) fn enqueue_log(&self, scope: &Arc<Scope>, severity: Severity, record: &[u8]) {
         match self.handles() {
             // A single exporter's level is the level of the set.
-            [only] if self.takes_log(severity) => _ = only.enqueue(scope, record, 1, &Wait::FromNow),
+            [only] if self.takes_log(severity) => only.enqueue_one(Signal::Logs, scope, record),
             handles => enqueue_log_to_each(handles, scope, severity, record),
         }
     }
@@ -377,8 +405,8 @@ pub(crate) fn flush<'o>(
 
 /// Drives the exporters without a thread: does their due work on this thread, and begins nothing after `until`.
 ///
-/// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each call,
-/// so that a slow exporter cannot starve the others.
+/// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each
+/// call, so that a slow exporter cannot starve the others.
 pub(crate) fn pump<'o>(
     exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     first: usize,
@@ -397,7 +425,7 @@ pub(crate) fn pump<'o>(
 
 fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
-    let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(done));
+    let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(&done.0));
     manual::drive(goals.collect(), deadline, deadline);
     // A worker that has ended has settled or counted everything.
     let left = || deadline.saturating_duration_since(clock::now());

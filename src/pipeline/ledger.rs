@@ -38,7 +38,7 @@ use std::ops::AddAssign;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::record::Signal;
-pub(crate) use counters::{Counters, NotEnqueuedReason, Outcome};
+pub(crate) use counters::{Counters, Handover, NotEnqueuedReason, Outcome};
 
 /// The outcome of all records, by exporter.
 ///
@@ -223,15 +223,9 @@ impl Counts {
         self.rejected + self.dropped.total() + self.not_enqueued.total()
     }
 
-    /// Returns the number of records whose outcome is final. It never decreases, unlike the number of spooled records
-    /// and of records in flight.
-    pub(crate) fn finished(&self) -> u64 {
-        self.delivered + self.rejected + self.dropped.total() + self.superseded
-    }
-
     /// Returns the number of records that have an outcome, final or spooled.
     fn settled(&self) -> u64 {
-        self.finished() + self.spooled
+        self.delivered + self.rejected + self.dropped.total() + self.superseded + self.spooled
     }
 }
 

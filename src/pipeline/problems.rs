@@ -44,6 +44,7 @@ impl Gate {
 
 /// Calls the program's hook, on a thread of the exporter or, without such a thread, when the program drives the
 /// exporter.
+#[derive(Default)]
 pub(crate) struct ProblemReporter {
     exporter: String,
     hook: Option<ProblemHook>,
@@ -61,16 +62,7 @@ pub(crate) struct ProblemReporter {
 
 impl ProblemReporter {
     pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>, owner: Option<Owner>) -> Self {
-        Self {
-            exporter: exporter.to_owned(),
-            hook,
-            owner,
-            gate: Mutex::default(),
-            driver: Driver::OwnThread,
-            held: Mutex::default(),
-            holds_back: AtomicBool::new(false),
-            not_taken: Default::default(),
-        }
+        Self { exporter: exporter.to_owned(), hook, owner, ..Self::default() }
     }
 
     /// Sets which threads call the hook.

@@ -2,8 +2,8 @@
 //!
 //! In a *round*, the worker drains the queue of a signal and sends its records. [`Throttle`] spaces the rounds of one
 //! signal. [`FairShare`] is a fair scheduler over signals, like the virtual run time of a thread scheduler: the signal
-//! that has used the least time is next. It shares time and not attempts, because one slow attempt may take as long as a
-//! thousand others.
+//! that has used the least time is next. It shares time and not attempts, because one slow attempt may take as long as
+//! a thousand others.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,6 @@ const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 const COUNT: usize = Signal::COUNT;
 
 /// Decides when a round starts: applies the throttle between rounds, and the linger time to incomplete batches.
-#[derive(Debug)]
 pub(crate) struct Throttle {
     settings: PaceSettings,
     last_round: Option<Instant>,

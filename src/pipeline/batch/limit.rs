@@ -71,13 +71,18 @@ impl RequestLimit {
 
     /// Notes that a request with a single frame was refused as too large.
     pub(crate) fn refuse_alone(&mut self, frame: usize, now: Instant) {
-        let metric_bytes = (frame / METRIC_STEP).max(MIN_METRIC_BYTES);
-        self.metric_bytes = Some(self.metric_bytes.map_or(metric_bytes, |least| least.min(metric_bytes)));
+        self.shrink_metrics(frame);
         self.refused_alone = self.refused_alone.saturating_add(1);
         if self.refused_alone >= HOPELESS_AFTER {
             let least = self.hopeless.map_or(frame, |(least, _)| least.min(frame));
             self.hopeless = Some((least, now + HOPELESS_FOR));
         }
+    }
+
+    /// Notes that a metric of this size is too large, so that the next ones are framed in smaller parts.
+    pub(crate) fn shrink_metrics(&mut self, frame: usize) {
+        let metric_bytes = (frame / METRIC_STEP).max(MIN_METRIC_BYTES);
+        self.metric_bytes = Some(self.metric_bytes.map_or(metric_bytes, |least| least.min(metric_bytes)));
     }
 
     /// Notes that a request of this size was accepted.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
-use crate::record::{ForeignResource, ForeignScope, Resource, Value};
+use crate::record::{Resource, ScopeBuilder, Value};
 
 /// A record to be queued: the index of its scope, and the padding of its name.
 type Queued = (usize, usize);
@@ -98,10 +98,10 @@ fn resource(service: &str) -> Resource {
 
 /// Returns a scope with its own resource and with schema URLs.
 fn foreign_scope(name: &str) -> Scope {
-    let resource = ForeignResource::new(&resource(service_of(name)), "https://schema.example/1");
-    let mut scope = ForeignScope::new(name, "2", "https://schema.example/2");
-    scope.set("part", Value::Int(7));
-    scope.into_scope(Signal::Traces, Some(&resource))
+    let mut resource = resource(service_of(name));
+    resource.schema_url = "https://schema.example/1".to_owned();
+    let scope = ScopeBuilder::new(name).version("2").schema_url("https://schema.example/2").set("part", 7);
+    scope.into_scope(Signal::Traces, Some(resource.field().into()))
 }
 
 /// Returns the service at the end of a scope's name (`… of SERVICE`), or else the exporter's service.

@@ -64,10 +64,37 @@ struct Outcomes {
     counts: [Counts; Signal::COUNT],
     /// Unsettled data points that the worker has collected. The flight recorder does not have them.
     collected: u64,
+    handovers: [Handover; Signal::COUNT],
     closed: bool,
 }
 
+/// The records of a signal that left the queue, for self-observation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Handover {
+    pub(crate) records: u64,
+    /// Records of failed exports, by outcome and cause. The cause is the `error.type` of the last attempt.
+    pub(crate) failures: Vec<(Outcome, String, u64)>,
+}
+
 impl Counters {
+    /// Counts records that left the queue: in a batch, or lost before they were in one.
+    pub(crate) fn hand_over(&self, signal: Signal, records: u64) {
+        lock(&self.outcomes).handovers[signal as usize].records += records;
+    }
+
+    /// Counts the cause of a failed export, whose outcome is counted separately.
+    pub(crate) fn note_failure(&self, signal: Signal, outcome: Outcome, cause: &str, records: u64) {
+        let failures = &mut lock(&self.outcomes).handovers[signal as usize].failures;
+        match failures.iter_mut().find(|known| (known.0, &*known.1) == (outcome, cause)) {
+            Some(known) => known.2 += records,
+            None => failures.push((outcome, cause.to_owned(), records)),
+        }
+    }
+
+    pub(crate) fn handover(&self, signal: Signal) -> Handover {
+        lock(&self.outcomes).handovers[signal as usize].clone()
+    }
+
     pub(crate) fn settle(&self, signal: Signal, outcome: Outcome, records: u64) {
         self.change(signal, |counts| *count_of(counts, outcome) += records);
     }
@@ -180,8 +207,8 @@ impl Counters {
         lock(&self.outcomes).closed
     }
 
-    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`: then the
-    /// flight recorder has all of them except collected data points.
+    /// Closes the counters. Unsettled records count as dropped by the shutdown, or as spooled if `is_recorded`: then
+    /// the flight recorder has all of them except collected data points.
     pub(crate) fn close(&self, is_recorded: bool, accepted: impl FnOnce() -> [u64; Signal::COUNT]) {
         let mut outcomes = lock(&self.outcomes);
         if outcomes.closed {

@@ -58,11 +58,17 @@ impl Pair {
 #[derive(Debug)]
 pub(super) struct Level {
     /// The [`Pair`] that callers may still reserve.
-    left: AtomicU64,
+    left: Left,
     records: usize,
     bytes: usize,
     largest: Largest,
 }
+
+/// The one word that all callers write, without neighbors in its cache lines: the rest of the queue, which all callers
+/// read, stays in their caches.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Left(AtomicU64);
 
 /// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity: then
 /// [`Level::pressure`] is three quarters of the capacity.
@@ -86,7 +92,7 @@ impl Level {
             records: AtomicUsize::new((records / 8).max(1)),
             bytes: AtomicUsize::new((bytes / 8).min(largest_record)),
         };
-        Self { left: AtomicU64::new(Pair::new(records, bytes).0), records, bytes, largest }
+        Self { left: Left(AtomicU64::new(Pair::new(records, bytes).0)), records, bytes, largest }
     }
 
     pub(super) fn capacity(&self) -> (usize, usize) {
@@ -94,7 +100,7 @@ impl Level {
     }
 
     pub(super) fn read(&self) -> (usize, usize) {
-        let (records, bytes) = Pair(self.left.load(Ordering::SeqCst)).split();
+        let (records, bytes) = Pair(self.left.0.load(Ordering::SeqCst)).split();
         (self.records - records, self.bytes - bytes)
     }
 
@@ -141,12 +147,12 @@ impl Level {
         debug_assert!(records <= MAX_RECORDS && bytes <= MAX_BYTES, "the caller checks it");
         let needed = Pair::new(records, bytes);
         // SeqCst: a waiter that still sees no room is certain to be woken when room is released.
-        let mut now = self.left.load(Ordering::SeqCst);
+        let mut now = self.left.0.load(Ordering::SeqCst);
         loop {
             let left = Pair(now).checked_sub(needed)?;
             // SeqCst with the worker's threshold: the worker sees this reservation, or the caller sees the threshold,
             // or both.
-            match self.left.compare_exchange_weak(now, left.0, Ordering::SeqCst, Ordering::SeqCst) {
+            match self.left.0.compare_exchange_weak(now, left.0, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(Reservation { left }),
                 Err(changed) => now = changed,
             }
@@ -154,7 +160,7 @@ impl Level {
     }
 
     pub(super) fn release(&self, records: usize, bytes: usize) {
-        self.left.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
+        self.left.0.fetch_add(Pair::new(records, bytes).0, Ordering::SeqCst);
     }
 
     /// Returns the room that is left when the queued records and bytes are each one less than in `wake_at`.

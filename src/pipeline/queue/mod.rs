@@ -43,7 +43,6 @@
 mod backpressure;
 mod level;
 mod shard;
-mod spares;
 mod sync;
 
 use std::cell::Cell;
@@ -63,8 +62,7 @@ pub(crate) use backpressure::{RoomMaker, Wait, WorkerStart};
 pub(crate) use level::WakeAt;
 use level::{Level, Reservation, WakeThreshold};
 pub(crate) use shard::thread_number;
-use shard::{OpenChunk, Preallocated, Shard, Shards};
-use spares::Spares;
+use shard::{OpenChunk, Preallocated, Shard, Shards, Spares};
 use sync::{AtomicBool, AtomicU64, MutexGuard, Receiver, Sender, bounded, thread_local};
 
 thread_local! {
@@ -156,6 +154,15 @@ impl Queue {
     /// Wakes the first caller that waits for room.
     pub(crate) fn notify_waiters(&self) {
         self.backpressure.notify();
+    }
+
+    /// Enqueues one frame as [`enqueue`](Self::enqueue) does. The fast path is inlined into the end of a span and of a
+    /// log record.
+    #[inline(always)]
+    pub(crate) fn enqueue_one(&self, scope: &Arc<Scope>, frame: &[u8]) {
+        if !self.append_fast(self.shards.mine(), scope, frame) {
+            self.enqueue(scope, frame, 1, &Wait::FromNow);
+        }
     }
 
     /// Enqueues one frame that counts as `records` records, or counts why it was not enqueued. Never fails.
@@ -358,6 +365,11 @@ impl Queue {
             )
         };
         self.reporter.report_from_caller(signal, ProblemKind::CallersWaiting, message);
+    }
+
+    /// Warns from a thread of the program.
+    pub(crate) fn warn(&self, signal: Signal, message: &str) {
+        self.reporter.report_from_caller(signal, ProblemKind::Configuration, || message.to_owned());
     }
 
     /// Notes that records were delivered: callers may wait again after a wait that timed out.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::spares::IDLE_SPARES;
+use super::shard::IDLE_SPARES;
 use super::*;
 use crate::config::WhenFull;
 use crate::pipeline::ledger::Counts;

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::spooling::run_in_background;
-use super::{Worker, records};
+use super::{Delivery, Worker, records};
 use crate::config::RetrySettings;
 use crate::context;
 use crate::pipeline::batch::{Batch, Next};
@@ -20,7 +20,7 @@ use crate::pipeline::retry::{self, Attempt, NextStep, Pause};
 use crate::problem::ProblemKind;
 use crate::process::{contain_panic, lock};
 use crate::record::{Signal, random};
-use crate::transport::{Payload, Verdict};
+use crate::transport::{Payload, ResponseStatus, Verdict};
 
 /// Longest back-off in a stop. It is short, so that several attempts fit into a usual budget.
 const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
@@ -59,6 +59,7 @@ impl Worker {
         let now = clock::now();
         let give_up_after = if part.is_spooled() { NO_DEADLINE } else { self.retry.give_up_after };
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
+        self.deliveries[at].begun.get_or_insert(now);
         if !self.state.proxy_pause.left(now).is_zero() {
             // Act as if the proxy had refused again, without an attempt: it must not get the password again yet.
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
@@ -68,6 +69,8 @@ impl Worker {
         let ends_by = self.state.turn.and_then(|turn| turn.attempts_by);
         let deadline = ends_by.map_or(deadline, |by| deadline.min(by));
         let verdict = self.send(at, &part, deadline);
+        let is_late = clock::now() >= deadline;
+        self.deliveries[at].failure = failure(verdict.as_ref(), self.last_status(), is_late);
         verdict.iter().for_each(|verdict| self.state.proxy_pause.note(verdict, clock::now()));
         // Must precede `apply_verdict`, which may have to remove the entry from the spool.
         self.adopt_entry(at, &mut part);
@@ -83,9 +86,17 @@ impl Worker {
             }
             None => {
                 self.report_panic(at);
+                self.observe_export(at);
                 self.settle_part(at, part, Outcome::WorkerPanicked);
             }
         }
+    }
+
+    /// Passes the end of an export to self-observation. An export that ends on disk or in a stop has failed.
+    fn observe_export(&self, at: usize) {
+        let Delivery { signal, begun, failure, .. } = &self.deliveries[at];
+        let time = begun.map_or(Duration::ZERO, |begun| clock::now() - begun);
+        self.observe(Some(*signal), time, failure.as_deref());
     }
 
     /// Returns the next part to send. Parts that cannot be sent (lost, or known to be too large) are counted and
@@ -106,13 +117,18 @@ impl Worker {
                     self.settle_lost(at, part);
                     continue;
                 }
-                if !delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
+                if delivery.limit.is_hopeless(|| part.smallest_frame(), clock::now()) {
+                    let signal = part.signal;
+                    self.settle_part(at, part, Outcome::TooLarge);
+                    let what =
+                        "the collector rejects every record of this size as too large; raise its limit";
+                    self.reporter.report(signal, ProblemKind::TooLarge, || what.to_owned());
+                    continue;
+                }
+                if self.encode(&part) {
                     return Some(part);
                 }
-                let signal = part.signal;
-                self.settle_part(at, part, Outcome::TooLarge);
-                let what = "the collector rejects every record of this size as too large; raise its limit";
-                self.reporter.report(signal, ProblemKind::TooLarge, || what.to_owned());
+                self.divide_or_drop(at, part);
                 continue;
             }
             match delivery.next_batch(&self.batch, &self.resource)? {
@@ -123,6 +139,30 @@ impl Worker {
             }
         }
         None
+    }
+
+    fn encode(&mut self, part: &Batch) -> bool {
+        let payload = Payload { signal: part.signal, body: &part.body() };
+        self.transport.as_mut().is_none_or(|transport| transport.encode(&payload, self.batch.bytes))
+    }
+
+    /// Divides a part that the transport cannot encode. A single record is dropped as too large. No attempt was made.
+    fn divide_or_drop(&mut self, at: usize, part: Batch) {
+        let (delivery, signal, bytes) = (&mut self.deliveries[at], part.signal, part.queued_bytes);
+        if part.is_lost() {
+            // The flight recorder's file was truncated while the records were read.
+            self.settle_lost(at, part);
+        } else if part.is_divisible() {
+            delivery.limit.refuse(part.len(), clock::now());
+            delivery.parts.extend(part.halve(&self.resource).into_iter().rev());
+        } else {
+            delivery.limit.shrink_metrics(bytes);
+            self.settle_part(at, part, Outcome::TooLarge);
+            let what = || {
+                format!("a record of {bytes} bytes is lost: its JSON exceeds batch-bytes, or 1 MiB in a file")
+            };
+            self.reporter.report(signal, ProblemKind::TooLarge, what);
+        }
     }
 
     /// Returns the deadline of an attempt: its timeout, or the time at which the batch is given up, if that is
@@ -165,6 +205,9 @@ impl Worker {
             }
             false => send(),
         };
+        if let Some(notice) = transport.take_notice() {
+            self.reporter.report(batch.signal, ProblemKind::Configuration, || notice);
+        }
         self.transport = Some(transport);
         *lock(&self.current_attempt.0) = None;
         verdict
@@ -201,6 +244,10 @@ impl Worker {
             NextStep::TryAgain(_) | NextStep::GiveUp(_) => attempt.number,
             _ => 0,
         };
+        if !matches!(next_step, NextStep::TryAgain(_) | NextStep::Divide) {
+            self.observe_export(at);
+        }
+        let delivery = &mut self.deliveries[at];
         match next_step {
             NextStep::Done { rejected } => {
                 delivery.limit.accept(part.len(), now);
@@ -213,6 +260,7 @@ impl Worker {
                 delivery.parts.push(part);
                 self.move_to_spool(at);
                 if self.deliveries[at].parts.is_empty() {
+                    self.observe_export(at);
                     self.deliveries[at].part_is_over();
                     // The spool has the part now, and loads it for the next attempt. In a stop, `is_last` must be kept
                     // for that attempt; otherwise the attempts would never end.
@@ -309,6 +357,22 @@ impl Worker {
         };
         self.reporter.report(signal, kind, || message);
     }
+}
+
+/// Returns the `error.type` of an attempt, or `None` if it succeeded. The verdict is `None` if the transport panicked.
+fn failure(verdict: Option<&Verdict>, status: Option<ResponseStatus>, is_late: bool) -> Option<String> {
+    let failure = match (verdict, status) {
+        (Some(Verdict::Accepted | Verdict::AcceptedPartly { rejected: 0, .. }), _) => return None,
+        (Some(Verdict::AcceptedPartly { .. }), _) => "rejected",
+        (None, _) => "panic",
+        (_, Some(ResponseStatus::Http(status))) if status >= 300 => return Some(status.to_string()),
+        (_, Some(ResponseStatus::Grpc(name))) if name != "OK" => return Some(name),
+        (Some(Verdict::Unreachable { .. }), _) => "unreachable",
+        (Some(Verdict::ProxyRefused { .. }), _) => "proxy_refused",
+        _ if is_late => "timeout",
+        _ => "_OTHER",
+    };
+    Some(failure.to_owned())
 }
 
 /// Returns the next step in a stop, where only the budget limits the attempts. A batch that is not delivered is sent

@@ -34,6 +34,10 @@ pub(crate) struct Delivery {
     /// Records and queued bytes of the current batch whose room is not released yet: first those of the queue, then
     /// those that the worker has collected. After a panic, these records are lost.
     pub(super) in_hand: [(u64, usize); 2],
+    /// Begin of the first attempt of the next part, if there was one.
+    pub(super) begun: Option<Instant>,
+    /// `error.type` of the last attempt of the next part, if that attempt failed.
+    pub(super) failure: Option<String>,
     /// Time at which the next part is given up; `None` before its first attempt.
     pub(super) give_up: Option<Instant>,
     /// True if the next attempt is the last one for its part.
@@ -84,6 +88,8 @@ impl Delivery {
             backlog: Backlog::default(),
             parts: Vec::new(),
             in_hand: [(0, 0); 2],
+            begun: None,
+            failure: None,
             give_up: None,
             is_last: false,
             failures: 0,
@@ -187,8 +193,8 @@ impl Delivery {
             self.throttle.round_starts(now);
             self.waiting_since = None;
         } else if was_idle && !self.is_paused(now) && self.queue.level().0 > 0 {
-            // A caller has reserved room and not appended its record yet. Without the pause, the worker would spin until
-            // that caller's thread runs again.
+            // A caller has reserved room and not appended its record yet. Without the pause, the worker would spin
+            // until that caller's thread runs again.
             self.pause_for(now, Pause { time: PENDING_APPEND_WAIT, by_server: true, is_last: false });
         }
     }
@@ -198,6 +204,7 @@ impl Delivery {
         let usual_bytes = self.queue.max_request_bytes();
         let next = self.backlog.next(settings, usual_bytes, self.limit.max_bytes(), resource);
         if let Some(Next::Batch(batch)) = &next {
+            self.counters.hand_over(self.signal, batch.records);
             self.in_hand = [(0, 0); 2];
             self.in_hand[usize::from(batch.is_snapshot())] = (batch.records, batch.queued_bytes);
         }
@@ -236,7 +243,7 @@ impl Delivery {
     /// Forgets the deadline of the part that was next. The deadline of the following part starts with its first
     /// attempt.
     pub(super) fn part_is_over(&mut self) {
-        (self.give_up, self.is_last) = (None, false);
+        (self.begun, self.failure, self.give_up, self.is_last) = (None, None, None, false);
     }
 
     /// Counts the outcome of records. Their room must be released afterwards.
@@ -245,6 +252,9 @@ impl Delivery {
             match origin {
                 Origin::Collection => self.counters.settle_collected(outcome, records),
                 _ => self.counters.settle(self.signal, outcome, records),
+            }
+            if let Some(cause) = self.failure.as_ref().filter(|_| outcome != Outcome::Delivered) {
+                self.counters.note_failure(self.signal, outcome, cause, records);
             }
             // Records of another process were never `taken` here, so they must not count toward a flush.
             self.settled += if matches!(origin, Origin::Spool { is_own: false }) { 0 } else { records };
@@ -298,9 +308,10 @@ impl Delivery {
         self.queue.release(records as usize, bytes);
     }
 
-    /// Counts the outcome of records that do not belong to a batch, and releases their room.
+    /// Counts the outcome of records that were never in a batch, and releases their room.
     pub(super) fn settle_all(&mut self, origin: Origin, lost: Vec<(u64, usize)>, outcome: Outcome) {
         for (records, bytes) in lost {
+            self.counters.hand_over(self.signal, records);
             self.settle(origin, outcome, records);
             self.queue.release(records as usize, bytes);
         }
@@ -315,11 +326,13 @@ impl Delivery {
 
     /// Counts the backlog and the rest of the current batch as lost to a panic.
     pub(super) fn write_off_unsent(&mut self) {
-        let (mut collected, mut queued) = (self.backlog.write_off_snapshot(), self.backlog.write_off());
-        let in_hand = std::mem::take(&mut self.in_hand);
-        queued.push(in_hand[0]);
-        collected.push(in_hand[1]);
+        let (collected, queued) = (self.backlog.write_off_snapshot(), self.backlog.write_off());
         self.settle_all(Origin::Queue, queued, Outcome::WorkerPanicked);
         self.settle_all(Origin::Collection, collected, Outcome::WorkerPanicked);
+        let in_hand = std::mem::take(&mut self.in_hand);
+        for (origin, (records, bytes)) in [Origin::Queue, Origin::Collection].into_iter().zip(in_hand) {
+            self.settle(origin, Outcome::WorkerPanicked, records);
+            self.queue.release(records as usize, bytes);
+        }
     }
 }

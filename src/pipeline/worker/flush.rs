@@ -4,7 +4,6 @@
 //! number per signal is enough, since a delivery sends its records in order: a flush needs neither a marker in the
 //! queue nor a list of records.
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use crate::record::Signal;
 
 /// A flush as its callers see it. The channel is disconnected when the flush or the worker has ended. The worker
 /// forgets the flush once all its callers have dropped this value.
-pub(crate) struct PendingFlush(Arc<Receiver<()>>);
+pub(crate) struct PendingFlush(pub(crate) Arc<Receiver<()>>);
 
 impl PendingFlush {
     #[cfg(test)]
@@ -28,14 +27,6 @@ impl PendingFlush {
     /// Waits for the end of the flush, for at most `time`. Returns false if the flush is not over by then.
     pub(crate) fn ends_within(&self, time: Duration) -> bool {
         self.0.recv_timeout(time).is_err_and(|error| error.is_disconnected())
-    }
-}
-
-impl Deref for PendingFlush {
-    type Target = Receiver<()>;
-
-    fn deref(&self) -> &Receiver<()> {
-        &self.0
     }
 }
 

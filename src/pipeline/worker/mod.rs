@@ -73,8 +73,8 @@
 //!
 //! # Memory ordering
 //! The worker's state belongs to one thread at a time. Other threads reach it only through channels and mutexes, which
-//! order everything by themselves, and through the atomics of the queues, whose pairs the queue describes. A stop closes
-//! the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
+//! order everything by themselves, and through the atomics of the queues, whose pairs the queue describes. A stop
+//! closes the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
 //!
 //! # Forks and panics
 //! A step calls code of the program: the problem hook and the callbacks of observable instruments. That code may
@@ -102,17 +102,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 
 use crate::config::{BatchSettings, RetrySettings};
-use crate::context::{self, Owner};
+use crate::context::{self, Calibrator, Owner};
 use crate::escape;
 use crate::pipeline::batch::Batch;
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{Counters, NotEnqueuedReason, Outcome};
 use crate::pipeline::retry::ProxyPause;
 use crate::pipeline::schedule::FairShare;
+use crate::pipeline::self_observation::{Observed, Observer};
 use crate::process::{self, contain_panic};
 use crate::record::Signal;
 use crate::spool::Spool;
-use crate::transport::Transport;
+use crate::transport::{ResponseStatus, Transport};
 use crate::{pipeline::problems::ProblemReporter, problem::ProblemKind};
 pub(crate) use attempt::CurrentAttempt;
 pub(crate) use delivery::Delivery;
@@ -148,6 +149,7 @@ pub(crate) struct Worker {
     /// Keeps batches on disk while the collector cannot be reached, if configured.
     pub(crate) spool: Option<Spool>,
     pub(crate) reporter: Arc<ProblemReporter>,
+    pub(crate) observer: Option<Observer>,
     pub(crate) commands: Commands,
     pub(crate) state: State,
 }
@@ -211,7 +213,9 @@ impl Worker {
     pub(crate) fn run(mut self) -> bool {
         self.state.generation = Some(process::generation());
         context::suppress_for_ever();
+        let mut calibrator = Calibrator::new();
         while !self.is_done() && !self.is_forked() {
+            calibrator.update();
             self.caught(Self::step);
         }
         if !self.is_forked() {
@@ -228,6 +232,20 @@ impl Worker {
     /// Returns whether this process is a child that was forked on the worker's thread.
     fn is_forked(&self) -> bool {
         self.state.generation.is_some_and(|generation| generation != process::generation())
+    }
+
+    /// Passes the end of an export, or of a collection, to self-observation. In a forked child, a measurement would
+    /// start the child's exporters.
+    fn observe(&self, signal: Option<Signal>, time: Duration, failure: Option<&str>) {
+        if let Some(observer) = self.observer.as_ref().filter(|_| !self.is_forked()) {
+            let status = signal.and_then(|_| self.last_status());
+            observer(&Observed { signal, time, failure, status });
+        }
+    }
+
+    /// Returns the status of the response to the last attempt.
+    fn last_status(&self) -> Option<ResponseStatus> {
+        self.transport.as_ref()?.last_status()
     }
 
     /// Runs `work`, then reports the problems that it found. The hook may fork, so in the child no step may follow the

@@ -16,7 +16,7 @@ use crate::metrics::{Collected, Reader, SinkStatus};
 use crate::pipeline::batch::{Batch, Origin};
 use crate::pipeline::clock;
 use crate::pipeline::ledger::{NotEnqueuedReason, Outcome};
-use crate::problem::ProblemKind;
+use crate::problem::ProblemKind::{self, CallbackPanicked};
 use crate::process::contain_panic;
 use crate::record::{FrameLimits, Scope, Signal};
 
@@ -47,6 +47,8 @@ pub(super) struct ReaderState {
     found_no_room: bool,
     /// True once the last collection, that of the stop, has begun.
     is_last: bool,
+    /// `error.type` of this collection.
+    failure: Option<&'static str>,
     /// Time that this collection has spent on sending batches while it waited for room.
     spent_on_others: Duration,
 }
@@ -137,11 +139,13 @@ impl Worker {
         }
         if contain_panic(|| self.read_instruments(at, &reader)).is_err() {
             self.write_off(at);
+            self.state.reader.failure = Some("panic");
         }
         self.state.reader.is_collecting = false;
-        self.state
-            .fair_share
-            .charge(at, (clock::now() - begun).saturating_sub(self.state.reader.spent_on_others));
+        let (time, failure) = (clock::now() - begun, self.state.reader.failure);
+        let time = time.saturating_sub(self.state.reader.spent_on_others);
+        self.state.fair_share.charge(at, time);
+        self.observe(None, time, failure);
         if !self.state.reader.is_outdated {
             self.collection_is_over(number, at);
         }
@@ -163,7 +167,12 @@ impl Worker {
                 Collected::TooLarge { points } => {
                     self.counters.count_not_enqueued(Signal::Metrics, NotEnqueuedReason::TooLarge, points)
                 }
-                Collected::Problem(kind, what) => self.reporter.report(Signal::Metrics, kind, || what),
+                Collected::Problem(kind, what) => {
+                    if kind == CallbackPanicked {
+                        self.state.reader.failure = Some("callback_panicked");
+                    }
+                    self.reporter.report(Signal::Metrics, kind, || what);
+                }
                 Collected::Misuse(what) => {
                     self.reporter.report_once(Signal::Metrics, ProblemKind::Instrument, what)
                 }
@@ -249,11 +258,11 @@ impl Worker {
     fn supersede_snapshot(&mut self, at: usize) {
         let delivery = &mut self.deliveries[at];
         if delivery.parts.last().is_some_and(Batch::is_snapshot) {
-            delivery.part_is_over();
             for part in std::mem::take(&mut delivery.parts) {
                 delivery.settle(part.origin, Outcome::Superseded, part.records);
                 delivery.release_batch(part);
             }
+            delivery.part_is_over();
         }
         let rest = delivery.backlog.write_off_snapshot();
         delivery.settle_all(Origin::Collection, rest, Outcome::Superseded);

@@ -38,11 +38,12 @@ fn spec(gate: &Gate) -> ExporterSpec {
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
         spool: SpoolSettings::default(),
         attempt_timeout: PATIENCE,
-        resource: Vec::new(),
+        resource: Arc::new(Vec::new),
         metrics: None,
         hook: None,
         transport: Box::new(move || gate.open_transport()),
         driver: Driver::OwnThread,
+        observer: None,
     }
 }
 
@@ -67,6 +68,7 @@ fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
         reader: None,
         spool: None,
         reporter,
+        observer: None,
         commands,
         state: State::default(),
     }
@@ -635,7 +637,7 @@ fn sends_nothing_of_any_signal_after_the_proxy_refused_one_whatever_is_flushed()
         handle.enqueue(&Arc::new(Scope::new(Signal::Logs, "shop", "")), &record(number), 1, &Wait::FromNow);
         enqueue(&handle, [number]);
         let flush = handle.start_flush();
-        assert!(flush.recv_timeout(Duration::from_millis(20)).is_err(), "a flush has cut the pause short");
+        assert!(flush.0.recv_timeout(Duration::from_millis(20)).is_err(), "a flush has cut the pause short");
     }
     assert!(gate.next_within(Duration::from_millis(200)).is_none(), "the proxy got another request");
     let ledger = handle.ledger();

@@ -28,11 +28,12 @@ fn spec(gate: &Gate) -> ExporterSpec {
         retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
         spool: SpoolSettings::default(),
         attempt_timeout: PATIENCE,
-        resource: Vec::new(),
+        resource: Arc::new(Vec::new),
         metrics: None,
         hook: None,
         transport: Box::new(move || gate.open_transport()),
         driver: Driver::Caller,
+        observer: None,
     }
 }
 
@@ -95,7 +96,8 @@ fn a_turn_gives_an_attempt_its_own_timeout_and_a_flush_no_more_than_is_left() {
     // Long enough for a busy machine to begin the attempt.
     let deadline = Instant::now() + Duration::from_secs(2);
     thread::scope(|scope| {
-        let driving = scope.spawn(|| drive(handle.goal(&flushed).into_iter().collect(), deadline, deadline));
+        let driving =
+            scope.spawn(|| drive(handle.goal(&flushed.0).into_iter().collect(), deadline, deadline));
         assert!(gate.next().deadline <= deadline);
         driving.join().unwrap();
     });
@@ -148,4 +150,59 @@ fn a_worker_that_has_ended_is_waited_for_by_none() {
     assert!(manual.wait_for_return(Instant::now()));
     // A flush is over at once as well.
     assert!(handle.start_flush().ends_within(PATIENCE));
+}
+
+#[cfg(feature = "receiver")]
+mod freeze {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::config::{Config, Exporter, Proxy};
+    use crate::pipeline::clock::simulated;
+    use crate::receiver::{Answer, Receiver};
+    use crate::telemetry::Telemetry;
+
+    /// A world in which only the clock moves.
+    struct Clock;
+
+    impl simulated::World for Clock {
+        fn pass(&self, until: Option<Instant>, is_over: &dyn Fn() -> bool) {
+            if !is_over() {
+                simulated::set(until.expect("something waits forever"));
+            }
+        }
+    }
+
+    #[test]
+    fn after_hours_of_freeze_retries_once_and_pushes_metrics_once() {
+        let receiver = Receiver::start().unwrap();
+        receiver.script_for(Signal::Traces, [Answer::status(503)]);
+        let start = Instant::now();
+        let _time = simulated::Simulated::start(Rc::new(Clock), start);
+        let exporter =
+            Exporter::http(receiver.endpoint()).proxy(Proxy::Off).throttle(Duration::from_secs(3600));
+        let telemetry =
+            Telemetry::start_manual(Config::new().service_name("frozen").exporter(exporter)).unwrap();
+        let counter = telemetry.meter("shop").counter("calls");
+        counter.add(1, ());
+        telemetry.tracer("shop").span("before").end();
+        let pump = || telemetry.pump(PATIENCE);
+        pump();
+        assert_eq!((receiver.request_count(), receiver.span_count(), receiver.point_count()), (1, 0, 0));
+        // Longer than the back-off, the throttle, the interval and the time after which a batch is given up.
+        simulated::set(start + Duration::from_secs(6 * 3600));
+        telemetry.tracer("shop").span("after").end();
+        for _ in 0..3 {
+            pump();
+        }
+        assert_eq!((receiver.span_count(), receiver.point_count()), (2, 1));
+        assert_eq!(receiver.request_count(), 4, "one retry, one request of spans and one of metrics");
+        simulated::set(start + Duration::from_secs(6 * 3600 + 61));
+        counter.add(1, ());
+        for _ in 0..3 {
+            pump();
+        }
+        assert_eq!((receiver.request_count(), receiver.point_count()), (5, 2));
+        assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+    }
 }

@@ -9,8 +9,8 @@ use prost::Message;
 
 use super::*;
 use crate::config::{
-    BatchSettings, Level, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings, Signals,
-    SpoolSettings, Temporality, WhenFull,
+    BatchSettings, ExemplarFilter, Level, PaceSettings, PeriodicReaderSettings, QueueSettings, RetrySettings,
+    Signals, SpoolSettings, Temporality, WhenFull,
 };
 use crate::metrics::{Meter, Registry};
 use crate::pipeline::exporter_handle::{ExporterHandle, ExporterSpec, RecordFilter};
@@ -39,7 +39,7 @@ impl World {
     fn with(temporality: Temporality, interval: Duration, adjust: impl Fn(&mut ExporterSpec)) -> Self {
         let gate = Gate::default();
         let push = PeriodicReaderSettings { interval, temporality, ..PeriodicReaderSettings::default() };
-        let registry = Arc::new(Registry::new(vec![push]));
+        let registry = Arc::new(Registry::new(vec![push], Vec::new(), ExemplarFilter::default()));
         let transport = gate.clone();
         let mut spec = ExporterSpec {
             name: "memory".to_owned(),
@@ -50,11 +50,12 @@ impl World {
             retry: RetrySettings { first_delay: Duration::from_millis(1), ..RetrySettings::default() },
             spool: SpoolSettings::default(),
             attempt_timeout: PATIENCE,
-            resource: Vec::new(),
+            resource: Arc::new(Vec::new),
             metrics: Some((Reader::new(Arc::clone(&registry), 0), interval)),
             hook: None,
             transport: Box::new(move || transport.open_transport()),
             driver: Driver::OwnThread,
+            observer: None,
         };
         adjust(&mut spec);
         let scope = Arc::new(Scope::new(Signal::Metrics, "shop", ""));

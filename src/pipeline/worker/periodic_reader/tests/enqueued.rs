@@ -19,7 +19,7 @@ fn outside(points: i64) -> Vec<u8> {
     let period = Period { start: 1, time: 2 };
     for number in 0..points {
         let attributes = AttributeSet::new([("number", number.into())]);
-        assert!(record.add(&attributes, period, &Point::Number(Number::Int(7))));
+        assert!(record.add(&attributes, period, &Point::Number(Number::Int(7)), &[]));
     }
     record.finish().to_vec()
 }
