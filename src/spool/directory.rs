@@ -33,7 +33,6 @@ pub(crate) struct Directory(PathBuf);
 
 /// A locked file that does not have its final name yet. The lock is kept by a mapping and not by `file` (see
 /// [`lock_file`]), so a child forked now inherits the descriptor, but not the lock.
-#[derive(Debug)]
 pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) lock: Arc<Map>,

@@ -49,7 +49,6 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_FAILED_READS: u32 = 24;
 
 /// The segments and an index of their pending entries.
-#[derive(Debug)]
 pub(crate) struct Journal<S> {
     pub(super) storage: S,
     pub(super) limits: Limits,
@@ -93,7 +92,6 @@ pub(crate) struct Entry {
     pub(crate) body: Vec<u8>,
 }
 
-#[derive(Debug)]
 struct Segment {
     /// Signal of the entries. A segment of another process may mix signals; then this is the signal of the first
     /// pending entry.

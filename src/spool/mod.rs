@@ -99,7 +99,6 @@ const FIRST_SEARCH_DELAY: Duration = Duration::from_secs(1);
 const SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The files of one exporter in its spool directory, and the files that it took over from dead processes.
-#[derive(Debug)]
 pub(crate) struct Spool {
     search: Search,
     instance: String,
@@ -123,7 +122,6 @@ pub(crate) struct Spool {
 }
 
 /// A request that was read from the spool. It stays on disk until [`Spool::settle`].
-#[derive(Debug)]
 pub(crate) struct SpooledRequest {
     pub(crate) records: u64,
     pub(crate) body: Vec<u8>,
@@ -298,8 +296,8 @@ impl Spool {
         u128::from(age) > self.search.limits.age.as_millis()
     }
 
-    /// Corrects ages after the system clock was set forward. A device without a battery-backed clock begins at 1970, and
-    /// later gets the time from the network.
+    /// Corrects ages after the system clock was set forward. A device without a battery-backed clock begins at 1970,
+    /// and later gets the time from the network.
     fn follow_clock(&mut self, now: Instant) {
         let now = (now, now_ms());
         let last = self.last_tick.replace(now);
@@ -462,8 +460,8 @@ impl Spool {
     /// Closes the spool at the end of the exporter, and leaves unsettled records to the next process.
     pub(crate) fn close(&mut self) {
         let _ = self.journal.sync();
-        // Settled segments that could not be removed also count, so that the recorder is kept for them: if the header of
-        // such a segment is damaged, only the recorder names its owner.
+        // Settled segments that could not be removed also count, so that the recorder is kept for them: if the header
+        // of such a segment is damaged, only the recorder names its owner.
         let has_segments = self.journal.has_segments();
         if !self.recorder.close() {
             return;

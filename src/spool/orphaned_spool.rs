@@ -24,7 +24,6 @@ use crate::process::with_fork_lock;
 use crate::record::Signal;
 
 /// Directory to search, and owner whose files are taken over.
-#[derive(Debug)]
 pub(super) struct Search {
     pub(super) directory: Directory,
     /// Owner whose files are taken over; `None` for every owner.
@@ -34,7 +33,6 @@ pub(super) struct Search {
 }
 
 /// The files of one instance. They are locked except during an inspection, so no other process delivers them.
-#[derive(Debug)]
 pub(crate) struct OrphanedSpool {
     /// Path of the recorder, which may be missing.
     path: PathBuf,

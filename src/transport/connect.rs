@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::dial::{Dialer, Interrupter, Lookup};
 use super::proxy::{Proxy, host_and_port};
@@ -13,11 +13,10 @@ use super::redact::Secrets;
 use super::response::printable;
 use super::stream::Stream;
 use super::tls::{self, TlsConnector};
-use super::{SetupError, TlsFault, Verdict, lower_first};
+use super::{SetupError, TlsFault, TlsFaultKind, Verdict, lower_first};
 use crate::config::ConnectionSettings;
-#[cfg(feature = "probe")]
-use crate::config::TlsSettings;
-use crate::process::Driver;
+use crate::config::{TlsSettings, demand};
+use crate::process::{Driver, lock};
 use crate::record::Signal;
 
 /// The checked connection settings of an exporter. All its signals have the same scheme, host and port.
@@ -25,11 +24,16 @@ use crate::record::Signal;
 pub(super) struct Route {
     host: String,
     port: u16,
+    /// Unix socket of the server: its path, or a null character and its abstract name.
+    socket: Option<String>,
     pub(super) proxy: Option<Proxy>,
     /// True if the proxy opens a tunnel to the server, false if it forwards requests.
     is_tunnelled: bool,
     proxy_tls: Option<TlsConnector>,
     tls: Option<TlsConnector>,
+    /// Certificates of the two connectors.
+    tls_settings: Arc<TlsSettings>,
+    max_age: Duration,
 }
 
 impl Route {
@@ -50,10 +54,13 @@ impl Route {
         Ok(Self {
             host: host.to_owned(),
             port,
+            socket: settings.parsed().ok().and_then(|endpoint| endpoint.socket),
             is_tunnelled: is_https || protocol.is_some(),
             proxy_tls: proxy_host.map(|host| TlsConnector::new(&settings.tls, host, None)).transpose()?,
             tls: is_https.then(|| TlsConnector::new(&settings.tls, host, protocol)).transpose()?,
             proxy,
+            tls_settings: Arc::new(settings.tls.clone()),
+            max_age: settings.max_age,
         })
     }
 
@@ -89,9 +96,12 @@ impl Route {
         Secrets::new(all.iter().map(String::as_str).chain(of_headers).chain(settings.hidden_texts()))
     }
 
-    /// Returns host and port of the server.
+    /// Returns host and port of the server. A Unix socket has no port.
     pub(super) fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        match self.socket {
+            Some(_) => self.host.clone(),
+            None => format!("{}:{}", self.host, self.port),
+        }
     }
 
     /// Returns a connector for one transport of one process.
@@ -123,6 +133,7 @@ impl Connector {
         deadline: Instant,
         timeline: &mut Timeline,
     ) -> Result<Stream, NetworkError> {
+        self.reload();
         let stream = self.reach(deadline, timeline);
         let stream = match &self.route.proxy {
             Some(proxy) => stream.map_err(|error| proxy.name(error))?,
@@ -136,7 +147,13 @@ impl Connector {
             // Taken before the result is checked, because a probe shows invalid certificates, too.
             timeline.certificate = tls.take_certificate();
         }
-        let stream = secured?;
+        let stream = secured.map_err(|error| match NetworkError::from(error) {
+            // The next attempt uses the new certificates.
+            NetworkError::Tls(fault) if self.reload() => {
+                NetworkError::Tls(TlsFault { kind: TlsFaultKind::Passing, ..fault })
+            }
+            error => error,
+        })?;
         timeline.secured = Some(Instant::now());
         #[cfg(feature = "probe")]
         if let Stream::Tls(tls) = &stream {
@@ -145,13 +162,46 @@ impl Connector {
         Ok(stream)
     }
 
+    /// Reads the files of certificates again. Returns whether the next handshake uses new ones. If the new ones cannot
+    /// be used, the old ones stay.
+    fn reload(&mut self) -> bool {
+        let is_tls = self.route.tls.is_some() || self.route.proxy_tls.is_some();
+        if !is_tls || !demand::CREDENTIALS.is_raised() {
+            return false;
+        }
+        match self.try_reload() {
+            Ok(has_changed) => has_changed,
+            Err(error) => {
+                let notice = format!("the changed certificates cannot be used, the old ones stay: {error}");
+                *lock(&self.dialer.interrupter.notice) = Some(notice);
+                false
+            }
+        }
+    }
+
+    fn try_reload(&mut self) -> Result<bool, String> {
+        let Some(settings) = self.route.tls_settings.reread()? else { return Ok(false) };
+        let reload = |tls: &Option<TlsConnector>| tls.as_ref().map(|tls| tls.with(&settings)).transpose();
+        let tls = reload(&self.route.tls).map_err(|error| error.to_string())?;
+        self.route.proxy_tls = reload(&self.route.proxy_tls).map_err(|error| error.to_string())?;
+        (self.route.tls, self.route.tls_settings) = (tls, Arc::new(settings));
+        Ok(true)
+    }
+
     /// Opens a connection to the server, or to a proxy that forwards requests.
     fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Stream, NetworkError> {
+        if let Some(socket) = &self.route.socket {
+            timeline.resolved = Some(Instant::now());
+            let mut stream = Stream::new(self.dialer.connect_to_socket(socket, deadline)?, deadline);
+            stream.set_max_age(self.route.max_age);
+            return Ok(stream);
+        }
         timeline.addresses = self.lookup.addresses(deadline).map_err(NetworkError::of_lookup)?;
         timeline.resolved = Some(Instant::now());
         let socket = self.dialer.connect(&timeline.addresses, deadline)?;
         timeline.peer = socket.peer_addr().ok();
         let mut stream = Stream::new(socket, deadline);
+        stream.set_max_age(self.route.max_age);
         if let Some(tls) = &self.route.proxy_tls {
             stream = tls.connect(stream)?;
         }
@@ -220,7 +270,7 @@ impl NetworkError {
     }
 
     fn verdict_with(&self, reason: String) -> Verdict {
-        use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
@@ -228,7 +278,11 @@ impl NetworkError {
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
             Self::Io(error)
-                if matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable) =>
+                // A Unix socket that does not exist is not found.
+                if matches!(
+                    error.kind(),
+                    ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound
+                ) =>
             {
                 Verdict::Unreachable { reason }
             }

@@ -5,15 +5,16 @@
 //!
 //! Addresses are tried by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250
 //! ms before the next one is tried in parallel. The address family that succeeded is tried first the next time, so an
-//! unreachable family delays only one connection. std has only blocking connects, so each address gets a short-lived
-//! thread. A thread that loses the race ends by the deadline of its attempt and closes its connection.
+//! unreachable family delays only one connection. Within a family, each connection begins behind the address of the
+//! last one, so that the addresses of a headless service take turns, and a server that failed is not asked again at
+//! once. std has only blocking connects, so each address gets a short-lived thread. A thread that loses the race ends
+//! by the deadline of its attempt and closes its connection.
 //!
 //! Without threads (`Driver::Caller`), a lookup takes as long as the system takes. Several addresses are tried one
 //! after the other: each for at most 250 ms, then each again for an equal share of the remaining time.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,10 @@ impl Lookup {
 
 /// Calls the system's resolver.
 fn ask(host: &str, port: u16) -> Found {
+    #[cfg(test)]
+    if let Some(found) = tests::prepared(host) {
+        return Ok(found);
+    }
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
@@ -92,15 +97,15 @@ type Results = Mailbox<io::Result<TcpStream>>;
 pub(super) struct Dialer {
     driver: Driver,
     pub(super) interrupter: Arc<Interrupter>,
-    /// True if the last connection was over IPv4.
-    prefers_ipv4: AtomicBool,
+    /// Address of the last connection.
+    last: Mutex<Option<SocketAddr>>,
     /// Counts the connecting threads: each holds a clone.
     threads: Arc<()>,
 }
 
 impl Dialer {
     pub(super) fn new(interrupter: Arc<Interrupter>, driver: Driver) -> Self {
-        Self { driver, interrupter, prefers_ipv4: AtomicBool::new(false), threads: Arc::default() }
+        Self { driver, interrupter, last: Mutex::default(), threads: Arc::default() }
     }
 
     /// Connects to the first address that accepts. The interrupter can break the connection.
@@ -113,6 +118,7 @@ impl Dialer {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let addresses = self.order(addresses);
+        self.interrupter.set_choice(addresses.len() > 1);
         let stream = match (&addresses[..], self.driver) {
             // Usually connects without another thread. A blocked connect cannot be interrupted, so it lasts at most
             // one head start.
@@ -125,19 +131,48 @@ impl Dialer {
             (_, Driver::OwnThread) => self.race(&addresses, deadline),
             (_, Driver::Caller) => connect_in_turn(&addresses, deadline),
         }?;
-        let is_ipv4 = stream.peer_addr().is_ok_and(|peer| peer.is_ipv4());
-        self.prefers_ipv4.store(is_ipv4, Ordering::Relaxed);
+        *lock(&self.last) = stream.peer_addr().ok();
+        self.watch(stream)
+    }
+
+    fn watch(&self, stream: TcpStream) -> io::Result<Arc<TcpStream>> {
         let stream = Arc::new(stream);
         // An interruption during the connect found no socket to shut down. In this case `watch` fails.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
 
-    /// Returns the addresses with alternating families.
+    /// Connects to a Unix socket on another thread, because the connect waits while the server's queue of clients is
+    /// full. Without threads, the wait has no limit.
+    ///
+    /// # Errors
+    /// Returns the errors of [`connect`](Self::connect), with advice about missing files and permissions.
+    pub(super) fn connect_to_socket(&self, socket: &str, deadline: Instant) -> io::Result<Arc<TcpStream>> {
+        let left = time_left(deadline)?;
+        if self.interrupter.is_broken() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let (results, own) = (Arc::new(Results::new()), socket.to_owned());
+        self.interrupter.watch_race(&results);
+        match self.driver {
+            Driver::OwnThread if self.start(&results, move || connect_unix(&own)) => {
+                self.watch(results.take(left).unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?)
+            }
+            // All threads wait for a server that accepts no clients.
+            Driver::OwnThread => Err(ErrorKind::TimedOut.into()),
+            Driver::Caller => self.watch(connect_unix(socket)?),
+        }
+    }
+
+    /// Returns the addresses with alternating families. The address of the last connection is the last of its family.
     fn order(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-        let prefers_ipv4 = self.prefers_ipv4.load(Ordering::Relaxed);
-        let (preferred, others): (Vec<_>, Vec<_>) =
-            addresses.iter().partition(|address| address.is_ipv4() == prefers_ipv4);
+        let last = *lock(&self.last);
+        let prefers_ipv4 = last.is_some_and(|last| last.is_ipv4());
+        let (mut preferred, others): (Vec<SocketAddr>, Vec<_>) =
+            addresses.iter().copied().partition(|address: &SocketAddr| address.is_ipv4() == prefers_ipv4);
+        if let Some(at) = preferred.iter().position(|address| Some(*address) == last) {
+            preferred.rotate_left(at + 1);
+        }
         let pairs = (0..addresses.len()).flat_map(|at| [preferred.get(at), others.get(at)]);
         pairs.flatten().copied().collect()
     }
@@ -151,7 +186,9 @@ impl Dialer {
         while !self.interrupter.is_broken() {
             let Ok(left) = time_left(deadline) else { break };
             match waiting {
-                [address, rest @ ..] if self.start(&results, *address, share.min(left)) => {
+                &[address, ref rest @ ..]
+                    if self.start(&results, move || connect(&address, share.min(left))) =>
+                {
                     (waiting, running) = (rest, running + 1);
                 }
                 // No thread can be started, so this thread connects.
@@ -169,8 +206,12 @@ impl Dialer {
         Err(failure)
     }
 
-    /// Starts a thread that connects to `address`. Returns false if there are too many threads or none can be started.
-    fn start(&self, results: &Arc<Results>, address: SocketAddr, timeout: Duration) -> bool {
+    /// Starts a thread that connects. Returns false if there are too many threads or none can be started.
+    fn start(
+        &self,
+        results: &Arc<Results>,
+        connect: impl FnOnce() -> io::Result<TcpStream> + Send + 'static,
+    ) -> bool {
         let thread = Arc::clone(&self.threads);
         // The count includes the references of `self` and `thread`; each of the others belongs to a connecting thread.
         if Arc::strong_count(&self.threads) > MAX_THREADS + 1 {
@@ -179,7 +220,7 @@ impl Dialer {
         // Weak, so that a thread that loses the race does not keep the results of the race alive.
         let results = Arc::downgrade(results);
         let started = spawn("standpipe-connect", move || {
-            let connected = connect(&address, timeout);
+            let connected = connect();
             // After the race, dropping the result closes the connection.
             if let Some(results) = results.upgrade() {
                 results.put(connected);
@@ -212,23 +253,23 @@ fn clearer(before: io::Error, now: io::Error) -> io::Error {
 
 /// A channel with one receiver. std's and crossbeam's channels would add eleven kilobytes to a small binary.
 #[derive(Debug)]
-struct Mailbox<T> {
+pub(super) struct Mailbox<T> {
     messages: Mutex<Vec<T>>,
     has_more: Condvar,
 }
 
 impl<T> Mailbox<T> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { messages: Mutex::default(), has_more: Condvar::new() }
     }
 
-    fn put(&self, message: T) {
+    pub(super) fn put(&self, message: T) {
         lock(&self.messages).push(message);
         self.has_more.notify_one();
     }
 
     /// Waits up to `longest` for a message.
-    fn take(&self, longest: Duration) -> Option<T> {
+    pub(super) fn take(&self, longest: Duration) -> Option<T> {
         let waited =
             self.has_more.wait_timeout_while(lock(&self.messages), longest, |messages| messages.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0.pop()
@@ -246,6 +287,41 @@ pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<Tcp
     Ok(stream)
 }
 
+/// Connects to a Unix socket: a path, or a null character and an abstract name. The socket takes the type of a TCP
+/// socket, whose operations are the same; only options of TCP fail on it.
+#[cfg(unix)]
+fn connect_unix(socket: &str) -> io::Result<TcpStream> {
+    #[cfg(target_os = "android")]
+    use std::os::android::net::SocketAddrExt;
+    use std::os::fd::OwnedFd;
+    #[cfg(target_os = "linux")]
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+    let address = match socket.strip_prefix('\0') {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        Some(name) => SocketAddr::from_abstract_name(name),
+        // Elsewhere, the configuration accepts no abstract name.
+        _ => SocketAddr::from_pathname(socket),
+    };
+    let stream = UnixStream::connect_addr(&address?).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "no such socket; is the collector running, and does it listen at this path?",
+            ErrorKind::ConnectionRefused => "connection refused: no program listens at this socket",
+            ErrorKind::PermissionDenied => {
+                "permission denied; this user needs write permission for the socket and access to its directory"
+            }
+            _ => return error,
+        };
+        io::Error::new(error.kind(), advice)
+    })?;
+    Ok(OwnedFd::from(stream).into())
+}
+
+#[cfg(not(unix))]
+fn connect_unix(_: &str) -> io::Result<TcpStream> {
+    Err(ErrorKind::Unsupported.into())
+}
+
 /// Returns the time until the deadline. Never zero, which sockets would treat as no limit.
 pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
@@ -260,14 +336,18 @@ pub(super) fn is_hang_up(error: &io::Error) -> bool {
 
 /// Lets another thread end the current attempt, or all attempts.
 #[derive(Debug, Default)]
-pub(super) struct Interrupter {
+pub(crate) struct Interrupter {
     state: Mutex<State>,
+    /// Message about the certificates, from the connector to the transport.
+    pub(super) notice: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_interrupted_for_good: bool,
     is_cut: bool,
+    /// True if the host of the last connection has several addresses.
+    has_choice: bool,
     socket: Weak<TcpStream>,
     /// The race that the attempt waits for.
     race: Weak<Results>,
@@ -312,11 +392,17 @@ impl Interrupter {
         state.end_attempt();
     }
 
-    /// Returns a function that calls `end`: [`interrupt_for_good`](Self::interrupt_for_good) or [`cut`](Self::cut).
-    // The function does not hold a clone of ureq's agent, because the clone would keep the connection open.
-    pub(super) fn ending(self: &Arc<Self>, end: fn(&Self)) -> Box<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(self);
-        Box::new(move || end(&interrupter))
+    /// Notes whether the host has several addresses.
+    fn set_choice(&self, has_choice: bool) {
+        lock(&self.state).has_choice = has_choice;
+    }
+
+    /// Shuts the idle connection down if the host has several addresses, so that the next attempt asks another one.
+    pub(super) fn discard(&self) {
+        let state = lock(&self.state);
+        if state.has_choice {
+            state.shut_down();
+        }
     }
 }
 
@@ -329,6 +415,10 @@ impl State {
         if let Some(race) = self.race.upgrade() {
             race.put(Err(ErrorKind::TimedOut.into()));
         }
+        self.shut_down();
+    }
+
+    fn shut_down(&self) {
         if let Some(socket) = self.socket.upgrade() {
             // An error means that the socket is already disconnected.
             let _ = socket.shutdown(Shutdown::Both);

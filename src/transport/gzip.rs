@@ -19,8 +19,8 @@ const MIN_GROWTH: usize = 4 << 10;
 
 /// Compresses request bodies, one after the other.
 ///
-/// The memory of the algorithm is allocated once, and reset for each request. That saves 13 µs per request, and takes about
-/// 300 KB as long as the transport is open.
+/// The memory of the algorithm is allocated once, and reset for each request. That saves 13 µs per request, and takes
+/// about 300 KB as long as the transport is open.
 #[derive(Debug, Default)]
 pub(super) struct Compressor {
     #[cfg(feature = "gzip")]

@@ -4,9 +4,10 @@
 //! pipeline::worker ─ Payload, deadline ─► Transport::send ─ Verdict ─► pipeline::retry
 //!                                               │
 //!               ┌───────────────────────────────┼──────────────────────────┐
-//!         http/ (ureq)             grpc/ (over the pure http2)       console/ (prints)
+//!         http/ (ureq)             grpc/ (over the pure http2)       file, console (write)
 //!               └───────────────┬───────────────┘
 //!      connect and send: connect (dial, proxy, tls), stream, gzip
+//!      JSON:             json
 //!      judge responses:  response, calendar
 //!      hide secrets:     redact
 //! ```
@@ -19,10 +20,12 @@
 //! | list retryable gRPC statuses | `RETRYABLE` in `grpc/status.rs` |
 //! | turn a response into a verdict | `http/response.rs`, `grpc/status.rs`; its body: `response/` |
 //! | turn a failed connection into a verdict | `connect.rs`; TLS: `tls/fault.rs` |
-//! | read and verify certificates | `tls/` |
+//! | read and verify certificates | `tls/`; when they change: `Connector::reload` in `connect.rs` |
 //! | choose an address of a host | `dial.rs` |
 //! | choose a proxy | `proxy.rs` |
+//! | renew headers that change | `credentials.rs` |
 //! | compress bodies | `gzip.rs` |
+//! | convert requests to JSON | `json.rs` |
 //! | remove secrets from messages | `redact.rs` |
 //! | end an attempt by its deadline | `stream.rs` |
 //! | end an attempt from another thread | `Interrupter` in `dial.rs` |
@@ -30,23 +33,27 @@
 //! | replace the network in tests | `tests/gate.rs` |
 //!
 //! Lock order: `HttpConnector::connector` (held while a connection is made), then `Interrupter::state`, then
-//! `Mailbox::messages`. The timeline and the recorded certificate of a probe have leaf locks. A forked child opens its
-//! own transports, so it never meets a lock that a thread of its parent holds.
+//! `Mailbox::messages`. `Interrupter::notice`, the timeline and the recorded certificate of a probe have leaf locks. A
+//! forked child opens its own transports, so it never meets a lock that a thread of its parent holds.
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::ConnectionSettings;
-use crate::process::Driver;
+use crate::process::{Driver, lock};
 use crate::record::Signal;
 
-pub(crate) mod base64;
+pub mod base64;
 pub mod calendar;
 mod connect;
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 mod console;
+mod credentials;
 mod dial;
+#[cfg(feature = "json")]
+mod file;
 #[cfg(test)]
 #[path = "tests/gate.rs"]
 pub(crate) mod gate;
@@ -54,6 +61,8 @@ pub(crate) mod gate;
 mod grpc;
 mod gzip;
 mod http;
+#[cfg(feature = "json")]
+mod json;
 mod proxy;
 mod redact;
 mod response;
@@ -63,6 +72,7 @@ mod tls;
 #[cfg(feature = "probe")]
 pub(crate) use self::{
     connect::Timeline,
+    credentials::with_current_headers,
     http::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse},
     response::{Oddity, RETRYABLE as RETRYABLE_STATUSES, TOO_LONG},
     stream::Stream,
@@ -70,29 +80,65 @@ pub(crate) use self::{
 };
 #[cfg(feature = "receiver")]
 pub(crate) use self::{proxy::status_name, response::is_media_type};
-#[cfg(all(feature = "console", feature = "receiver"))]
-pub(crate) use console::json::write as write_json;
+use dial::Interrupter;
 #[cfg(feature = "grpc")]
 pub(crate) use grpc::GrpcSpec;
 pub(crate) use http::HttpSpec;
-pub(crate) use tls::TlsFault;
-#[cfg(feature = "grpc")]
-pub(crate) use tls::TlsFaultKind;
+#[cfg(feature = "json")]
+use json::encode as encode_json;
+#[cfg(all(feature = "json", feature = "receiver"))]
+pub(crate) use json::write as write_json;
+pub(crate) use tls::{TlsFault, TlsFaultKind};
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
+    /// Returns the interrupter of attempts over the network. Others cannot be ended: a write to a file or to standard
+    /// output cannot be interrupted.
+    fn attempts(&self) -> Option<&Arc<Interrupter>> {
+        None
+    }
+
     /// Ends the effect of an earlier [cut](Self::cutter), so that the next attempt can run.
-    fn forget_cut(&mut self) {}
+    fn forget_cut(&mut self) {
+        self.attempts().into_iter().for_each(|attempts| attempts.forget_cut());
+    }
+
+    /// Encodes the request of the next `send`, unless the transport sends protobuf. Returns false if the encoded
+    /// request has more than `max_bytes`, or the records have no encoding.
+    fn encode(&mut self, _: &Payload<'_>, _max_bytes: usize) -> bool {
+        true
+    }
 
     /// Makes one attempt. It returns by `deadline`, whatever the network does.
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict;
 
+    /// Returns the status of the response to the last `send`, if there was a response.
+    fn last_status(&self) -> Option<ResponseStatus> {
+        None
+    }
+
+    /// Takes a message about the certificates, to be reported as a problem of the configuration.
+    fn take_notice(&mut self) -> Option<String> {
+        lock(&self.attempts()?.notice).take()
+    }
+
     /// Returns a function that, from another thread, ends a running `send` if possible, and all later ones immediately.
-    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync>;
+    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
+        ending(self.attempts(), Interrupter::interrupt_for_good)
+    }
 
     /// Returns a function that, from another thread, ends a running `send` if possible, and later ones until
     /// [`forget_cut`](Self::forget_cut) is called. The attempts after that call use a new connection.
-    fn cutter(&self) -> Box<dyn Fn() + Send + Sync>;
+    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
+        ending(self.attempts(), Interrupter::cut)
+    }
+}
+
+/// Returns a function that ends attempts: for good, or until a cut is forgotten.
+// The function does not hold a clone of ureq's agent, because the clone would keep the connection open.
+fn ending(attempts: Option<&Arc<Interrupter>>, end: fn(&Interrupter)) -> Box<dyn Fn() + Send + Sync> {
+    let attempts = attempts.cloned();
+    Box::new(move || attempts.iter().for_each(|attempts| end(attempts)))
 }
 
 /// The records of one request.
@@ -107,6 +153,26 @@ impl Payload<'_> {
     fn len(&self) -> usize {
         self.body.iter().map(|piece| piece.len()).sum()
     }
+}
+
+/// Fails. Validation refuses JSON in builds without it, so no request gets here.
+#[cfg(not(feature = "json"))]
+fn encode_json(_: &mut Vec<u8>, _: &Payload<'_>, _: usize) -> bool {
+    false
+}
+
+/// Empties the buffer of an encoded request, and frees most of a large one.
+fn shrink(text: &mut Vec<u8>) {
+    text.clear();
+    text.shrink_to(1 << 20);
+}
+
+/// The status of a response, for self-observation: the number of an HTTP status, or the name of a gRPC status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ResponseStatus {
+    Http(u16),
+    #[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has such a status"))]
+    Grpc(String),
 }
 
 /// The result of one attempt. Only `pipeline::retry` decides what follows from it.
@@ -127,8 +193,8 @@ pub(crate) enum Verdict {
     Unreachable {
         reason: String,
     },
-    /// The proxy refused the credentials or the destination. The same request may be sent again, but only after minutes:
-    /// each attempt repeats the password, and proxies lock accounts.
+    /// The proxy refused the credentials or the destination. The same request may be sent again, but only after
+    /// minutes: each attempt repeats the password, and proxies lock accounts.
     ProxyRefused {
         reason: String,
     },
@@ -147,6 +213,14 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// Gives up the connection to one of several addresses if the server answered that it cannot serve now, because the
+    /// next connection reaches another server. A server that asks for a delay keeps its connection.
+    fn discard_connection(&self, interrupter: &dial::Interrupter) {
+        if matches!(self, Self::TryLater { after: None, .. }) {
+            interrupter.discard();
+        }
+    }
+
     /// Passes the text of the verdict through `edit`.
     fn map_text(mut self, edit: impl FnOnce(String) -> String) -> Self {
         match &mut self {
@@ -214,14 +288,23 @@ impl Error for SetupError {
 /// A function that opens a transport, in this process or in a forked child.
 pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 
+/// Prepares an HTTP transport.
+///
+/// # Errors
+/// Returns an error if a setting cannot be used.
+pub(crate) fn http(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, SetupError> {
+    let (spec, settings) = (HttpSpec::new(settings)?, settings.clone());
+    Ok(Box::new(move || credentials::renewing(spec.open(driver), &settings, driver)))
+}
+
 /// Prepares a gRPC transport.
 ///
 /// # Errors
 /// Returns an error if a setting cannot be used, or this build has no gRPC.
 #[cfg(feature = "grpc")]
 pub(crate) fn grpc(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, SetupError> {
-    let spec = GrpcSpec::new(settings)?;
-    Ok(Box::new(move || Box::new(spec.open(driver))))
+    let (spec, settings) = (GrpcSpec::new(settings)?, settings.clone());
+    Ok(Box::new(move || credentials::renewing(spec.open(driver), &settings, driver)))
 }
 
 #[cfg(not(feature = "grpc"))]
@@ -229,18 +312,23 @@ pub(crate) fn grpc(_: &ConnectionSettings, _: Driver) -> Result<Opener, SetupErr
     Err("this build cannot send over gRPC; build standpipe with its feature \"grpc\"".into())
 }
 
-/// Prepares a transport that prints requests instead of sending them. With `is_patient`, a failed write is retried.
+/// Prepares a transport that writes lines of JSON, to a file or to standard output. With `is_patient`, a failed write
+/// to standard output is retried.
 ///
 /// # Errors
-/// Returns an error if this build has no console exporter.
-#[cfg(feature = "console")]
-pub(crate) fn console(is_patient: bool) -> Result<Opener, SetupError> {
-    Ok(Box::new(move || Box::new(console::Console::new(is_patient))))
+/// Returns an error if the file cannot be opened, or this build has no JSON.
+#[cfg(feature = "json")]
+pub(crate) fn lines(settings: &ConnectionSettings, is_patient: bool) -> Result<Opener, SetupError> {
+    if settings.transport == crate::config::Transport::Console {
+        return Ok(Box::new(move || Box::new(console::Console::new(is_patient))));
+    }
+    let settings = file::checked(&settings.file)?;
+    Ok(Box::new(move || Box::new(file::FileTransport::new(settings.clone()))))
 }
 
-#[cfg(not(feature = "console"))]
-pub(crate) fn console(_: bool) -> Result<Opener, SetupError> {
-    Err("this build cannot print; build standpipe with its feature \"console\"".into())
+#[cfg(not(feature = "json"))]
+pub(crate) fn lines(_: &ConnectionSettings, _: bool) -> Result<Opener, SetupError> {
+    Err("this build cannot write JSON; build standpipe with its feature \"json\"".into())
 }
 
 /// Makes the first letter lower-case, as in our messages; those of the operating system begin with an upper-case

@@ -26,21 +26,25 @@ pub(super) struct Secrets {
 
 impl Secrets {
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut all = Self::default();
+        Self::default().with(secrets)
+    }
+
+    /// Adds secrets.
+    pub(super) fn with<'a>(mut self, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         for secret in secrets {
             // A server may decode Basic credentials and repeat the password alone.
             if let Some(password) = base64::basic_password(secret) {
-                all.add(&password);
+                self.add(&password);
                 if password.len() >= CUT {
                     // A password may be too short to be searched for in parts.
-                    all.wholes.extend(forms(&password));
+                    self.wholes.extend(forms(&password));
                 }
             }
-            all.add(secret);
+            self.add(secret);
         }
-        all.parts.sort_unstable();
-        all.parts.dedup();
-        all
+        self.parts.sort_unstable();
+        self.parts.dedup();
+        self
     }
 
     fn add(&mut self, secret: &str) {

@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 #[cfg(feature = "probe")]
 use super::dial::connect;
@@ -15,6 +15,10 @@ use super::tls::Session;
 /// If more time than this is left until the deadline, the socket timeout is half of it, so that later calls can use the
 /// same timeout. Otherwise the socket timeout is all of the time left.
 const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
+
+/// If the wall clock and the monotonic clock disagree by more than this about the time since a connection was used, the
+/// machine was probably suspended, or the process frozen. Peers and firewalls have then forgotten the connection.
+const MAX_CLOCK_JUMP: Duration = Duration::from_secs(1);
 
 /// A connection: TCP, or TLS over another connection.
 #[derive(Debug)]
@@ -41,8 +45,27 @@ impl Stream {
         Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline))
     }
 
+    /// Sets the deadline of the following reads and writes.
     pub(super) fn set_deadline(&mut self, deadline: Instant) {
-        self.tcp().deadline = deadline;
+        let tcp = self.tcp();
+        (tcp.deadline, tcp.used) = (deadline, (Instant::now(), SystemTime::now()));
+    }
+
+    /// Lets the connection be reused only for this time.
+    pub(super) fn set_max_age(&mut self, age: Duration) {
+        self.tcp().max_age = age;
+    }
+
+    /// Returns whether the age of the connection and the clocks let it be reused.
+    pub(super) fn is_fresh(&mut self) -> bool {
+        let tcp = self.tcp();
+        let (used, used_by_wall_clock) = tcp.used;
+        let idle = used.elapsed();
+        let jump = match used_by_wall_clock.elapsed() {
+            Ok(by_wall_clock) => by_wall_clock.abs_diff(idle),
+            Err(backwards) => backwards.duration() + idle,
+        };
+        tcp.opened.elapsed() < tcp.max_age && jump <= MAX_CLOCK_JUMP
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -109,6 +132,10 @@ impl Write for Stream {
 pub(crate) struct DeadlineStream {
     stream: Arc<TcpStream>,
     deadline: Instant,
+    opened: Instant,
+    max_age: Duration,
+    /// When the deadline was set, by both clocks.
+    used: (Instant, SystemTime),
     /// False during `read_waiting`, in which a read that would wait fails with `WouldBlock`.
     waits: bool,
     /// Current read timeout of the socket.
@@ -125,10 +152,13 @@ pub(crate) struct DeadlineStream {
 
 impl DeadlineStream {
     fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
-        let (read_limit, write_limit) = (None, None);
+        let (read_limit, write_limit, now) = (None, None, Instant::now());
         Self {
             stream,
             deadline,
+            opened: now,
+            max_age: Duration::MAX,
+            used: (now, SystemTime::now()),
             waits: true,
             read_limit,
             write_limit,
@@ -242,6 +272,24 @@ mod tests {
 
         assert_eq!(failure.kind(), ErrorKind::TimedOut);
         assert!((SOON..LATE).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn is_reused_within_its_age_unless_a_clock_has_jumped() {
+        let hour = Duration::from_secs(3600);
+        let mut stream = Stream::Tcp(pair(Instant::now() + hour).0);
+        assert!(stream.is_fresh());
+        // A suspended machine: only the wall clock went on. Or the time was set.
+        for wall in [SystemTime::now() - hour, SystemTime::now() + hour] {
+            stream.tcp().used.1 = wall;
+            assert!(!stream.is_fresh(), "{wall:?}");
+        }
+        stream.set_deadline(Instant::now() + hour);
+        assert!(stream.is_fresh());
+        stream.set_max_age(Duration::from_secs(60));
+        assert!(stream.is_fresh());
+        stream.set_max_age(Duration::ZERO);
+        assert!(!stream.is_fresh());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The limit of an answer is 4 MiB; a longer one does not count as an answer. Compressed answers are decompressed up to
-//! 64 KiB.
+//! The limit of an answer is 4 MiB unless set; a longer one does not count as an answer. Compressed answers are
+//! decompressed up to 64 KiB.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn a_longer_answer_is_refused_once_and_reported() {
     assert_eq!((total.delivered, total.dropped.refused), (1, 1), "{}", outcome.ledger);
     let [problem] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
     assert_eq!(problem.kind, ProblemKind::Refused);
-    assert!(problem.message.contains("4 MiB"), "{problem}");
+    assert!(problem.message.ends_with("the response is longer than response-bytes"), "{problem}");
 }
 
 #[test]
@@ -116,5 +116,25 @@ fn a_packed_answer_over_grpc_is_not_unpacked_beyond_what_is_kept_of_an_answer() 
         assert_eq!(problem.kind, ProblemKind::PartialSuccess, "{problem}");
         assert!(problem.message.contains(words), "{problem}");
         assert_eq!(outcome.receiver.connection_count(), 1, "{bytes}");
+    }
+}
+
+#[test]
+fn refuses_answers_beyond_response_bytes_over_every_protocol() {
+    for case in ["http", "json", "grpc"] {
+        let exporter = |receiver: &Receiver| match case {
+            "http" => Exporter::http(receiver.endpoint()),
+            "json" => Exporter::http(receiver.endpoint()).json(),
+            _ => Exporter::grpc(receiver.grpc_endpoint()),
+        };
+        let answer = || Answer::partial(1, "too old ".repeat(4000));
+        let outcome = export_by(answer(), |receiver| exporter(receiver).response_bytes(20 << 10));
+        let total = outcome.ledger.total();
+        assert_eq!((total.delivered, total.dropped.refused), (1, 1), "{case}: {}", outcome.ledger);
+        let message = &outcome.problems[0].message;
+        assert!(message.ends_with("the response is longer than response-bytes"), "{case}: {message}");
+        let outcome = export_by(answer(), |receiver| exporter(receiver).response_bytes(40 << 10));
+        let total = outcome.ledger.total();
+        assert_eq!((total.delivered, total.rejected), (1, 1), "{case}: {}", outcome.ledger);
     }
 }

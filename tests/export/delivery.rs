@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::receiver::{Answer, Batch, ReceivedSpan, Receiver};
-use standpipe::{Compression, Config, FlushOutcome, ProblemKind, WhenFull};
+use standpipe::{Compression, Config, FlushOutcome, ProblemKind, Scope, WhenFull};
 
 use crate::support::figures;
 use crate::support::scene::{
@@ -249,7 +249,7 @@ fn gzip_requests_decode_to_the_same_spans() {
         .exporter(exporter(plain).named("plain"))
         .exporter(exporter(zipped).named("zipped").compression(Compression::Gzip));
     let telemetry = start_with(config);
-    let tracer = telemetry.tracer_with_version("shop", "1.2");
+    let tracer = telemetry.tracer(Scope::new("shop").version("1.2"));
     for number in 0..200 {
         let mut span = tracer.span("checkout");
         span.set("number", number).set("text", "all the same ".repeat(20).as_str());
@@ -295,7 +295,7 @@ fn a_span_keeps_the_scope_of_its_tracer() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver));
     for (scope, version) in [("cart", "1"), ("till", ""), ("cart", "2")] {
-        telemetry.tracer_with_version(scope, version).span(&format!("{scope} {version}")).end();
+        telemetry.tracer(Scope::new(scope).version(version)).span(&format!("{scope} {version}")).end();
     }
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
     let spans = receiver.spans();

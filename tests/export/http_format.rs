@@ -43,7 +43,7 @@ fn a_request_is_a_post_of_protobuf_to_the_path_of_its_signal() {
     assert_eq!(headers("content-type"), ["application/x-protobuf"]);
     assert_eq!(headers("content-length"), [request.body_bytes.to_string()]);
     assert_eq!(headers("host"), [receiver.address().to_string()]);
-    assert_eq!(headers("user-agent"), [format!("standpipe/{VERSION}")]);
+    assert_eq!(headers("user-agent"), [format!("standpipe/{VERSION} (rust)")]);
     assert!(headers("content-encoding").is_empty() && headers("transfer-encoding").is_empty());
 }
 
@@ -53,7 +53,7 @@ fn a_product_of_the_callers_own_stands_in_front_of_the_user_agent() {
     let telemetry = start(exporter(&receiver).user_agent("shop/1.2"));
     emit(&telemetry.tracer("shop"), 1);
     assert_eq!(telemetry.shutdown(LONG).lost(), 0);
-    let expected = format!("shop/1.2 standpipe/{VERSION}");
+    let expected = format!("shop/1.2 standpipe/{VERSION} (rust)");
     assert_eq!(receiver.requests()[0].header("user-agent"), Some(expected.as_str()));
 }
 
@@ -119,7 +119,8 @@ fn the_resource_says_who_speaks_and_by_what() {
     assert_eq!(text(&received, "telemetry.sdk.language"), Some("rust"));
     assert_eq!(text(&received, "telemetry.sdk.name"), Some("standpipe"));
     assert_eq!(text(&received, "telemetry.sdk.version"), Some(VERSION));
-    assert_eq!(received.resource.attributes.len(), 5, "{:?}", received.resource);
+    assert!(text(&received, "service.instance.id").is_some());
+    assert_eq!(received.resource.attributes.len(), 6, "{:?}", received.resource);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answer_limit;
+mod credentials;
 mod delivery;
+mod file;
 mod grpc;
 mod http_format;
+mod json;
 mod ledger;
 mod limits;
 mod manual;
@@ -21,4 +24,6 @@ mod support;
 mod throttle;
 mod timeouts;
 mod tls;
+#[cfg(unix)]
+mod unix_socket;
 mod when_full;

@@ -178,7 +178,7 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
         for answer in [Answer::hang(), Answer::ok().slow_headers(Duration::from_millis(200))] {
             scope.spawn(|| {
                 let (receiver, stages) = (receiver_that(answer), ["resolve", "connect", "export"]);
-                ends_in_time(&traces(receiver.endpoint()), &stages, "the request timed out");
+                ends_in_time(&traces(receiver.endpoint()), &stages, "no answer in time");
             });
         }
     });
@@ -370,7 +370,7 @@ fn each_status_is_reported_in_words() {
             Answer::ok().header("content-type", "text/html").body("<html>welcome</html>"),
             "200 OK: the answer is not from a collector: content type text/html",
         ),
-        (Answer::garbage("220 mail.example ESMTP\r\n"), "the response is not HTTP"),
+        (Answer::garbage("220 mail.example ESMTP\r\n"), "the answer is not HTTP"),
     ] {
         let receiver = receiver_that(answer);
         let report = probe(&traces(receiver.endpoint()), PATIENCE);

@@ -9,7 +9,8 @@ use standpipe::config::DiagnosticSeverity;
 use standpipe::receiver::proto::Span as Received;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{
-    Application, Config, Exporter, FlushOutcome, ProblemKind, Sampler, SpanContext, Telemetry, WhenFull,
+    Application, Config, Exporter, FlushOutcome, ProblemKind, Sampler, Scope, SpanContext, Telemetry,
+    WhenFull,
 };
 
 use crate::support::process;
@@ -68,7 +69,7 @@ fn each_route_sends_all_signals_with_its_own_resource_though_both_go_to_the_same
     telemetry.logger("own").info("started").emit();
     telemetry.meter("own").counter("runs").add(1, ());
     let application = telemetry.application();
-    application.tracer_with_version("own", "2").span("checkout").end();
+    application.tracer(Scope::new("own").version("2")).span("checkout").end();
     application.logger("own").info("paid").emit();
     application.meter("own").counter("orders").add(1, ());
 
@@ -137,7 +138,7 @@ fn a_sampler_that_asks_no_parent_keeps_spans_inside_an_unsampled_span_of_the_oth
         (Sampler::trace_id_ratio(1.0).parent_based(), false),
     ] {
         let receiver = Receiver::start().unwrap();
-        let application = shop().sampler(sampler).exporter(exporter(&receiver));
+        let application = shop().sampler(sampler.clone()).exporter(exporter(&receiver));
         let telemetry = start_with(
             Config::new()
                 .sampler(Sampler::always_off().parent_based())

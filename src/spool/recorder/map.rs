@@ -170,8 +170,8 @@ impl Entry {
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
-        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state still exist. A forked child has the
-        // state as well, and reads it as 0.
+        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state still exist. A forked child
+        // has the state as well, and reads it as 0.
         let state = unsafe { &*state };
         if state.load(Ordering::Relaxed) == 0 {
             return false;
@@ -213,8 +213,8 @@ impl Drop for Protected {
 /// Installs the handler with the mask and flags of the previous one, which the kernel then applies to both. Does
 /// nothing if the handler is installed. May run inside a signal handler, where `sigaction` is allowed.
 fn install() {
-    // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the handler does
-    // what a handler of SIGBUS may do.
+    // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the
+    // handler does what a handler of SIGBUS may do.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         let handler: Handler = on_sigbus;

@@ -12,7 +12,7 @@
 //!   FREE ────────────────────────────────────────────────► in use
 //!    ▲                                                       │ append: bytes, then committed
 //!    │                                                       │ seal: checksum, then sealed
-//!    │                                                       │ spool: entry place, then spooled; entry written; settled
+//!    │                                                       │ spool: entry place, spooled, entry written, settled
 //!    └───────────────────────────────────────────────────────┘
 //!          drop: state = FREE, then back to the pool; or kept, if the exporter has ended (`keeps_records`)
 //! ```
@@ -112,8 +112,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns a recorder without slots and without a named file: for a disk that has no room for a page, and for a spool
-    /// that drains, whose file would otherwise stay if the process is killed.
+    /// Returns a recorder without slots and without a named file: for a disk that has no room for a page, and for a
+    /// spool that drains, whose file would otherwise stay if the process is killed.
     pub(super) fn unnamed(new: &NewFile, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         new.discard();
         let map = Map::to_keep_lock(&new.file)?;

@@ -37,7 +37,6 @@ use crate::spool::storage::{check_file_size, open_own};
 
 /// The chunks in the file of a dead process. Only [`settle`](Self::settle), [`note_settled`](Self::note_settled) and
 /// [`release_free_slots`](Self::release_free_slots) change the file, so it can be read while its process lives.
-#[derive(Debug)]
 pub(crate) struct OrphanedQueue {
     /// Path of the file, which is open only while it is read or written.
     path: PathBuf,

@@ -1,8 +1,17 @@
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Names that the resolver of the tests knows, with their addresses.
+static NAMES: Mutex<BTreeMap<String, Vec<SocketAddr>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the prepared addresses of a name.
+pub(super) fn prepared(host: &str) -> Option<Vec<SocketAddr>> {
+    lock(&NAMES).get(host).cloned()
+}
 
 #[cfg(target_os = "linux")]
 impl Lookup {
@@ -143,15 +152,19 @@ pub(in crate::transport) mod race {
     fn alternates_families_and_begins_with_ipv6_or_the_last_one() {
         let addresses =
             ["[::1]:1", "[::1]:2", "[::1]:3", "127.0.0.1:4", "127.0.0.1:5"].map(|text| text.parse().unwrap());
-        let ports = |prefers_ipv4: bool, addresses: &[SocketAddr]| {
+        let ports = |last: &str, addresses: &[SocketAddr]| {
             let dialer = dialer(Driver::OwnThread);
-            dialer.prefers_ipv4.store(prefers_ipv4, Ordering::Relaxed);
+            *lock(&dialer.last) = last.parse().ok();
             dialer.order(addresses).iter().map(SocketAddr::port).collect::<Vec<_>>()
         };
-        assert_eq!(ports(false, &addresses), [1, 4, 2, 5, 3]);
-        assert_eq!(ports(true, &addresses), [4, 1, 5, 2, 3]);
-        assert_eq!(ports(false, &addresses[3..]), [4, 5]);
-        assert_eq!(ports(true, &addresses[..3]), [1, 2, 3]);
+        assert_eq!(ports("", &addresses), [1, 4, 2, 5, 3]);
+        assert_eq!(ports("127.0.0.1:9", &addresses), [4, 1, 5, 2, 3]);
+        assert_eq!(ports("", &addresses[3..]), [4, 5]);
+        assert_eq!(ports("127.0.0.1:9", &addresses[..3]), [1, 2, 3]);
+        // Begins behind the last address.
+        assert_eq!(ports("[::1]:1", &addresses), [2, 4, 3, 5, 1]);
+        assert_eq!(ports("[::1]:3", &addresses), [1, 4, 2, 5, 3]);
+        assert_eq!(ports("127.0.0.1:4", &addresses), [5, 1, 4, 2, 3]);
     }
 
     #[test]
@@ -227,5 +240,90 @@ pub(in crate::transport) mod race {
             });
             assert!(begun.elapsed() < PATIENCE, "{count}: {:?}", begun.elapsed());
         }
+    }
+}
+
+/// Two servers behind one name.
+#[cfg(all(feature = "receiver", feature = "grpc"))]
+mod names {
+    use super::super::super::{GrpcSpec, HttpSpec, Payload, Transport, Verdict};
+    use super::*;
+    use crate::config::{Exporter, Proxy};
+    use crate::receiver::{Answer, Receiver};
+    use crate::record::Signal;
+
+    struct Scene {
+        receivers: [Receiver; 2],
+        transport: Box<dyn Transport>,
+    }
+
+    /// Runs a test over HTTP and over gRPC.
+    fn with_both(test: &str, age: Duration, run: impl Fn(Scene)) {
+        for is_grpc in [false, true] {
+            let receivers = [(); 2].map(|()| Receiver::start().unwrap());
+            let address = if is_grpc { Receiver::grpc_address } else { Receiver::address };
+            // Tests run in parallel, so each has a name of its own.
+            let name = format!("{test}-{is_grpc}.test");
+            lock(&NAMES).insert(name.clone(), receivers.iter().map(address).collect());
+            let url = format!("http://{name}");
+            let exporter = if is_grpc { Exporter::grpc(url) } else { Exporter::http(url) };
+            let settings = exporter.proxy(Proxy::Off).max_connection_age(age).connection;
+            let transport: Box<dyn Transport> = match is_grpc {
+                true => Box::new(GrpcSpec::new(&settings).unwrap().open(Driver::OwnThread)),
+                false => Box::new(HttpSpec::new(&settings).unwrap().open(Driver::OwnThread)),
+            };
+            run(Scene { receivers, transport });
+        }
+    }
+
+    impl Scene {
+        fn send(&mut self) -> Verdict {
+            self.transport.send(&Payload { signal: Signal::Traces, body: &[] }, soon())
+        }
+
+        fn counts(&self) -> [(u64, u64); 2] {
+            self.receivers.each_ref().map(|receiver| (receiver.connection_count(), receiver.request_count()))
+        }
+    }
+
+    #[test]
+    fn connections_of_limited_age_take_turns_between_the_servers() {
+        with_both("turns", Duration::ZERO, |mut scene| {
+            (0..4).for_each(|_| assert_eq!(scene.send(), Verdict::Accepted));
+            assert_eq!(scene.counts(), [(2, 2), (2, 2)]);
+        });
+    }
+
+    #[test]
+    fn keeps_a_connection_until_it_ends_and_then_connects_to_another_server() {
+        with_both("kept", Duration::MAX, |mut scene| {
+            (0..3).for_each(|_| assert_eq!(scene.send(), Verdict::Accepted));
+            assert_eq!(scene.counts(), [(1, 3), (0, 0)]);
+            let [first, second] = scene.receivers;
+            drop(first);
+            let payload = Payload { signal: Signal::Traces, body: &[] };
+            assert_eq!(scene.transport.send(&payload, soon()), Verdict::Accepted);
+            assert_eq!((second.connection_count(), second.request_count()), (1, 1));
+        });
+    }
+
+    #[test]
+    fn the_attempt_after_an_error_asks_another_server() {
+        with_both("error", Duration::MAX, |mut scene| {
+            scene.receivers[0].always(Answer::status(503));
+            assert!(matches!(scene.send(), Verdict::TryLater { after: None, .. }));
+            (0..2).for_each(|_| assert_eq!(scene.send(), Verdict::Accepted));
+            assert_eq!(scene.counts(), [(1, 1), (1, 2)]);
+        });
+    }
+
+    #[test]
+    fn a_server_that_asks_for_a_delay_keeps_its_connection() {
+        with_both("delay", Duration::MAX, |mut scene| {
+            scene.receivers[0].script([Answer::status(503).retry_after("1")]);
+            assert!(matches!(scene.send(), Verdict::TryLater { after: Some(_), .. }));
+            assert_eq!(scene.send(), Verdict::Accepted);
+            assert_eq!(scene.counts(), [(1, 2), (0, 0)]);
+        });
     }
 }

@@ -36,11 +36,13 @@ pub(super) struct Client {
     interrupter: Arc<Interrupter>,
     connection: Option<Connection>,
     buffer: Vec<u8>,
+    /// Maximum body of a response.
+    max_body: usize,
 }
 
 impl Client {
-    pub(super) fn new(connector: Connector, interrupter: Arc<Interrupter>) -> Self {
-        Self { connector, interrupter, connection: None, buffer: vec![0; READ_BYTES] }
+    pub(super) fn new(connector: Connector, interrupter: Arc<Interrupter>, max_body: usize) -> Self {
+        Self { connector, interrupter, max_body, connection: None, buffer: vec![0; READ_BYTES] }
     }
 
     /// Makes one call. Repeats the call over a new connection if the server has certainly not processed it, or if the
@@ -57,6 +59,7 @@ impl Client {
                 Some(connection) => connection,
                 None => self.connect(deadline, &mut Timeline::default())?,
             };
+            connection.conn.max_body = self.max_body;
             match connection.exchange(request, deadline, &mut self.buffer) {
                 Ok(answer) => {
                     self.connection = connection.is_good().then_some(connection);
@@ -79,6 +82,9 @@ impl Client {
     fn take_kept(&mut self, deadline: Instant) -> Option<Connection> {
         let mut connection =
             self.connection.take().filter(|connection| connection.used.elapsed() < IDLE_AGE)?;
+        if !connection.stream.is_fresh() {
+            return None;
+        }
         connection.stream.set_deadline(deadline);
         // A GOAWAY or a close may have arrived while the connection was idle.
         connection.catch_up(&mut self.buffer).ok()?;

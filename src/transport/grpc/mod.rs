@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use self::client::{Client, Request};
 use self::failure::CallFailure;
+use self::status::Status;
 use super::connect::Route;
+use super::credentials::SendsHeaders;
 use super::dial::Interrupter;
 use super::gzip::Compressor;
 use super::redact::Secrets;
-use super::{Payload, SetupError, Transport, Verdict};
+use super::{Payload, ResponseStatus, SetupError, Transport, Verdict};
 use crate::config::{Compression, ConnectionSettings, is_reserved_by_grpc};
 use crate::http2::client::{Message, Response};
 use crate::http2::hpack;
@@ -48,6 +50,7 @@ pub(crate) struct GrpcSpec {
     /// Secrets that servers and proxies could repeat.
     secrets: Arc<Secrets>,
     compression: Compression,
+    max_response_bytes: usize,
 }
 
 /// The headers of a request, except `grpc-timeout`. The block uses no dynamic table, so all requests can share it.
@@ -68,6 +71,9 @@ impl GrpcSpec {
         if let Some((name, _)) = settings.headers.iter().find(|(name, _)| is_reserved_by_grpc(name)) {
             return Err(format!("header {name}: gRPC sets this header itself; remove it").into());
         }
+        if settings.signer.is_some() {
+            return Err("sign_with: requests over gRPC cannot be signed; use HTTP".into());
+        }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
         Ok(Self {
             secrets: Arc::new(route.secrets(settings, [])),
@@ -75,14 +81,17 @@ impl GrpcSpec {
             shown: settings.shown_url(Signal::Traces),
             heads,
             compression: settings.compression,
+            max_response_bytes: settings.response_bytes,
         })
     }
 
     /// Creates a transport. It connects at its first call.
     pub(crate) fn open(&self, driver: Driver) -> Grpc {
         let interrupter = Arc::new(Interrupter::default());
-        let client = Client::new(self.route.open(&interrupter, driver), Arc::clone(&interrupter));
-        Grpc { spec: self.clone(), client, interrupter, block: Vec::new(), compressor: Compressor::default() }
+        let connector = self.route.open(&interrupter, driver);
+        let client = Client::new(connector, Arc::clone(&interrupter), self.max_response_bytes);
+        let (block, compressor) = (Vec::new(), Compressor::default());
+        Grpc { spec: self.clone(), client, interrupter, block, compressor, status: None }
     }
 }
 
@@ -140,6 +149,8 @@ pub(crate) struct Grpc {
     interrupter: Arc<Interrupter>,
     block: Vec<u8>,
     compressor: Compressor,
+    /// Status of the last call that got one.
+    status: Option<Status>,
 }
 
 impl Grpc {
@@ -169,26 +180,41 @@ impl Grpc {
     }
 }
 
-impl Transport for Grpc {
-    fn forget_cut(&mut self) {
-        self.interrupter.forget_cut();
+impl SendsHeaders for Grpc {
+    fn set_headers(&mut self, settings: &ConnectionSettings) -> Result<(), SetupError> {
+        self.spec.heads = Signal::ALL.map(|signal| Head::of(signal, settings, &self.spec.route));
+        self.spec.secrets = Arc::new(self.spec.route.secrets(settings, []));
+        Ok(())
     }
 
+    fn parts(&self) -> (&Interrupter, &Secrets) {
+        (&self.interrupter, &self.spec.secrets)
+    }
+}
+
+impl Transport for Grpc {
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
+        self.status = None;
         let verdict = match self.call(payload, deadline) {
-            Ok(answer) => status::judge(&answer, &self.spec.shown),
+            Ok(answer) => {
+                let received = status::read(&answer);
+                self.status = received.as_ref().map(|received| received.status);
+                let verdict = status::judge(received, &answer, &self.spec.shown);
+                verdict.discard_connection(&self.interrupter);
+                verdict
+            }
             Err(failure) => failure.verdict(&self.spec.shown),
         };
         // Servers may repeat secrets.
         verdict.map_text(|text| self.spec.secrets.redact(text))
     }
 
-    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.ending(Interrupter::interrupt_for_good)
+    fn last_status(&self) -> Option<ResponseStatus> {
+        self.status.map(|status| ResponseStatus::Grpc(status.name()))
     }
 
-    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.ending(Interrupter::cut)
+    fn attempts(&self) -> Option<&Arc<Interrupter>> {
+        Some(&self.interrupter)
     }
 }
 

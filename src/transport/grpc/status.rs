@@ -136,9 +136,9 @@ impl ReceivedStatus {
 /// Message for an unreadable status.
 pub(super) const NO_NUMBER: &str = "a grpc-status that is not a number";
 
-/// Returns the verdict on a response.
-pub(super) fn judge(answer: &Response, target: &str) -> Verdict {
-    match read(answer) {
+/// Returns the verdict on a response with this status, which is `None` if it cannot be read.
+pub(super) fn judge(received: Option<ReceivedStatus>, answer: &Response, target: &str) -> Verdict {
+    match received {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },
         Some(received) if received.status == Status::OK => read_success(answer).unwrap_or_else(|what| {
             Verdict::AcceptedPartly { rejected: 0, message: format!("call {target}: {what}") }

@@ -133,7 +133,7 @@ impl Transport for HttpStream {
     }
 
     fn is_open(&mut self) -> bool {
-        self.stream.is_idle()
+        self.stream.is_fresh() && self.stream.is_idle()
     }
 
     fn is_tls(&self) -> bool {

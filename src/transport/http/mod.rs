@@ -20,16 +20,18 @@ use self::connection::{HttpConnector, Unresolved};
 #[cfg(feature = "probe")]
 pub(crate) use self::probe_request::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
 use super::connect::{NetworkError, Route, Timeline};
+use super::credentials::SendsHeaders;
 use super::dial::Interrupter;
 use super::gzip::Compressor;
 use super::proxy::Proxy;
 use super::redact::Secrets;
-use super::{Payload, SetupError, Transport, Verdict};
-use crate::config::{Compression, ConnectionSettings};
-use crate::process::{Driver, first_use};
+use super::{Payload, ResponseStatus, SetupError, Transport, Verdict, encode_json, shrink};
+use crate::config::{Compression, ConnectionSettings, RequestToSign, Signer, Transport as TransportKind};
+use crate::process::{Driver, contain_panic, first_use};
 use crate::record::Signal;
 
 const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
 /// Time after which an idle connection is not reused. Load balancers drop idle connections after a minute or more.
 const IDLE_AGE: Duration = Duration::from_secs(50);
 /// Size of a read, and maximum length of a response head.
@@ -45,10 +47,16 @@ pub(crate) struct HttpSpec {
     urls: [Url; Signal::COUNT],
     headers: Vec<(HeaderName, HeaderValue)>,
     secrets: Arc<Secrets>,
+    signer: Option<Signer>,
     compression: Compression,
+    max_response_bytes: u64,
+    /// Content type of requests. Without a content type, a response has the same.
+    media_type: &'static str,
     /// Scheme and authority of the server behind a proxy that forwards requests.
     origin: Option<Arc<str>>,
 }
+
+type Header = (HeaderName, HeaderValue);
 
 /// URL of a signal.
 #[derive(Clone)]
@@ -75,11 +83,12 @@ impl HttpSpec {
         let route = Route::new(settings, None)?;
         let real = settings.url(Signal::Traces);
         let origin = route.forwarder().map(|_| Arc::from(split_target(&real).0));
-        let hidden_targets = Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal));
-        let secrets = route.secrets(settings, hidden_targets);
+        let secrets = Arc::new(secrets(settings, &route));
+        let is_json = settings.transport == TransportKind::HttpJson;
+        let media_type = if is_json { JSON } else { PROTOBUF };
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
-            .accept(PROTOBUF)
+            .accept(media_type)
             // Compressed responses could be decompression bombs.
             .accept_encoding("identity")
             // The body of an error response contains the reason.
@@ -101,8 +110,11 @@ impl HttpSpec {
             urls: Signal::ALL.map(|signal| url(settings, signal, route.forwarder())),
             headers: headers(settings, route.forwarder())?,
             route,
-            secrets: Arc::new(secrets),
+            secrets,
+            signer: settings.signer.clone(),
             compression: settings.compression,
+            max_response_bytes: settings.response_bytes as u64,
+            media_type,
             origin,
         })
     }
@@ -117,7 +129,36 @@ impl HttpSpec {
         let connector = Mutex::new(self.route.open(&interrupter, driver));
         let connector = HttpConnector { connector, origin: self.origin.clone(), timeline };
         let agent = Agent::with_parts(self.config.clone(), connector, Unresolved);
-        Http { spec: self.clone(), agent, compressor: Compressor::default(), interrupter }
+        // A probe sends this request without records.
+        let json = (self.media_type == JSON).then(|| b"{}".to_vec());
+        let (spec, compressor) = (self.clone(), Compressor::default());
+        Http { secrets: spec.secrets.clone(), spec, agent, compressor, json, interrupter, status: None }
+    }
+
+    /// Calls the signing function. Returns its headers, and `host`, which it may have signed.
+    fn sign(&self, sign: &Signer, url: &Url, body: &[&[u8]]) -> Result<Vec<Header>, String> {
+        let url = match &self.origin {
+            Some(origin) => format!("{origin}{}", split_target(&url.called).1),
+            None => url.called.clone(),
+        };
+        let host = split_target(&url).0.split_once("://").unwrap_or_default();
+        let default_port = if host.0 == "https" { ":443" } else { ":80" };
+        let host = host.1.strip_suffix(default_port).unwrap_or(host.1);
+        let mut headers = vec![("content-type", self.media_type)];
+        if self.compression == Compression::Gzip {
+            headers.push(("content-encoding", "gzip"));
+        }
+        let configured = self.headers.iter();
+        headers.extend(configured.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))));
+        let has_host = self.headers.iter().any(|(name, _)| name == header::HOST);
+        headers.extend((!has_host).then_some(("host", host)));
+        let request = RequestToSign { url: &url, headers: &headers, body };
+        let signed = contain_panic(|| (sign.0)(&request))?;
+        let signed = signed.map_err(|error| error.to_string())?.headers;
+        let host = (!has_host).then(|| sensitive_header("host", host));
+        let signed =
+            signed.iter().map(|(name, value)| sensitive_header(&name.to_lowercase(), value.expose()));
+        host.into_iter().chain(signed).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
     /// Returns the proxy if the proxy, not the server, refused the request.
@@ -152,6 +193,11 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
     let target = split_target(&url).1;
     let words = target.split(['/', '?', '&', ';', '=']).filter(|word| !shown.contains(word));
     words.chain(target.split_once('?').map(|(_, query)| query)).map(str::to_owned).collect()
+}
+
+/// Returns the texts that messages must not show.
+fn secrets(settings: &ConnectionSettings, route: &Route) -> Secrets {
+    route.secrets(settings, Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)))
 }
 
 /// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
@@ -190,8 +236,14 @@ fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
+    /// The secrets without those of the last signature.
+    secrets: Arc<Secrets>,
     compressor: Compressor,
+    /// The encoded request; `None` if requests are sent as protobuf.
+    json: Option<Vec<u8>>,
     interrupter: Arc<Interrupter>,
+    /// Status of the last response, unless a proxy made it.
+    status: Option<u16>,
 }
 
 impl Http {
@@ -204,38 +256,73 @@ impl Http {
         let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();
         let request =
             self.spec.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        let request = request.header(header::CONTENT_TYPE, PROTOBUF);
-        match self.spec.compression {
-            Compression::None => request
-                // Without a length, ureq sends the body of a reader in chunks.
-                .header(header::CONTENT_LENGTH, payload.len())
-                .send(SendBody::from_reader(&mut BodyReader { rest: payload.body, read: 0 })),
+        let request = request.header(header::CONTENT_TYPE, self.spec.media_type);
+        let json = self.json.as_deref().map(|json| [json]);
+        let payload = Payload { body: json.as_ref().map_or(payload.body, |json| json), ..*payload };
+        let compressed;
+        let (body, mut request) = match self.spec.compression {
+            Compression::None => (payload.body, request),
             Compression::Gzip => {
-                let compressed = self.compressor.compress(payload.body);
-                request.header(header::CONTENT_ENCODING, "gzip").send(compressed)
+                compressed = [self.compressor.compress(payload.body)];
+                (&compressed[..], request.header(header::CONTENT_ENCODING, "gzip"))
+            }
+        };
+        if let Some(signer) = &self.spec.signer {
+            let signed = self.spec.sign(signer, url, body).map_err(|error| {
+                let error = io::Error::other(format!("the request cannot be signed: {error}"));
+                ureq::Error::Other(Box::new(NetworkError::Io(error)))
+            })?;
+            let values = signed.iter().filter_map(|(_, value)| value.to_str().ok());
+            self.spec.secrets = Arc::new(Secrets::clone(&self.secrets).with(values));
+            if let Some(headers) = request.headers_mut() {
+                headers.extend(signed);
             }
         }
+        request
+            // Without a length, ureq sends the body of a reader in chunks.
+            .header(header::CONTENT_LENGTH, Payload { body, ..payload }.len())
+            .send(SendBody::from_reader(&mut BodyReader { rest: body, read: 0 }))
+    }
+}
+
+impl SendsHeaders for Http {
+    fn set_headers(&mut self, settings: &ConnectionSettings) -> Result<(), SetupError> {
+        self.spec.headers = headers(settings, self.spec.route.forwarder())?;
+        self.secrets = Arc::new(secrets(settings, &self.spec.route));
+        self.spec.secrets = Arc::clone(&self.secrets);
+        Ok(())
+    }
+
+    fn parts(&self) -> (&Interrupter, &Secrets) {
+        (&self.interrupter, &self.spec.secrets)
     }
 }
 
 impl Transport for Http {
-    fn forget_cut(&mut self) {
-        self.interrupter.forget_cut();
+    fn encode(&mut self, payload: &Payload<'_>, max_bytes: usize) -> bool {
+        self.json.as_mut().is_none_or(|json| encode_json(json, payload, max_bytes))
     }
 
     fn send(&mut self, payload: &Payload<'_>, deadline: Instant) -> Verdict {
         let request = format!("post {}", self.spec.urls[payload.signal as usize].shown);
         let left = deadline.saturating_duration_since(Instant::now());
+        self.status = None;
         // Without this check, a connection would be opened for nothing, and the reason would be a timeout.
         if left.is_zero() {
             return Verdict::TryLater { after: None, reason: format!("{request}: no time left") };
         }
         let answer = self.post(payload, left);
+        self.json.iter_mut().for_each(shrink);
         let is_broken = self.interrupter.is_broken();
         let verdict = match answer {
             Ok(answer) => match self.spec.refusing_proxy(&answer) {
                 Some(proxy) => proxy.name(proxy.refusal(answer.status())).verdict(&request),
-                None => response::judge(answer, &request),
+                None => {
+                    self.status = Some(answer.status().as_u16());
+                    let verdict = response::judge(answer, &request, &self.spec);
+                    verdict.discard_connection(&self.interrupter);
+                    verdict
+                }
             },
             // After an interruption, the error is not the server's.
             Err(_) if is_broken => NetworkError::TimedOut.verdict(&request),
@@ -244,12 +331,12 @@ impl Transport for Http {
         verdict.map_text(|text| self.spec.secrets.redact(text))
     }
 
-    fn interrupter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.ending(Interrupter::interrupt_for_good)
+    fn last_status(&self) -> Option<ResponseStatus> {
+        self.status.map(ResponseStatus::Http)
     }
 
-    fn cutter(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.interrupter.ending(Interrupter::cut)
+    fn attempts(&self) -> Option<&Arc<Interrupter>> {
+        Some(&self.interrupter)
     }
 }
 

@@ -110,7 +110,7 @@ impl HttpSpec {
         let end = match answer {
             Ok(answer) => match self.refusing_proxy(&answer) {
                 Some(proxy) => ProbeEnd::Failed(proxy.refusal(answer.status()).into_probe()),
-                None => ProbeEnd::Answered(reply(answer, &self.secrets)),
+                None => ProbeEnd::Answered(reply(answer, self)),
             },
             Err(error) => ProbeEnd::Failed(failure(error, &self.secrets)),
         };
@@ -157,13 +157,14 @@ fn failure(error: ureq::Error, secrets: &Secrets) -> ProbeFailure {
     }
 }
 
-fn reply(mut answer: Response<ureq::Body>, secrets: &Secrets) -> ProbeResponse {
+fn reply(mut answer: Response<ureq::Body>, spec: &HttpSpec) -> ProbeResponse {
+    let secrets = &spec.secrets;
     let status = answer.status();
     let content_type = secrets.redact(printable(&content_type(&answer))).to_ascii_lowercase();
     let location =
         header_text(&answer, header::LOCATION).map(|location| secrets.redact(shown_location(location)));
     let text = match status.is_success() {
-        true => read_success(&mut answer).map(|verdict| match verdict {
+        true => read_success(&mut answer, spec).map(|verdict| match verdict {
             Verdict::AcceptedPartly { message, .. } => printable(&message),
             _ => String::new(),
         }),

@@ -5,24 +5,21 @@ use std::time::SystemTime;
 
 use ureq::http::{HeaderName, Response, header};
 
-use super::PROTOBUF;
 use super::connection::network_error;
+use super::{HttpSpec, PROTOBUF};
 use crate::transport::calendar::retry_after;
 use crate::transport::gzip::decompress;
 use crate::transport::proxy::status_text;
 use crate::transport::response::{
-    self, Extent, KEPT_BYTES, Oddity, TOO_LONG, is_media_type, read_status, status_verdict,
+    self, Extent, KEPT_BYTES, Oddity, TOO_LONG, is_media_type, read_status, status_message, status_verdict,
 };
 use crate::transport::{Verdict, lower_first};
 
-/// Maximum length of a response. A longer one is refused.
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
-
 /// Returns the verdict on a response.
-pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict {
+pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str, spec: &HttpSpec) -> Verdict {
     let status = answer.status();
     if status.is_success() {
-        return judge_success(&mut answer, request);
+        return judge_success(&mut answer, request, spec);
     }
     if status.is_redirection() {
         return Verdict::Refused { reason: redirected(&answer, request) };
@@ -43,7 +40,7 @@ pub(super) fn judge(mut answer: Response<ureq::Body>, request: &str) -> Verdict 
     status_verdict(status, after, reason)
 }
 
-/// Returns the message in the body of an error: that of a protobuf `google.rpc.Status`, or the body as text.
+/// Returns the message in the body of an error: that of a `google.rpc.Status`, or the body as text.
 pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) -> String {
     // If reading fails, the bytes read so far may still contain the reason.
     let mut body = Vec::new();
@@ -51,7 +48,9 @@ pub(super) fn error_text(answer: &mut Response<ureq::Body>, content_type: &str) 
     let (body, _) = unpacked(body, answer, Extent::Whole);
     match is_media_type(content_type, PROTOBUF) {
         true => printable(&read_status(&body).map(|status| status.message).unwrap_or_default()),
-        false => printable(&String::from_utf8_lossy(&body)),
+        false => {
+            printable(&status_message(&body).unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned()))
+        }
     }
 }
 
@@ -96,8 +95,8 @@ pub(super) fn printable(text: &str) -> String {
 
 /// Returns the verdict on a success status. If the server is a collector, it has the batch, even if the rest of its
 /// response is lost.
-fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
-    match read_success(answer) {
+fn judge_success(answer: &mut Response<ureq::Body>, request: &str, spec: &HttpSpec) -> Verdict {
+    match read_success(answer, spec) {
         Ok(verdict) => verdict,
         Err(Oddity::Odd(what)) => {
             Verdict::AcceptedPartly { rejected: 0, message: format!("{request}: {what}") }
@@ -113,19 +112,23 @@ fn judge_success(answer: &mut Response<ureq::Body>, request: &str) -> Verdict {
     }
 }
 
-/// Reads a response to its end, so that the connection can be reused, but keeps only its beginning.
-pub(super) fn read_success(answer: &mut Response<ureq::Body>) -> Result<Verdict, Oddity> {
+/// Reads a response to its end, so that the connection can be reused, but keeps only its beginning. A response without
+/// a content type has the one of the request.
+pub(super) fn read_success(answer: &mut Response<ureq::Body>, spec: &HttpSpec) -> Result<Verdict, Oddity> {
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
     let kept = reader.by_ref().take(KEPT_BYTES as u64).read_to_end(&mut body);
-    let extent = match kept.and_then(|_| io::copy(&mut reader.take(MAX_ANSWER_BYTES), &mut io::sink())) {
-        Ok(rest) if body.len() as u64 + rest > MAX_ANSWER_BYTES => return Err(Oddity::TooLong),
+    let extent = match kept.and_then(|_| io::copy(&mut reader.take(spec.max_response_bytes), &mut io::sink()))
+    {
+        Ok(rest) if body.len() as u64 + rest > spec.max_response_bytes => return Err(Oddity::TooLong),
         Ok(0) => Extent::Whole,
         Ok(_) => Extent::Prefix,
         Err(_) => Extent::BrokenOff,
     };
     let (body, extent) = unpacked(body, answer, extent);
-    response::read_success(&content_type(answer), &body, extent)
+    let content_type = content_type(answer);
+    let content_type = if content_type.is_empty() { spec.media_type } else { &content_type };
+    response::read_success(content_type, &body, extent)
 }
 
 /// Decompresses a body that the server compressed without being asked. If that fails, the body stays as it is.
@@ -198,6 +201,9 @@ mod tests {
         }
         let expired = io::Error::other(Error::InvalidCertificate(rustls::CertificateError::Expired));
         let reason = "post http://a: tls: the server's certificate has expired".to_owned();
-        assert_eq!(failure_verdict(expired.into(), "post http://a"), Verdict::Refused { reason });
+        assert_eq!(
+            failure_verdict(expired.into(), "post http://a"),
+            Verdict::TryLater { after: None, reason }
+        );
     }
 }

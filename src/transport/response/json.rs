@@ -1,4 +1,4 @@
-//! Reader of export responses in JSON, which some collectors send even to a protobuf request. Pure.
+//! Reader of responses in JSON, which some collectors send even to a protobuf request. Pure.
 //!
 //! It reads only the count and the message of a `partialSuccess`, checks brackets and strings, and skips the rest: a
 //! collector that answers with a success status has the batch, so a small JSON error must not count as a refusal.
@@ -28,6 +28,14 @@ pub(super) fn read(body: &[u8]) -> (PartialSuccess, Result<(), Fault>) {
     (reader.partial, if is_foreign { Err(Fault::Foreign) } else { read })
 }
 
+/// Returns the message of a `google.rpc.Status`, or its beginning if the body is cut off.
+pub(in crate::transport) fn status_message(body: &[u8]) -> Option<String> {
+    let mut reader = Reader { rest: body, ..Reader::default() };
+    // A fault after the message does not matter.
+    let _ = reader.object();
+    Some(reader.status_message).filter(|message| !message.is_empty())
+}
+
 #[derive(Default)]
 struct Reader<'a> {
     rest: &'a [u8],
@@ -40,6 +48,7 @@ struct Reader<'a> {
     has_partial: bool,
     has_other: bool,
     partial: PartialSuccess,
+    status_message: String,
 }
 
 impl Reader<'_> {
@@ -69,6 +78,7 @@ impl Reader<'_> {
     /// Reads a string, a number or a word: the name of a member, or a value.
     fn token(&mut self) -> Result<(), Fault> {
         let mut token = Vec::new();
+        let is_text = self.rest.starts_with(b"\"");
         let read = match self.rest.strip_prefix(b"\"") {
             Some(rest) => {
                 self.rest = rest;
@@ -80,6 +90,9 @@ impl Reader<'_> {
         if self.is_inside && self.depth == 2 && is_message && token != b"null" {
             // This may be the beginning of a message that is cut off.
             self.partial.error_message = String::from_utf8_lossy(&token).into_owned();
+        }
+        if self.depth == 1 && self.name == b"message" && is_text {
+            self.status_message = String::from_utf8_lossy(&token).into_owned();
         }
         read?;
         if self.peek()? == b':' {

@@ -6,6 +6,7 @@ mod tests;
 
 use std::time::Duration;
 
+pub(super) use self::json::status_message;
 use self::json::{Fault, PartialSuccess};
 use super::Verdict;
 use crate::record::wire::{Fields, Raw};
@@ -166,7 +167,7 @@ pub(crate) enum Extent {
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
     let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    // We accept protobuf, so a missing content type means protobuf.
+    // The caller replaces a missing content type by that of the request; one without a name means protobuf.
     if is("") || is("application/x-protobuf") || is("application/protobuf") {
         return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
     }
@@ -192,7 +193,7 @@ pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> R
 }
 
 /// The message for [`Oddity::TooLong`].
-pub(crate) const TOO_LONG: &str = "the response is longer than 4 MiB";
+pub(crate) const TOO_LONG: &str = "the response is longer than response-bytes";
 /// Bytes of a response that are kept, compressed or decompressed; the rest is skipped.
 pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) const CUT_SHORT: &str = "the answer was cut short";
@@ -213,8 +214,8 @@ pub(super) fn status_verdict(status: u16, after: Option<Duration>, reason: Strin
     match status {
         status if RETRYABLE.contains(&status) => Verdict::TryLater { after, reason },
         413 => Verdict::TooLarge { reason },
-        // Each signal has its own path. The server does not know this path, accepts no POST there, or does not implement
-        // it.
+        // Each signal has its own path. The server does not know this path, accepts no POST there, or does not
+        // implement it.
         404 | 405 | 501 => Verdict::NotTaken { reason },
         _ => Verdict::Refused { reason },
     }

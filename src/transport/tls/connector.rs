@@ -16,6 +16,8 @@ use rustls::{
 use super::fault::is_for_want_of_certificate;
 #[cfg(feature = "probe")]
 use super::recorder::Recorder;
+#[cfg(feature = "system-roots")]
+use crate::config::Roots;
 use crate::config::TlsSettings;
 use crate::transport::SetupError;
 use crate::transport::dial::is_hang_up;
@@ -88,6 +90,17 @@ impl TlsConnector {
         Self { config: Arc::new(config), no_certificate, ..self.clone() }
     }
 
+    /// Returns a connector to the same peer with other certificates.
+    ///
+    /// # Errors
+    /// Returns an error if the certificates cannot be used.
+    pub(crate) fn with(&self, settings: &TlsSettings) -> Result<Self, SetupError> {
+        let mut config = client_config(settings)?;
+        config.alpn_protocols.clone_from(&self.config.alpn_protocols);
+        let no_certificate = NoCertificate::put_into(&mut config);
+        Ok(Self { config: Arc::new(config), no_certificate, ..self.clone() })
+    }
+
     /// Performs the handshake over `below`, and verifies the server.
     pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
         let session = self.begin(&mut below).map_err(|error| match below.tcp().first_byte {
@@ -143,15 +156,37 @@ fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
     })
 }
 
-/// Returns the authorities to trust: the configured ones, or else the bundled ones.
+/// Returns the authorities to trust: the configured ones, or else those of the system or the bundled ones, and the
+/// additional ones.
 fn trusted_roots(settings: &TlsSettings) -> Result<RootCertStore, SetupError> {
-    let Some(pem) = &settings.ca else {
-        return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
+    let mut store = match (&settings.ca, settings.roots) {
+        (Some(_), _) => RootCertStore::empty(),
+        #[cfg(feature = "system-roots")]
+        (None, Roots::System) => system_roots()?,
+        _ => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
     };
+    for (pem, what) in [(&settings.ca, "CA"), (&settings.extra_ca, "extra CA")] {
+        let Some(pem) = pem else { continue };
+        for (index, root) in certificates(pem, what)?.into_iter().enumerate() {
+            let unreadable = format!("{what}: certificate {} in it cannot be read", index + 1);
+            store.add(root).map_err(|error| SetupError::caused_by(unreadable, error))?;
+        }
+    }
+    Ok(store)
+}
+
+/// Returns the authorities that the operating system trusts. Some of a system's certificates may be unreadable.
+#[cfg(feature = "system-roots")]
+fn system_roots() -> Result<RootCertStore, SetupError> {
+    let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
-    for (index, root) in certificates(pem, "CA")?.into_iter().enumerate() {
-        let unreadable = format!("CA: certificate {} in it cannot be read", index + 1);
-        store.add(root).map_err(|error| SetupError::caused_by(unreadable, error))?;
+    store.add_parsable_certificates(found.certs);
+    if store.is_empty() {
+        let cause = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
+        return Err(format!(
+            "the system has no trusted roots{cause}; install its package of CA certificates, or set ca-file"
+        )
+        .into());
     }
     Ok(store)
 }
@@ -231,8 +266,8 @@ impl Session {
     }
 }
 
-/// A resolver without a client certificate, which notes that the server requested one. TLS 1.2 has no alert that says that
-/// a client certificate is required.
+/// A resolver without a client certificate, which notes that the server requested one. TLS 1.2 has no alert that says
+/// that a client certificate is required.
 #[derive(Debug, Default)]
 struct NoCertificate {
     was_asked: AtomicBool,
@@ -359,7 +394,7 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let settings = TlsSettings { ca: Some(certificate.pem().into_bytes()), ..TlsSettings::default() };
+        let settings = TlsSettings { ca: Some(certificate.pem().into()), ..TlsSettings::default() };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();

@@ -104,17 +104,14 @@ fn alert_fault(alert: AlertDescription) -> TlsFault {
         Alert::CertificateRequired => {
             tls_fault(TlsFaultKind::ClientCertificateWanted, "client certificate required")
         }
+        Alert::CertificateExpired => tls_fault(TlsFaultKind::Expired, refused(alert)),
         Alert::BadCertificate
         | Alert::UnsupportedCertificate
         | Alert::CertificateRevoked
-        | Alert::CertificateExpired
         | Alert::CertificateUnknown
         | Alert::UnknownCA
         | Alert::DecryptError
-        | Alert::AccessDenied => tls_fault(
-            TlsFaultKind::ClientCertificateRefused,
-            format!("the server refuses the client certificate: {alert:?}"),
-        ),
+        | Alert::AccessDenied => tls_fault(TlsFaultKind::ClientCertificateRefused, refused(alert)),
         Alert::NoApplicationProtocol => {
             tls_fault(TlsFaultKind::NoHttp2, "the server offers no HTTP/2, which gRPC needs")
         }
@@ -138,6 +135,10 @@ pub(super) fn is_for_want_of_certificate(alert: AlertDescription) -> bool {
         || matches!(alert_fault(alert).kind, ClientCertificateWanted | ClientCertificateRefused)
 }
 
+fn refused(alert: AlertDescription) -> String {
+    format!("the server refuses the client certificate: {alert:?}")
+}
+
 fn ended(alert: AlertDescription) -> String {
     format!("the server ended the handshake: {alert:?}")
 }
@@ -159,7 +160,7 @@ mod tests {
         let passing: Vec<u8> =
             (0..=u8::MAX).filter(|alert| is_passing(&Error::AlertReceived((*alert).into()))).collect();
         let for_good = [
-            41, 42, 43, 44, 45, 46, 48, 49, 51, // certificates, and denied access
+            41, 42, 43, 44, 46, 48, 49, 51, // certificates, and denied access
             60, 70, 71, // protocol versions and ciphers
             111, 113, 114, 116, 120, 121,
         ];
@@ -167,7 +168,9 @@ mod tests {
         assert_eq!(passing, expected);
         assert!(is_passing(&Error::DecryptError));
         assert!(is_passing(&Error::General("out of luck".to_owned())));
-        assert!(!is_passing(&Error::InvalidCertificate(CertificateError::Expired)));
+        assert!(is_passing(&Error::InvalidCertificate(CertificateError::Expired)));
+        assert!(is_passing(&Error::InvalidCertificate(CertificateError::NotValidYet)));
+        assert!(!is_passing(&Error::InvalidCertificate(CertificateError::UnknownIssuer)));
         assert!(!is_passing(&Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)));
     }
 

@@ -3,8 +3,6 @@
 //! `connector` reads the user's certificates and opens connections, `recorder` keeps the certificates of servers for a
 //! probe, `fault` explains errors of rustls. Without the feature "tls", `absent` replaces all of them.
 
-#[cfg(not(feature = "tls"))]
-mod absent;
 #[cfg(feature = "tls")]
 mod connector;
 #[cfg(feature = "tls")]
@@ -32,9 +30,10 @@ pub(crate) struct TlsFault {
 }
 
 impl TlsFault {
-    /// Returns whether the fault is retryable. Faults of certificates or of the protocol are permanent.
-    pub(super) fn is_passing(&self) -> bool {
-        self.kind == TlsFaultKind::Passing
+    /// Returns whether the fault is retryable. Most faults of certificates or of the protocol are permanent. Outdated
+    /// certificates are renewed, and a clock that is wrong at the start of a machine is set.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.kind, TlsFaultKind::Passing | TlsFaultKind::Expired | TlsFaultKind::NotValidYet)
     }
 }
 
@@ -58,4 +57,79 @@ pub(crate) enum TlsFaultKind {
     Other,
     /// A temporary fault: a later attempt may succeed.
     Passing,
+}
+
+/// Replacement for TLS in a build without the feature "tls": its types have no values.
+#[cfg(not(feature = "tls"))]
+mod absent {
+    use std::io;
+
+    use super::TlsFault;
+    use crate::config::TlsSettings;
+    use crate::transport::SetupError;
+    use crate::transport::stream::Stream;
+
+    pub(crate) fn fault(_: &io::Error) -> Option<TlsFault> {
+        None
+    }
+
+    pub(crate) fn check(_: &TlsSettings) -> Result<(), SetupError> {
+        Ok(())
+    }
+
+    /// Has no values.
+    #[derive(Debug, Clone)]
+    pub(crate) enum TlsConnector {}
+
+    impl TlsConnector {
+        pub(crate) fn new(_: &TlsSettings, _: &str, _: Option<&[u8]>) -> Result<Self, SetupError> {
+            Err("https needs the feature \"tls\"".into())
+        }
+
+        #[cfg(feature = "probe")]
+        pub(crate) fn recording(self, _: &TlsSettings) -> Result<Self, SetupError> {
+            match self {}
+        }
+
+        #[cfg(feature = "probe")]
+        pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
+            match *self {}
+        }
+
+        pub(crate) fn without_sessions(&self) -> Self {
+            match *self {}
+        }
+
+        pub(crate) fn with(&self, _: &TlsSettings) -> Result<Self, SetupError> {
+            match *self {}
+        }
+
+        pub(crate) fn connect(&self, _: Stream) -> io::Result<Stream> {
+            match *self {}
+        }
+    }
+
+    /// Has no values.
+    #[derive(Debug)]
+    pub(crate) enum Session {}
+
+    impl Session {
+        #[cfg(feature = "grpc")]
+        pub(crate) fn protocol(&self) -> Option<&[u8]> {
+            match *self {}
+        }
+
+        #[cfg(feature = "probe")]
+        pub(crate) fn version(&self) -> &'static str {
+            match *self {}
+        }
+
+        pub(crate) fn read(&mut self, _: &mut Stream, _: &mut [u8]) -> io::Result<usize> {
+            match *self {}
+        }
+
+        pub(crate) fn write(&mut self, _: &mut Stream, _: &[u8]) -> io::Result<usize> {
+            match *self {}
+        }
+    }
 }

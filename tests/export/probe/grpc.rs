@@ -107,7 +107,7 @@ fn a_wrong_port_is_recognized() {
     for (address, expected_what, expected_advice) in [
         (receiver.address(), "this port speaks HTTP/1", plain),
         (front.address(), "this port speaks TLS", "write https:// instead of http://"),
-        (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "the response is not HTTP/2", ""),
+        (saying(b"SSH-2.0-OpenSSH_9.6\r\n"), "the answer is not HTTP/2", ""),
         (saying(b""), "the server closed the connection without an answer", ""),
     ] {
         let (stages, what, advice) = failure(&traces(format!("http://{address}")));
@@ -149,7 +149,7 @@ fn tls_must_lead_to_http2() {
     for (front, expected) in [(unconcerned, &tls[..]), (unwilling, &["resolve", "connect", "http/2"])] {
         let (stages, what, _) = failure(&traces(front.url()).ca_pem(ca.pem()));
         assert_eq!(stages, expected);
-        assert_eq!(what, "the server offers no HTTP/2 (ALPN h2), which gRPC needs");
+        assert_eq!(what, "the server offers no HTTP/2, which gRPC needs");
     }
     let (stages, what, _) = failure(&traces(offering.url()));
     assert_eq!(stages, ["resolve", "connect", "tls"]);
@@ -175,10 +175,10 @@ fn whoever_does_not_answer_is_left_when_the_budget_ends() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let stages = ["resolve", "connect", "http/2"];
-            ends_in_time(&traces(format!("http://{silent}")), &stages, "the request timed out");
+            ends_in_time(&traces(format!("http://{silent}")), &stages, "no answer in time");
         });
         let stages = ["resolve", "connect", "http/2", "export"];
-        ends_in_time(&traces(receiver.grpc_endpoint()), &stages, "the request timed out");
+        ends_in_time(&traces(receiver.grpc_endpoint()), &stages, "no answer in time");
     });
 }
 

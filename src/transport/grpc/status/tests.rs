@@ -9,6 +9,10 @@ fn fields(fields: &[(&str, &str)]) -> Vec<Field> {
     fields.iter().map(field).collect()
 }
 
+fn judge(answer: &Response, target: &str) -> Verdict {
+    super::judge(read(answer), answer, target)
+}
+
 /// Returns the verdict on a trailers-only response.
 fn trailers(pairs: &[(&str, &str)]) -> Verdict {
     judge(&Response { status: 200, head: fields(pairs), ..Response::default() }, TARGET)

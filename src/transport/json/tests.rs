@@ -1,7 +1,4 @@
-//! Compares the printed JSON of every kind of record with literals, and with the output of a reference encoder.
-
-use std::io::ErrorKind;
-use std::time::Duration;
+//! Compares the JSON of every kind of record with literals, and with the output of a reference encoder.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -12,8 +9,8 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::record::{
-    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LinkTarget, LogEnd,
-    LogLimits, LogRecord, MetricHead, MetricRecord, Number, Period, Point, PointKind, Scope, Severity,
+    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, HistogramPoint, LogEnd, LogLimits,
+    LogRecord, MetricHead, MetricRecord, Number, OtherSpan, Period, Point, PointKind, Scope, Severity,
     Signal, SpanHead, SpanId, SpanKind, SpanLimits, SpanRecord, SpanRef, Status, TraceId, Value,
 };
 
@@ -24,7 +21,7 @@ const PERIOD: Period = Period { start: 1, time: 2 };
 /// Returns the printed line of a request, without the line end.
 fn line(signal: Signal, request: &[u8]) -> Result<String, Malformed> {
     let mut line = Vec::new();
-    json::write(&mut line, signal, request)?;
+    write(&mut line, signal, request)?;
     Ok(String::from_utf8(line).expect("JSON is UTF-8"))
 }
 
@@ -88,7 +85,7 @@ fn a_span_is_printed_with_all_that_it_can_have() {
     span.set("list", Value::Strs(&["a", ""]));
     span.set("empty", Value::Array(&[]));
     span.set("map", Value::Map(&[("deep", Value::Array(&[Value::Bool(true)]))]));
-    let target = LinkTarget {
+    let target = OtherSpan {
         trace_id: TraceId([0x0c; 16]),
         span_id: SpanId([0x0d; 8]),
         is_remote: false,
@@ -150,7 +147,7 @@ fn a_sum_is_printed() {
         r#""startTimeUnixNano":"1","timeUnixNano":"2","asInt":"0"}],"aggregationTemporality":2,"isMonotonic":true}}"#,
     );
     assert_eq!(
-        metric_line(&head, |record| record.add(&country, PERIOD, &Point::Number(Number::Int(0)))),
+        metric_line(&head, |record| record.add(&country, PERIOD, &Point::Number(Number::Int(0)), &[])),
         expected
     );
 }
@@ -167,7 +164,7 @@ fn a_gauge_is_printed() {
             r#"{{"name":"level","gauge":{{"dataPoints":[{{"timeUnixNano":"2","asDouble":{spelled}}}]}}}}"#
         );
         assert_eq!(
-            metric_line(&head, |record| record.add(&none, period, &Point::Number(Number::Float(value)))),
+            metric_line(&head, |record| record.add(&none, period, &Point::Number(Number::Float(value)), &[])),
             expected
         );
     }
@@ -179,7 +176,7 @@ fn a_histogram_is_printed() {
     let head = MetricHead { name: "took", description: "", unit: "s", point_kind };
     let point = HistogramPoint {
         count: 3,
-        sum: 4.5,
+        sum: Some(4.5),
         min: Some(0.0),
         max: Some(3.0),
         bounds: &[1.0, 2.5],
@@ -191,7 +188,10 @@ fn a_histogram_is_printed() {
         r#""min":0.0,"max":3.0}],"aggregationTemporality":1}}"#,
     );
     let none = AttributeSet::default();
-    assert_eq!(metric_line(&head, |record| record.add(&none, PERIOD, &Point::Histogram(point))), expected);
+    assert_eq!(
+        metric_line(&head, |record| record.add(&none, PERIOD, &Point::Histogram(point), &[])),
+        expected
+    );
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn an_exponential_histogram_is_printed() {
     let head = MetricHead { name: "took", description: "", unit: "", point_kind };
     let point = ExponentialPoint {
         count: 4,
-        sum: -1.0,
+        sum: Some(-1.0),
         min: Some(-8.0),
         max: Some(4.0),
         scale: -3,
@@ -215,7 +215,10 @@ fn an_exponential_histogram_is_printed() {
         r#""negative":{"offset":-7,"bucketCounts":["1"]},"min":-8.0,"max":4.0}],"aggregationTemporality":2}}"#,
     );
     let none = AttributeSet::default();
-    assert_eq!(metric_line(&head, |record| record.add(&none, PERIOD, &Point::Exponential(point))), expected);
+    assert_eq!(
+        metric_line(&head, |record| record.add(&none, PERIOD, &Point::Exponential(point), &[])),
+        expected
+    );
 }
 
 /// Returns a request with one record, whose fields are in any order.
@@ -367,55 +370,78 @@ fn what_is_zero_or_empty_is_left_out_unless_that_says_something() {
     assert_eq!(record_line(Signal::Logs, &wrapped(0x12, &log)), r#"{"body":{"stringValue":""}}"#);
 }
 
-/// A writer that accepts a number of bytes and then fails.
-struct Narrow {
-    taken: Vec<u8>,
-    room: usize,
+#[test]
+fn refuses_a_request_that_is_longer_than_the_limit_or_is_not_otlp() {
+    let mut text = Vec::new();
+    let mut encode = |body: &[&[u8]], max_bytes| {
+        super::encode(&mut text, &Payload { signal: Signal::Traces, body }, max_bytes)
+            .then(|| String::from_utf8_lossy(&text).into_owned())
+    };
+    assert_eq!(encode(&[b"\x0a", b"\x00"], 22).as_deref(), Some(r#"{"resourceSpans":[{}]}"#));
+    assert_eq!(encode(&[b"\x0a\x00"], 21), None);
+    assert_eq!(encode(&[b"\x0a\x09"], 1000), None);
 }
 
-impl Write for Narrow {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let fitting = bytes.len().min(self.room);
-        if fitting == 0 && !bytes.is_empty() {
-            return Err(ErrorKind::StorageFull.into());
-        }
-        self.room -= fitting;
-        self.taken.extend_from_slice(&bytes[..fitting]);
-        Ok(fitting)
+fn written(write: impl Fn(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+#[test]
+fn base64_is_padded_to_whole_groups() {
+    // the examples of RFC 4648
+    for (bytes, encoded) in [
+        ("", ""),
+        ("f", "Zg=="),
+        ("fo", "Zm8="),
+        ("foo", "Zm9v"),
+        ("foob", "Zm9vYg=="),
+        ("fooba", "Zm9vYmE="),
+        ("foobar", "Zm9vYmFy"),
+    ] {
+        assert_eq!(written(|out| quoted(out, base64::encode(bytes.as_bytes()))), format!("{encoded:?}"));
     }
+    assert_eq!(written(|out| quoted(out, base64::encode(&[0xff, 0xef, 0xbf]))), "\"/++/\"");
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+#[test]
+fn doubles_are_numbers_unless_json_has_none_for_them() {
+    for (number, spelled) in [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (12.5, "12.5"),
+        (-1e300, "-1e300"),
+        (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (f64::NAN, "\"NaN\""),
+        (-f64::NAN, "\"NaN\""),
+        (f64::INFINITY, "\"Infinity\""),
+        (f64::NEG_INFINITY, "\"-Infinity\""),
+    ] {
+        assert_eq!(written(|out| double(out, number)), spelled);
     }
 }
 
 #[test]
-fn a_line_that_was_cut_off_does_not_spoil_the_next_one() {
-    let mut console = Console { line: b"{\"a\":1}\n".to_vec(), ..Console::default() };
-    let mut out = Narrow { taken: Vec::new(), room: 3 };
-    let Verdict::Refused { reason } = console.print(&mut out) else { panic!("it cannot have been printed") };
-    assert_eq!(reason, "write to stdout: no storage space");
-    out.room = 100;
-    assert_eq!(console.print(&mut out), Verdict::Accepted);
-    assert_eq!(console.print(&mut out), Verdict::Accepted);
-    assert_eq!(String::from_utf8(out.taken).unwrap(), "{\"a\n{\"a\":1}\n{\"a\":1}\n");
+fn nothing_in_a_text_can_end_its_line_or_speak_to_a_terminal() {
+    for (given, spelled) in [
+        ("", r#""""#),
+        ("plain wäter 🚰", r#""plain wäter 🚰""#),
+        ("say \"hi\" \\o/", r#""say \"hi\" \\o/""#),
+        ("a\nb\r\tc", r#""a\nb\r\tc""#),
+        ("\u{1b}[31m\u{7}\0", r#""\u001b[31m\u0007\u0000""#),
+        ("\u{7f}\u{9b}2J", r#""\u007f\u009b2J""#),
+        ("\u{202e}gpj\u{2028}\u{61c}", r#""\u202egpj\u2028\u061c""#),
+        ("\u{e0041}", r#""\udb40\udc41""#),
+    ] {
+        assert_eq!(written(|out| text(out, given)), spelled);
+    }
 }
 
 #[test]
-fn nothing_is_printed_when_the_time_is_up() {
-    let mut console = Console::default();
-    let payload = Payload { signal: Signal::Traces, body: &[] };
-    let too_late = Verdict::TryLater { after: None, reason: "write to stdout: no time left".to_owned() };
-    assert_eq!(console.send(&payload, Instant::now()), too_late);
-    console.interrupter()();
-    assert_eq!(console.send(&payload, Instant::now() + Duration::from_secs(60)), too_late);
-}
-
-#[test]
-fn what_is_no_request_is_refused() {
-    let payload = Payload { signal: Signal::Traces, body: &[&[0x0a, 9]] };
-    let verdict = Console::default().send(&payload, Instant::now() + Duration::from_secs(60));
-    assert_eq!(verdict, Verdict::Refused { reason: "write to stdout: the request is not OTLP".to_owned() });
+fn ids_are_lower_case_hexadecimal() {
+    assert_eq!(written(|out| hex(out, &[0x00, 0x1f, 0xab])), "\"001fab\"");
 }
 
 mod any {

@@ -1,4 +1,4 @@
-//! Converts a protobuf request to one line of OTLP JSON, by the [schema].
+//! Converts a protobuf request to OTLP JSON on one line, by the [schema].
 
 use std::fmt::Display;
 use std::io::Write;
@@ -7,7 +7,14 @@ use crate::escape::shows_itself;
 use crate::record::Signal;
 use crate::record::schema::{self, Field, Kind, MAX_DEPTH, Presence, Schema};
 use crate::record::wire::{Fields, Malformed, Raw};
-use crate::transport::base64;
+use crate::transport::{Payload, base64};
+
+/// Replaces `text` with the request as JSON. Returns false if the JSON is longer than `max_bytes`, or the payload is
+/// not a request of its signal.
+pub(super) fn encode(text: &mut Vec<u8>, payload: &Payload<'_>, max_bytes: usize) -> bool {
+    text.clear();
+    write(text, payload.signal, &payload.body.concat()).is_ok() && text.len() <= max_bytes
+}
 
 /// Appends the request as JSON, without the end of the line.
 ///
@@ -174,68 +181,4 @@ fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn written(write: impl Fn(&mut Vec<u8>)) -> String {
-        let mut out = Vec::new();
-        write(&mut out);
-        String::from_utf8(out).expect("JSON is UTF-8")
-    }
-
-    #[test]
-    fn base64_is_padded_to_whole_groups() {
-        // the examples of RFC 4648
-        for (bytes, encoded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(written(|out| quoted(out, base64::encode(bytes.as_bytes()))), format!("{encoded:?}"));
-        }
-        assert_eq!(written(|out| quoted(out, base64::encode(&[0xff, 0xef, 0xbf]))), "\"/++/\"");
-    }
-
-    #[test]
-    fn doubles_are_numbers_unless_json_has_none_for_them() {
-        for (number, spelled) in [
-            (0.0, "0.0"),
-            (-0.0, "-0.0"),
-            (12.5, "12.5"),
-            (-1e300, "-1e300"),
-            (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (f64::NAN, "\"NaN\""),
-            (-f64::NAN, "\"NaN\""),
-            (f64::INFINITY, "\"Infinity\""),
-            (f64::NEG_INFINITY, "\"-Infinity\""),
-        ] {
-            assert_eq!(written(|out| double(out, number)), spelled);
-        }
-    }
-
-    #[test]
-    fn nothing_in_a_text_can_end_its_line_or_speak_to_a_terminal() {
-        for (given, spelled) in [
-            ("", r#""""#),
-            ("plain wäter 🚰", r#""plain wäter 🚰""#),
-            ("say \"hi\" \\o/", r#""say \"hi\" \\o/""#),
-            ("a\nb\r\tc", r#""a\nb\r\tc""#),
-            ("\u{1b}[31m\u{7}\0", r#""\u001b[31m\u0007\u0000""#),
-            ("\u{7f}\u{9b}2J", r#""\u007f\u009b2J""#),
-            ("\u{202e}gpj\u{2028}\u{61c}", r#""\u202egpj\u2028\u061c""#),
-            ("\u{e0041}", r#""\udb40\udc41""#),
-        ] {
-            assert_eq!(written(|out| text(out, given)), spelled);
-        }
-    }
-
-    #[test]
-    fn ids_are_lower_case_hexadecimal() {
-        assert_eq!(written(|out| hex(out, &[0x00, 0x1f, 0xab])), "\"001fab\"");
-    }
-}
+mod tests;
