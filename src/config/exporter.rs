@@ -21,9 +21,9 @@ use crate::record::{Severity, Signal};
 
 /// One destination of telemetry: the address of a collector, with settings for queue, batches, retries and credentials.
 ///
-/// Start with [`Exporter::http`], [`Exporter::grpc`] or [`Exporter::console`]; every other method overrides one
-/// default. The methods check nothing: `Telemetry::start` reports values that are out of range, by the key that files
-/// use for the setting.
+/// Start with [`Exporter::http`], [`Exporter::grpc`], [`Exporter::file`] or [`Exporter::console`]; every other method
+/// overrides one default. The methods check nothing: `Telemetry::start` reports values that are out of range, by the
+/// key that files use for the setting.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,8 +60,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Returns an exporter that posts all [signals](Self::signals) as protobuf over HTTP. The endpoint is a base URL,
-    /// `host:port` or `host`.
+    /// Returns an exporter that posts all [signals](Self::signals) over HTTP, as protobuf or [JSON](Self::json). The
+    /// endpoint is a base URL, `host:port` or `host`.
     ///
     /// | given | posted to |
     /// |---|---|
@@ -69,6 +69,7 @@ impl Exporter {
     /// | `https://host` | port 443, or 80 with `http://`; path as above |
     /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
     /// | `https://host/otlp/v1/traces` | as in the line above: the path of a signal at the end is replaced |
+    /// | `unix:/run/otel.sock`, `unix-abstract:name` | a Unix socket; path as in the first line |
     ///
     /// [`http_verbatim`](Self::http_verbatim) posts to an unchanged URL. A warning reports headers with credentials
     /// that would be sent to another machine over `http://`.
@@ -98,6 +99,25 @@ impl Exporter {
         Self::at(url.into(), Transport::Http, PathRule::Verbatim)
     }
 
+    /// Sends JSON instead of protobuf over HTTP, for servers that accept only JSON. Requests are three times as large
+    /// and take the worker longer; queue, retries and ledger work in the same way. Needs the `json` feature. For an
+    /// exporter that does not send over HTTP, this is an error at start.
+    ///
+    /// ```
+    /// use standpipe::Exporter;
+    ///
+    /// let exporter = Exporter::http("https://collector.example").json();
+    /// # let _ = exporter;
+    /// ```
+    pub fn json(mut self) -> Self {
+        if !self.connection.transport.is_http() {
+            let fault = Fault::new("only HTTP can send JSON", "begin with Exporter::http");
+            self.refuse(&TRANSPORT, SettingSource::Code, fault);
+        }
+        self.connection.transport = Transport::HttpJson;
+        self.set_in_code(&TRANSPORT)
+    }
+
     /// Returns an exporter that sends all [signals](Self::signals) as protobuf over gRPC. The endpoint is a URL,
     /// `host:port` or `host`. Needs the `grpc` feature, which is on by default.
     ///
@@ -105,6 +125,7 @@ impl Exporter {
     /// |---|---|
     /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
     /// | `http://…`, `https://…` | without or with TLS; port 80 or 443 if absent; a path is ignored with a warning |
+    /// | `unix:/run/otel.sock`, `unix-abstract:name` | a Unix socket, without TLS |
     ///
     /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself or forbids, such as `te` and
     /// `upgrade`, are an error at start. Queue, batches, deadlines, retries and the ledger work as over HTTP.
@@ -181,8 +202,8 @@ impl Exporter {
         }
     }
 
-    /// Sets the name of the exporter in problems, diagnostics and the ledger; `otlp` or `console` unless set. The names
-    /// of a provider's exporters must be distinct.
+    /// Sets the name of the exporter in problems, diagnostics and the ledger; `otlp`, `file` or `console` unless set.
+    /// The names of a provider's exporters must be distinct.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = in_provider(self.provider, name.into());
         self
@@ -201,8 +222,9 @@ impl Exporter {
         self.provider
     }
 
-    /// Returns the destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the
-    /// console. The query of a URL is `***`, because it often contains a key.
+    /// Returns the destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `unix:` and
+    /// the path of a Unix socket; the path of a file; `stdout` for the console. The query of a URL is `***`, because it
+    /// often contains a key.
     pub fn endpoints(&self) -> Vec<(Signal, String)> {
         self.signals.iter().map(|signal| (signal, self.connection.shown_url(signal))).collect()
     }
@@ -278,10 +300,10 @@ impl Exporter {
         Self { level: Level(Some(Severity::Info)), ..Self::new(name, Some(table)) }
     }
 
-    /// Returns an exporter with the defaults for environment variables: a full queue drops records, as OpenTelemetry's
-    /// processors do.
-    pub(super) fn of_environment(name: String, path: String) -> Self {
-        let mut exporter = Self::new(name, Some(Table { path, location: None, is_of_tracetest: false }));
+    /// Returns an exporter with the defaults for environment variables and OpenTelemetry's files, which have a
+    /// location: a full queue drops records, as OpenTelemetry's processors do.
+    pub(super) fn of_environment(name: String, path: String, location: Option<Location>) -> Self {
+        let mut exporter = Self::new(name, Some(Table { path, location, is_of_tracetest: false }));
         exporter.queue.when_full = WhenFull::DropNewest;
         exporter
     }

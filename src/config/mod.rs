@@ -20,9 +20,8 @@ mod env;
 mod error;
 mod exporter;
 mod node;
-mod provider;
+pub(crate) mod provider;
 mod read;
-pub(crate) mod sampler;
 mod section;
 mod settings;
 mod summary;
@@ -30,6 +29,7 @@ mod text;
 mod toml;
 mod validate;
 mod values;
+pub(crate) mod view;
 #[cfg(feature = "yaml")]
 mod yaml;
 
@@ -37,15 +37,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::record::{LogLimits, SpanLimits};
+use crate::record::Severity;
+pub use crate::record::{IdGenerator, LogLimits, SpanLimits};
 pub use error::{ConfigError, Diagnostic, DiagnosticSeverity, Location};
 pub use exporter::Exporter;
 #[cfg(feature = "grpc")]
 pub(crate) use header::is_reserved_by_grpc;
+pub use header::{Credentials, RequestToSign};
+pub(crate) use header::{HeaderSource, Signer};
 pub(crate) use no_proxy::proxy_for;
 pub(crate) use provider::ProviderSettings;
-pub use provider::{Application, ProviderName};
-pub use sampler::Sampler;
+pub use provider::{
+    Application, AttributeCondition, ComposableSampler, ParentOrigin, ProviderName, Sampler, SamplingRule,
+};
+pub(crate) use read::value::read_bounded;
+#[cfg(feature = "json")]
+pub(crate) use settings::FileSettings;
 pub(crate) use settings::TlsSettings;
 pub(crate) use settings::{
     BatchSettings, ConnectionSettings, MAX_QUEUE_RECORDS, PaceSettings, PeriodicReaderSettings,
@@ -55,16 +62,23 @@ pub use summary::{ExporterSummary, Setting, SettingSource, SummaryValue};
 pub(crate) use text::Secret;
 #[cfg(feature = "ffi")]
 pub(crate) use text::quote;
-pub use values::{Compression, Histograms, Proxy, SpoolSync, Temporality, Transport, WhenFull};
+pub use values::{
+    Compression, Detector, ExemplarFilter, Histograms, InstrumentKind, Proxy, Roots, SpoolSync, Temporality,
+    Transport, WhenFull,
+};
 pub(crate) use values::{Level, Signals};
+pub use view::View;
+pub(crate) use view::{KeySelection, OVERFLOW, ViewAggregation, check_bounds};
 
 use self::settings::general::{
-    DISABLED, DROP_BUDGET, EndSettings, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
+    DETECT, DISABLED, DROP_BUDGET, EXEMPLARS, EndSettings, GeneralRow, LOG_LIMITS, PROPAGATORS,
+    SELF_OBSERVATION, SPAN_LIMITS,
 };
 use self::summary::SmallMap;
 use self::values::{endpoint, header, no_proxy, units};
 #[cfg(doc)]
 use crate::ProblemKind;
+use crate::context::{Propagator, Propagators};
 use crate::problem::{Problem, ProblemHook};
 use crate::record::IntoValue;
 
@@ -95,6 +109,12 @@ pub struct Config {
     pub(crate) log_limits: LogLimits,
     /// Keys of baggage entries that become attributes.
     pub(crate) baggage_attributes: Vec<String>,
+    pub(crate) id_generator: Option<Arc<dyn IdGenerator>>,
+    /// Lowest severity of the log records of a scope.
+    pub(crate) scope_levels: Vec<(String, Severity)>,
+    pub(crate) detectors: Vec<Detector>,
+    pub(crate) propagators: Propagators,
+    pub(crate) exemplars: ExemplarFilter,
     pub(crate) self_observation: bool,
     pub(crate) disabled: bool,
     pub(crate) end: EndSettings,
@@ -137,6 +157,54 @@ impl Config {
     pub fn resource(mut self, key: &str, value: impl IntoValue) -> Self {
         value.with_value(|value| self.main.set_resource(key, value, None, SettingSource::Code));
         self
+    }
+
+    /// Sets the URL of the schema to which the names of the resource attributes conform. Unless it is set,
+    /// [detectors](Self::detect) set that of their attributes.
+    pub fn schema_url(mut self, url: &str) -> Self {
+        self.main.set_schema_url(url);
+        self
+    }
+
+    /// Enables detectors, which add attributes of the host, the operating system, the process and the container to the
+    /// resource. By default, none is enabled. `Telemetry::start` reads a few files once, which takes less than a
+    /// millisecond; a forked child reads them again. Attributes that are set take precedence.
+    ///
+    /// ```
+    /// use standpipe::Config;
+    /// use standpipe::config::Detector;
+    ///
+    /// let config = Config::new().detect([Detector::Host, Detector::Container]); // or Detector::ALL
+    /// # let _ = config;
+    /// ```
+    pub fn detect(mut self, detectors: impl IntoIterator<Item = Detector>) -> Self {
+        demand::DETECTORS.raise();
+        self.detectors = detectors.into_iter().collect();
+        self.set_in_code([&DETECT])
+    }
+
+    /// Sets the formats in which [`Telemetry::propagators`](crate::Telemetry::propagators) reads and writes contexts;
+    /// by default those of W3C. Without any, nothing is propagated.
+    ///
+    /// ```
+    /// use standpipe::{Config, Propagator, Telemetry};
+    ///
+    /// // as OTEL_PROPAGATORS=b3multi,baggage does
+    /// let config = Config::new().propagators([Propagator::B3Multi, Propagator::Baggage]);
+    /// let caller = Telemetry::start(config)?.propagators().extract_env();
+    /// # assert!(caller.span().is_none());
+    /// # Ok::<(), standpipe::ConfigError>(())
+    /// ```
+    pub fn propagators(mut self, propagators: impl IntoIterator<Item = Propagator>) -> Self {
+        self.propagators = Propagators::new(propagators);
+        self.set_in_code([&PROPAGATORS])
+    }
+
+    /// Sets which measurements become [exemplars](crate::guide::signals#exemplars): by default those made in sampled
+    /// spans.
+    pub fn exemplars(mut self, filter: ExemplarFilter) -> Self {
+        self.exemplars = filter;
+        self.set_in_code([&EXEMPLARS])
     }
 
     /// Adds an exporter. Each exporter has its own worker and one queue per signal. It receives every record of its
@@ -201,7 +269,8 @@ impl Config {
         self.set_in_code(&SPAN_LIMITS)
     }
 
-    /// Exports the [`Ledger`](crate::Ledger) of all exporters as `otel.sdk.*` metrics, through the exporters of the
+    /// Exports the [`Ledger`](crate::Ledger) of all exporters, the numbers of spans and log records, and the durations
+    /// of exports as [`otel.sdk.*` metrics](crate::guide::operations#self-observation), through the exporters of the
     /// program's own provider that send metrics; off unless set.
     pub fn self_observation(mut self, on: bool) -> Self {
         demand::SELF_OBSERVATION.raise();
@@ -221,6 +290,33 @@ impl Config {
     /// ```
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.main.set_sampler(sampler, None, SettingSource::Code);
+        self
+    }
+
+    /// Adds a view, which changes how measurements of the instruments that it selects are exported.
+    ///
+    /// ```
+    /// use standpipe::{Config, View};
+    ///
+    /// let config = Config::new().view(View::new("http.*").remove(["user_agent.original"]));
+    /// # let _ = config;
+    /// ```
+    pub fn view(mut self, view: View) -> Self {
+        self.main.views.push(view);
+        self
+    }
+
+    /// Sets the generator of the ids of spans and traces, for example to make trace ids that begin with the time. Spans
+    /// then start on a slower path. The generator must not start spans.
+    pub fn id_generator(mut self, generator: impl IdGenerator + 'static) -> Self {
+        self.id_generator = Some(Arc::new(generator));
+        self
+    }
+
+    /// Sets the lowest severity of the log records of a scope, which is the name of a logger. Lower records are not
+    /// built, whatever the [level](Exporter::level) of an exporter, and not counted.
+    pub fn scope_level(mut self, scope: &str, least: Severity) -> Self {
+        self.scope_levels.push((scope.to_owned(), least));
         self
     }
 
@@ -259,8 +355,8 @@ impl Config {
     /// the thread that starts the telemetry. [Without threads](crate::Telemetry::start_manual), the hook runs in the
     /// calls that drive the exporter, never while a record is emitted. A second `on_problem` replaces the hook.
     ///
-    /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted as
-    ///   [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
+    /// - Records that the hook emits to the same telemetry, directly or through a bridge, are not enqueued but counted
+    ///   as [suppressed](crate::ledger::NotEnqueued::suppressed): otherwise, one report could cause the next.
     /// - The hook may emit records to another telemetry, and never waits for room in its queue. A
     ///   [flush](crate::Telemetry::flush) called by the hook returns at once, and a
     ///   [shutdown](crate::Telemetry::shutdown) is started but not waited for.
@@ -296,6 +392,8 @@ impl Config {
         let setting =
             |row: &'static GeneralRow| Setting::new(row.key, &row.kind.show(self), self.source(row));
         settings.extend(settings::general::rows().map(setting));
+        let view = |view: &View| Setting::new("view", view.shown_pattern(), view.source.clone());
+        settings.extend(self.main.views.iter().chain(&self.application.views).map(view));
         if !self.baggage_attributes.is_empty() {
             let keys = self.baggage_attributes.join(", ");
             settings.push(Setting::new("baggage-attributes", &keys, SettingSource::Code));

@@ -41,6 +41,14 @@ pub(super) enum Tree {
         value: f64,
     },
     Text(String),
+    /// Text into which a YAML file inserts variables. It is not searched for further references.
+    #[cfg(feature = "yaml")]
+    Inserted {
+        /// The text of the file, which is shown instead if `is_secret`.
+        written: String,
+        text: String,
+        is_secret: bool,
+    },
     /// A date or a time, which only TOML has. No setting has this type, so the value is not kept.
     Date,
     List(Vec<Node>),
@@ -129,8 +137,14 @@ impl Node {
         if let Tree::Table(fields) = &self.value { Some(fields) } else { None }
     }
 
+    /// Returns the text of a string, unless it contains a secret.
     pub(super) fn as_text(&self) -> Option<&str> {
-        if let Tree::Text(text) = &self.value { Some(text) } else { None }
+        match &self.value {
+            Tree::Text(text) => Some(text),
+            #[cfg(feature = "yaml")]
+            Tree::Inserted { text, is_secret: false, .. } => Some(text),
+            _ => None,
+        }
     }
 
     /// Returns the field of a table; `None` if it is absent or the node is not a table.
@@ -146,6 +160,8 @@ impl Node {
             Tree::Integer(_) => "an integer",
             Tree::Float { .. } => "a float",
             Tree::Text(_) => "a string",
+            #[cfg(feature = "yaml")]
+            Tree::Inserted { .. } => "a string",
             Tree::Date => "a date",
             Tree::List(_) => "an array",
             Tree::Table(_) => "a table",

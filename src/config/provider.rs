@@ -1,12 +1,12 @@
-//! Settings that all exporters of a provider share: the resource and the sampler.
+//! Settings that all exporters of a provider share: the resource and the sampler, which decides which traces are
+//! recorded. Plain data; `trace/sampler.rs` makes the decisions.
 
 use std::fmt;
 
 use super::summary::Origins;
 use super::text::{MASK, is_credential_name, shown};
-use super::{Exporter, Setting, SettingSource};
-use crate::config::sampler::Sampler;
-use crate::record::{IntoValue, Resource, Value};
+use super::{Exporter, Setting, SettingSource, View};
+use crate::record::{IntoValue, Resource, SpanKind, Value};
 
 pub(super) const SERVICE_NAME: &str = "service.name";
 
@@ -52,10 +52,22 @@ impl Application {
         self
     }
 
+    /// Sets the URL of the schema to which the names of the resource attributes conform.
+    pub fn schema_url(mut self, url: &str) -> Self {
+        self.settings.set_schema_url(url);
+        self
+    }
+
     /// Sets which traces are recorded. By default, a span is recorded if it has no parent or if its parent is
     /// recorded.
     pub fn sampler(mut self, sampler: Sampler) -> Self {
         self.settings.set_sampler(sampler, None, SettingSource::Code);
+        self
+    }
+
+    /// Adds a view, which changes how measurements of the instruments that it selects are exported.
+    pub fn view(mut self, view: View) -> Self {
+        self.settings.views.push(view);
         self
     }
 
@@ -92,6 +104,7 @@ impl ProviderName {
 pub(crate) struct ProviderSettings {
     resource: Resource,
     pub(crate) sampler: Sampler,
+    pub(crate) views: Vec<View>,
     /// Percentage of traces, if the sampler was set as a percentage.
     sampling: Option<f64>,
     /// Service name that is used if code, file and environment set none.
@@ -121,6 +134,10 @@ impl ProviderSettings {
         }
     }
 
+    pub(super) fn set_schema_url(&mut self, url: &str) {
+        url.clone_into(&mut self.resource.schema_url);
+    }
+
     /// Returns whether a service name is configured, so that none has to be derived from the name of the executable.
     pub(crate) fn is_named(&self) -> bool {
         self.has_own_name() || self.default_name.as_ref().is_some_and(|name| !name.is_empty())
@@ -130,13 +147,13 @@ impl ProviderSettings {
         self.resource.get_str(SERVICE_NAME).is_some_and(|name| !name.is_empty())
     }
 
-    /// Returns the resource that is sent, including defaults.
-    pub(crate) fn complete_resource(&self) -> Resource {
+    /// Returns the configured resource, with the service name that code sets as the fallback.
+    pub(crate) fn named_resource(&self) -> Resource {
         let mut resource = self.resource.clone();
         if let Some(name) = self.default_name.as_ref().filter(|_| !self.has_own_name()) {
             resource.set(SERVICE_NAME, Value::Str(name));
         }
-        resource.with_defaults()
+        resource
     }
 
     /// Sets the sampler; `sampling` is the percentage of traces if the sampler was given as a percentage, and `None`
@@ -156,7 +173,7 @@ impl ProviderSettings {
         if let Some(written) = self.origins.shown(SERVICE_NAME) {
             return shown(written).into_owned();
         }
-        shown(self.complete_resource().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
+        shown(self.named_resource().with_defaults().get_str(SERVICE_NAME).unwrap_or_default()).into_owned()
     }
 
     /// Returns how many percent of the traces that begin in this process are recorded.
@@ -197,5 +214,247 @@ impl fmt::Debug for ProviderSettings {
             shown.field(setting.key, &format_args!("{}", setting.value));
         }
         shown.finish()
+    }
+}
+
+/// Decides which traces are recorded. Set by [`Config::sampler`](crate::Config::sampler). By default, a span is
+/// recorded if its parent is recorded or if it has no parent.
+///
+/// A span that is not recorded is neither sent nor counted. It still propagates its context, which tells other threads
+/// and processes that the trace is not recorded.
+///
+/// ```
+/// use standpipe::{Config, Sampler};
+///
+/// let one_in_four = Sampler::trace_id_ratio(0.25).parent_based();
+/// assert_eq!(one_in_four.to_string(), "parentbased_traceidratio{0.25}");
+/// assert_eq!(Sampler::default().to_string(), "parentbased_always_on");
+/// let config = Config::new().sampler(one_in_four);
+/// # let _ = config;
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampler(pub(crate) SamplerKind);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SamplerKind {
+    AlwaysOn,
+    AlwaysOff,
+    /// From 0 to 1.
+    TraceIdRatio(f64),
+    /// The inner sampler decides about spans without a parent.
+    ParentBased(Box<SamplerKind>),
+    AlwaysRecord(Box<SamplerKind>),
+    Composite(ComposableSampler),
+}
+
+impl Sampler {
+    /// Records every span.
+    pub const fn always_on() -> Self {
+        Self(SamplerKind::AlwaysOn)
+    }
+
+    /// Records no span.
+    pub const fn always_off() -> Self {
+        Self(SamplerKind::AlwaysOff)
+    }
+
+    /// Records this share of all traces: 0.01 is one in a hundred. A ratio of 1 or more records all traces; 0, a
+    /// negative ratio and NaN record none.
+    ///
+    /// The decision depends only on the trace id, by the same formula as in OpenTelemetry's SDK for Go, so all programs
+    /// with the same ratio record the same traces. [`probability`](Self::probability) uses another formula: use one of
+    /// the two in all programs of a system.
+    pub fn trace_id_ratio(ratio: f64) -> Self {
+        Self(SamplerKind::TraceIdRatio(share(ratio)))
+    }
+
+    /// Records this share of all traces, like [`trace_id_ratio`](Self::trace_id_ratio), and writes the threshold of the
+    /// decision to the `tracestate` (`ot=th:c` for one in four). Collectors read it to extrapolate, and samplers of
+    /// other programs to decide consistently: a program with a larger share records all traces that a program with a
+    /// smaller share records. The parent's decision is ignored: see [`ComposableSampler::ParentThreshold`].
+    pub fn probability(ratio: f64) -> Self {
+        Self::composite(ComposableSampler::Probability(ratio))
+    }
+
+    /// Records spans as a tree of samplers decides, consistently with the samplers of other programs.
+    pub fn composite(sampler: ComposableSampler) -> Self {
+        Self(SamplerKind::Composite(sampler))
+    }
+
+    /// Returns a sampler that records a span if its parent is recorded, in this process or another. `self` decides
+    /// about spans without a parent. The threshold of the parent's decision is propagated, unless it contradicts the
+    /// parent's sampled flag.
+    #[must_use]
+    pub fn parent_based(self) -> Self {
+        match self.0 {
+            SamplerKind::ParentBased(_) => self,
+            root => Self(SamplerKind::ParentBased(Box::new(root))),
+        }
+    }
+
+    /// Returns a sampler that lets spans record that `self` does not sample: [`Span::is_recording`] is true, but the
+    /// span is not sent, is not in the ledger, and its sampled flag stays off.
+    ///
+    /// [`Span::is_recording`]: crate::Span::is_recording
+    #[must_use]
+    pub fn always_record(self) -> Self {
+        Self(SamplerKind::AlwaysRecord(Box::new(self.0)))
+    }
+
+    /// Returns how many percent of the traces that begin in this process are recorded, at most.
+    pub(crate) fn percent(&self) -> f64 {
+        self.0.share() * 100.0
+    }
+}
+
+impl SamplerKind {
+    fn share(&self) -> f64 {
+        match self {
+            Self::AlwaysOff => 0.0,
+            Self::TraceIdRatio(ratio) => *ratio,
+            Self::ParentBased(inner) | Self::AlwaysRecord(inner) => inner.share(),
+            Self::Composite(ComposableSampler::Probability(ratio)) => ratio.clamp(0.0, 1.0),
+            Self::AlwaysOn | Self::Composite(_) => 1.0,
+        }
+    }
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::always_on().parent_based()
+    }
+}
+
+/// Writes OpenTelemetry's name of the sampler, followed by the ratio.
+impl fmt::Display for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for SamplerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlwaysOn => f.write_str("always_on"),
+            Self::AlwaysOff => f.write_str("always_off"),
+            Self::TraceIdRatio(ratio) => write!(f, "traceidratio{{{ratio}}}"),
+            Self::ParentBased(root) => write!(f, "parentbased_{root}"),
+            Self::AlwaysRecord(inner) => write!(f, "always_record{{{inner}}}"),
+            Self::Composite(sampler) => write!(f, "composite{{{sampler:?}}}"),
+        }
+    }
+}
+
+/// A part of a [composite](Sampler::composite) sampler.
+///
+/// ```
+/// use standpipe::config::{ComposableSampler, SamplingRule};
+/// use standpipe::{Sampler, SpanKind};
+///
+/// let health = SamplingRule {
+///     names: vec!["GET /health*".to_owned()],
+///     sampler: ComposableSampler::AlwaysOff,
+///     ..SamplingRule::default()
+/// };
+/// let servers = SamplingRule {
+///     kinds: vec![SpanKind::Server],
+///     sampler: ComposableSampler::RateLimited(10.0),
+///     ..SamplingRule::default()
+/// };
+/// let root = ComposableSampler::RuleBased(vec![health, servers]);
+/// let sampler = Sampler::composite(ComposableSampler::ParentThreshold(Box::new(root)));
+/// # let _ = sampler;
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub enum ComposableSampler {
+    /// Samples every span.
+    #[default]
+    AlwaysOn,
+    /// Samples no span.
+    AlwaysOff,
+    /// Samples this share of all traces, from 0 to 1.
+    Probability(f64),
+    /// Samples about this number of spans per second at most. The share adapts to the rate of the last second.
+    RateLimited(f64),
+    /// Samples a span if its parent's threshold says so or, without a threshold, if its parent is sampled. The inner
+    /// sampler decides about spans without a parent.
+    ParentThreshold(Box<ComposableSampler>),
+    /// The first rule that matches a span decides. A span that no rule matches is not sampled.
+    RuleBased(Vec<SamplingRule>),
+}
+
+/// A rule of a [`RuleBased`](ComposableSampler::RuleBased) sampler. It matches spans that meet all its conditions; an
+/// empty condition is always met. In patterns, `*` stands for any characters and `?` for one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SamplingRule {
+    /// Patterns of which one must match the name of the span.
+    pub names: Vec<String>,
+    /// Kinds of span.
+    pub kinds: Vec<SpanKind>,
+    /// Origins of the span's parent.
+    pub parents: Vec<ParentOrigin>,
+    /// Conditions on attributes, which must all be met.
+    pub attributes: Vec<AttributeCondition>,
+    /// The sampler that decides about spans that match.
+    pub sampler: ComposableSampler,
+}
+
+/// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Integers
+/// and booleans are compared as text. The condition is not met by spans without the attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttributeCondition {
+    /// The key of the attribute.
+    pub key: String,
+    /// Patterns of which one must match the value. An empty list matches every value.
+    pub included: Vec<String>,
+    /// Patterns that must not match the value.
+    pub excluded: Vec<String>,
+}
+
+/// Where the parent of a span comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ParentOrigin {
+    /// The span has no parent.
+    #[default]
+    None,
+    /// The parent is a span of this process.
+    Local,
+    /// The parent is a span of another process.
+    Remote,
+}
+
+impl ParentOrigin {
+    /// `parent_is_remote` is `None` for a span without a parent.
+    pub(crate) fn of(parent_is_remote: Option<bool>) -> Self {
+        parent_is_remote.map_or(Self::None, |is_remote| if is_remote { Self::Remote } else { Self::Local })
+    }
+}
+
+/// Returns a ratio between 0 and 1. NaN becomes 0.
+fn share(ratio: f64) -> f64 {
+    // The comparison is false for NaN.
+    if ratio > 0.0 { ratio.min(1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samplers_go_by_their_usual_names() {
+        for (sampler, name, percent) in [
+            (Sampler::always_on(), "always_on", 100.0),
+            (Sampler::always_off(), "always_off", 0.0),
+            (Sampler::trace_id_ratio(0.25), "traceidratio{0.25}", 25.0),
+            (Sampler::trace_id_ratio(f64::NAN), "traceidratio{0}", 0.0),
+            (Sampler::trace_id_ratio(2.0).parent_based(), "parentbased_traceidratio{1}", 100.0),
+            (Sampler::always_off().parent_based().parent_based(), "parentbased_always_off", 0.0),
+            (Sampler::default(), "parentbased_always_on", 100.0),
+            (Sampler::always_off().always_record(), "always_record{always_off}", 0.0),
+            (Sampler::probability(0.5), "composite{Probability(0.5)}", 50.0),
+        ] {
+            assert_eq!((sampler.to_string().as_str(), sampler.percent()), (name, percent));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::provider::ProviderName;
 use super::settings::SettingRow;
-use super::settings::general::SELF_OBSERVATION;
+use super::settings::general::{DETECT, EXEMPLARS, PROPAGATORS, SELF_OBSERVATION};
 use super::settings::kind::Kind;
 use super::settings::rows;
 use super::text::dotted;
@@ -29,7 +29,8 @@ pub(super) const CHOICES: [(&str, ProviderName); 2] =
     [("exporter", ProviderName::Internal), ("applicationExporter", ProviderName::Application)];
 
 /// Keys of `telemetry` that describe the program.
-pub(super) const PROGRAM_KEYS: [&str; 3] = ["service-name", "resource", "sampling"];
+pub(super) const PROGRAM_KEYS: [&str; 7] =
+    ["service-name", "resource", "sampling", "views", DETECT.key, PROPAGATORS.key, EXEMPLARS.key];
 
 /// Keys of `telemetry.exporters.<name>` that belong to the provider.
 pub(super) const PROVIDER_KEYS: [&str; 2] = ["serviceName", "sampling"];

@@ -62,8 +62,8 @@ pub struct Setting {
 
 impl Setting {
     /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may
-    /// only be a number, a short word or an address without a path. The names of headers are unknown keys, so the caller
-    /// must exclude the lines of `headers`: their values are never shown.
+    /// only be a number, a short word or an address without a path. The names of headers are unknown keys, so the
+    /// caller must exclude the lines of `headers`: their values are never shown.
     pub fn is_harmless(key: &str, value: &str) -> bool {
         text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }
@@ -211,7 +211,8 @@ impl Config {
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
-            // The order of the JSON fields is part of the format: the fields that affect only metrics are the last ones.
+            // The order of the JSON fields is part of the format: the fields that affect only metrics are the last
+            // ones.
             settings: others.into_iter().chain(of_metrics).map(value).collect(),
             service_name: provider.shown_service_name(),
             sampling: provider.sampling(),

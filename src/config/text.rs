@@ -41,8 +41,9 @@ const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 
 /// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
 pub(super) fn is_showable(text: &str) -> bool {
-    // A reference such as `%{env:NAME}%` only names a secret. `<` occurs in YAML's merge key, `<<`.
-    let signs = if text.starts_with("%{") { "-_./:%+[]~<{}" } else { "-_./:%+[]~<" };
+    // A reference such as `%{env:NAME}%` or `${NAME}` only names a secret. `<` occurs in YAML's merge key, `<<`.
+    let is_reference = text.starts_with("%{") || text.starts_with("${");
+    let signs = if is_reference { "-_./:%+[]~<{}$" } else { "-_./:%+[]~<" };
     let is_word =
         || text.chars().all(|c| is_letter(c) || c.is_ascii_digit() || signs.contains(c)) && !has_token(text);
     text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
@@ -236,6 +237,16 @@ impl fmt::Debug for Secret {
 /// Longest word that is compared with known words, because the comparison takes quadratic time. All known words are
 /// shorter.
 const MAX_WORD_LENGTH: usize = 64;
+
+/// Returns the words of a list that is separated by commas.
+pub(super) fn words(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+/// Returns the advice for an unknown word: the word that was probably meant, or else all known words.
+pub(super) fn what_to_write(word: &str, known: &[&str]) -> String {
+    did_you_mean(word, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
+}
 
 /// Returns the advice for an unknown word, if a known word is similar.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {

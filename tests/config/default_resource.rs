@@ -44,6 +44,24 @@ fn the_library_names_itself() {
 }
 
 #[test]
+fn every_telemetry_of_a_process_has_its_random_instance_id_unless_one_is_set() {
+    const ID: &str = "service.instance.id";
+    let id = |config: Config| arriving(config, [ID])[0].clone();
+    let random = id(Config::new()).expect("an id is sent");
+    assert_eq!((random.len(), random.as_bytes()[14]), (36, b'4'), "{random}");
+    assert_eq!(id(Config::new().service_name("other")), Some(random));
+    assert_eq!(id(Config::new().resource(ID, "code")).as_deref(), Some("code"));
+    let file = Config::from_toml_str("[telemetry.resource]\nservice.instance.id = 'file'\n");
+    assert_eq!(id(file.unwrap_or_else(|error| error.into_usable())).as_deref(), Some("file"));
+    let exporters = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
+    let variables = exporters.map(|variable| (variable, "none")).into_iter();
+    let variables = variables.chain([("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=variable")]);
+    assert_eq!(id(Config::from_variables(variables).expect("it is sound")).as_deref(), Some("variable"));
+    // An empty id switches the attribute off.
+    assert_eq!(id(Config::new().resource(ID, "")), None);
+}
+
+#[test]
 fn the_default_name_is_used_only_if_no_other_is_set() {
     let named = |config: Config| arriving(config, ["service.name"]).map(Option::unwrap_or_default).concat();
     assert_eq!(named(Config::new().default_service_name("shop")), "shop");
@@ -98,4 +116,55 @@ fn a_hook_that_panics_at_the_start_does_no_harm() {
     let telemetry =
         Telemetry::start(config.on_problem(|_| panic!("the hook's own"))).expect("telemetry starts");
     assert_eq!(telemetry.shutdown(Duration::ZERO).lost(), 0);
+}
+
+/// Returns the variables of a unit of systemd, or of a manifest of Kubernetes, in the guide.
+fn variables_of_guide(block: &str) -> Vec<(String, String)> {
+    let mut variables: Vec<(String, String)> = Vec::new();
+    let mut open = String::new();
+    for line in block.lines().map(str::trim) {
+        let unquoted = line.strip_prefix("Environment=").and_then(|line| line.split_once('='));
+        let (name, value) = if let Some((name, value)) = unquoted {
+            (name.to_owned(), value.to_owned())
+        } else if let Some(name) = line.strip_prefix("- name: ") {
+            open = name.to_owned();
+            continue;
+        } else if let Some(field) = line.split("fieldPath: ").nth(1) {
+            let value = if field.starts_with("status.hostIP") { "127.0.0.1" } else { "of-the-pod" };
+            (open.clone(), value.to_owned())
+        } else if let Some(value) = line.strip_prefix("value: ") {
+            (open.clone(), value.to_owned())
+        } else {
+            continue;
+        };
+        // Kubernetes replaces only variables that were defined before.
+        let value =
+            variables.iter().fold(value, |value, (name, to)| value.replace(&format!("$({name})"), to));
+        variables.push((name, value));
+    }
+    variables
+}
+
+#[test]
+fn the_environments_of_the_deployment_chapter_reach_a_collector_with_their_attributes() {
+    let guide = include_str!("../../src/guide/deployment.md");
+    for (begin, keys, expected) in [
+        ("[Service]", ["service.version", "deployment.environment.name"], ["1.2", "test"]),
+        ("env:", ["k8s.pod.name", "k8s.node.name"], ["of-the-pod", "of-the-pod"]),
+    ] {
+        let block =
+            guide.split("```").find(|block| block.starts_with(&format!("text\n{begin}"))).expect(begin);
+        let receiver = Receiver::start().expect("a receiver starts");
+        let block = block.replace(":4318", &format!(":{}", receiver.address().port()));
+        let variables = variables_of_guide(&block);
+        assert!(variables.iter().all(|(_, value)| !value.contains('$')), "{variables:?}");
+        let config = Config::from_variables(variables).expect(begin);
+        assert_eq!(config.diagnostics(), []);
+        let telemetry = Telemetry::start(config).expect("telemetry starts");
+        telemetry.tracer("shop").span("checkout").end();
+        assert_eq!(telemetry.shutdown(Duration::from_secs(20)).total().delivered, 1);
+        let spans = receiver.spans();
+        assert_eq!(spans[0].service_name(), "shop");
+        assert_eq!(keys.map(|key| spans[0].resource_attribute(key).as_str()), expected.map(Some));
+    }
 }

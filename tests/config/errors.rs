@@ -11,6 +11,7 @@ use standpipe::config::DiagnosticSeverity;
 use standpipe::{Config, ConfigError, Exporter, Telemetry};
 
 use crate::support::scratch::Scratch;
+use crate::support::share_of;
 
 const GOOD: &str = "[tracer.good]\ntype = 'otel'\ntransport = 'http'\n";
 
@@ -63,7 +64,7 @@ fn ten_mistakes_are_told_at_once_each_at_its_place() {
         "otlp.toml:8:12: tracer.first.headers: environment variable \"STANDPIPE_NOT_SET\" is not set; \
          set it to the value",
         "otlp.toml:8:56: tracer.first.headers: header without a colon; write it like \"Name: value\"",
-        "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\", \"grpc\" or \"disable\"",
+        "otlp.toml:12:13: tracer.second.transport: \"carrier-pigeon\" is not known; write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         "otlp.toml:13:17: tracer.second.queue-records: 0 is too small; write 1 to 16777215",
         "otlp.toml:14:15: tracer.second.endpoint: \"http://***\" has a host that is not ASCII; \
          write its xn-- form",
@@ -280,16 +281,16 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 fn hostile_documents_are_refused_quickly_and_without_harm() {
     // The promised time is for the largest file and optimized code. Without optimization, a smaller file and a longer
     // time show that the reader does not hang.
-    const SIZE: usize = if cfg!(debug_assertions) { 1 << 17 } else { 1 << 20 };
+    let size = if cfg!(debug_assertions) { share_of(1 << 17) as usize } else { 1 << 20 };
     const MAX_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10_000 } else { 100 });
-    let fill = |text: &str| text.repeat(SIZE / text.len());
+    let fill = |text: &str| text.repeat(size / text.len());
     for (name, text) in [
         ("arrays in arrays", fill("[").replacen("[[[", "x=[", 1)),
-        ("tables in tables", format!("x={}", "{a=".repeat(SIZE / 3 - 1))),
-        ("mixed", format!("x={}", "[{a=".repeat(SIZE / 4 - 1))),
-        ("a long key", format!("{}a=1", "a.".repeat(SIZE / 2 - 3))),
-        ("a long header", format!("[{}a]", "a.".repeat(SIZE / 2 - 3))),
-        ("a long key in a tracer", format!("[tracer.a]\nx={{{}a=1}}", "a.".repeat(SIZE / 2 - 20))),
+        ("tables in tables", format!("x={}", "{a=".repeat(size / 3 - 1))),
+        ("mixed", format!("x={}", "[{a=".repeat(size / 4 - 1))),
+        ("a long key", format!("{}a=1", "a.".repeat(size / 2 - 3))),
+        ("a long header", format!("[{}a]", "a.".repeat(size / 2 - 3))),
+        ("a long key in a tracer", format!("[tracer.a]\nx={{{}a=1}}", "a.".repeat(size / 2 - 20))),
         ("garbage", fill("!\n")),
         ("equals signs", fill("=\n")),
         ("headers", fill("[\n")),
@@ -297,24 +298,24 @@ fn hostile_documents_are_refused_quickly_and_without_harm() {
         ("carriage returns", fill("\r")),
         ("lines that end in them", fill("[tracer.a]\rtype='otel'\r")),
         ("duplicates", fill("a=1\n")),
-        ("duplicates in a tracer", format!("[tracer.a]\n{}", "a=1\n".repeat(SIZE / 4 - 3))),
+        ("duplicates in a tracer", format!("[tracer.a]\n{}", "a=1\n".repeat(size / 4 - 3))),
         (
             "unknown keys of metrics",
             format!(
                 "[metrics.open-telemetry]\ntransport='http'\n{}",
-                (0..SIZE / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()
+                (0..size / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()
             ),
         ),
-        ("headers of a tracer", format!("{GOOD}headers=[{}]", "'',".repeat(SIZE / 3 - 30))),
+        ("headers of a tracer", format!("{GOOD}headers=[{}]", "'',".repeat(size / 3 - 30))),
         ("numbers", format!("x=[{}]\ny", fill("1,").get(8..).expect("long enough"))),
         (
             "unknown keys",
-            format!("{GOOD}{}", (0..SIZE / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()),
+            format!("{GOOD}{}", (0..size / 10 - 10).map(|key| format!("{key:x}=1\n")).collect::<String>()),
         ),
-        ("tracers", (0..SIZE / 32).map(|id| format!("[tracer.{id:x}]\ntype = 'otel'\n")).collect()),
-        ("a long id", format!("[tracer.{}]\n{}", "a".repeat(SIZE / 2), "b=1\n".repeat(SIZE / 8 - 10))),
+        ("tracers", (0..size / 32).map(|id| format!("[tracer.{id:x}]\ntype = 'otel'\n")).collect()),
+        ("a long id", format!("[tracer.{}]\n{}", "a".repeat(size / 2), "b=1\n".repeat(size / 8 - 10))),
     ] {
-        assert!(text.len() <= SIZE, "{name}");
+        assert!(text.len() <= size, "{name}");
         let start = processor_time();
         let outcome = Config::from_toml_str(&text);
         let took = processor_time() - start;
@@ -389,8 +390,9 @@ fn everything_shown(outcome: Result<Config, ConfigError>) -> String {
     shown
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "ca-file",
+    "extra-ca-file",
     "client-certificate-file",
     "client-key-file",
     "endpoint",

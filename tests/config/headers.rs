@@ -9,7 +9,7 @@ use crate::support::scratch::Scratch;
 
 /// Longer than any operation on loopback takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-const OWN_PRODUCT: &str = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+const OWN_PRODUCT: &str = concat!("standpipe/", env!("CARGO_PKG_VERSION"), " (rust)");
 
 fn refusal(exporter: Exporter) -> ConfigError {
     Telemetry::start(Config::new().exporter(exporter)).expect_err("this header must not be sent")

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use standpipe::config::DiagnosticSeverity;
 use standpipe::{Config, ConfigError};
 
-use crate::support::{command, figures};
+use crate::support::{command, figures, share_of};
 
 const MIB: usize = 1 << 20;
 /// The value of a header, and the line that it would inject.
@@ -201,6 +201,28 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
                 format!("[tracer.t{id}{}]\n{keys}", "y".repeat(3_990))
             }) + "[postgres]\nx={X'}\nZ}\n",
         ),
+        (
+            "processors.yaml",
+            format!(
+                "file_format: '1.0'\ntracer_provider:\n  processors:\n{}",
+                each(2_000, &|id| format!("    - batch: {{exporter: {{otlp_http: {{timeout: {id}}}}}}}\n"))
+            ),
+        ),
+        (
+            "references.yaml",
+            format!(
+                "file_format: '1.0'\nresource: {{attributes_list: '{}'}}\n",
+                "${PATH}".repeat(size / 7 - 10)
+            ),
+        ),
+        ("open-references.yaml", format!("file_format: '1.0'\nx: '{}'\n", "${".repeat(size / 2 - 20))),
+        (
+            "attributes.yaml",
+            format!(
+                "file_format: '1.0'\nresource:\n  attributes:\n{}",
+                each(4_000, &|id| format!("    - {{name: a{id}, value: {id}}}\n"))
+            ),
+        ),
         ("lists.yaml", fill("[")),
         ("dashes.yaml", fill("- ")),
         ("bomb.yaml", bomb),
@@ -273,10 +295,10 @@ fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
 fn hostile_files_are_read_in_time_and_with_few_words() {
     // The promised time is for the largest file and optimized code. Without optimization, the test uses a smaller file
     // and a longer time.
-    const SIZE: usize = if cfg!(debug_assertions) { MIB / 8 } else { MIB };
+    let size = if cfg!(debug_assertions) { share_of(MIB as u32 / 8) as usize } else { MIB };
     const MAX_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_500 } else { 100 });
     written("hostile", "big", "x".repeat(MIB));
-    for (name, text) in hostile_documents(SIZE) {
+    for (name, text) in hostile_documents(size) {
         assert!(text.len() <= MIB, "{name} has {} bytes", text.len());
         let file = written("hostile", name, &text);
         let start = processor_time();
@@ -295,7 +317,7 @@ fn hostile_files_are_read_in_time_and_with_few_words() {
         assert!((1..=1_000).contains(&diagnostics.len()), "{name}: {} diagnostics", diagnostics.len());
         figures::show_most(
             took.as_millis(),
-            format!("ms for {} KiB, unoptimised: {}", SIZE / 1024, cfg!(debug_assertions)),
+            format!("ms for {} KiB, unoptimised: {}", size / 1024, cfg!(debug_assertions)),
         );
         assert!(took < MAX_TIME, "{name}: {took:?}");
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use standpipe::config::{
-    DiagnosticSeverity, Histograms, Proxy, SettingSource, SpanLimits, SpoolSync, Temporality,
+    DiagnosticSeverity, Histograms, Proxy, Roots, SettingSource, SpanLimits, SpoolSync, Temporality,
 };
 use standpipe::{Compression, Config, Exporter, Severity, Signal, Telemetry, WhenFull};
 
@@ -77,9 +77,14 @@ fn every_good_value_becomes_the_effective_one() {
         ("", "retry-first-delay", "250ms"),
         ("", "retry-max-delay", "30s"),
         ("", "max-retry-after", "1m"),
+        ("", "max-connection-age", "none"),
         ("", "compression", "none"),
+        ("", "response-bytes", "4 MiB"),
         ("", "proxy", "env"),
         ("", "ca-file", "bundled roots"),
+        ("", "extra-ca-file", "none"),
+        ("", "roots", "bundled"),
+        ("roots = 'System'", "roots", "system"),
         ("", "client-certificate-file", "none"),
         ("", "client-key-file", "none"),
         ("endpoint = 'localhost'", "endpoint", "localhost"),
@@ -115,8 +120,10 @@ fn every_good_value_becomes_the_effective_one() {
         ("give-up-after = '1h'", "give-up-after", "1h"),
         ("retry-first-delay = '1s'\nretry-max-delay = '1s'", "retry-max-delay", "1s"),
         ("max-retry-after = '2m'", "max-retry-after", "2m"),
+        ("max-connection-age = '5m'", "max-connection-age", "5m"),
         ("compression = 'gzip'", "compression", "gzip"),
         ("compression = 'none'", "compression", "none"),
+        ("response-bytes = '1 KiB'", "response-bytes", "1 KiB"),
         ("proxy = 'off'", "proxy", "off"),
         ("proxy = 'env'", "proxy", "env"),
     ] {
@@ -544,11 +551,15 @@ fn every_builder_method_sets_its_setting() {
         .linger(seconds(8))
         .compression(Compression::Gzip)
         .ca_pem("nine")
+        .extra_ca_pem("extra")
+        .roots(Roots::System)
         .client_pem("eleven!", "hunter2")
         .proxy(Proxy::Off)
         .give_up_after(seconds(10))
         .retry_delays(seconds(11), seconds(12))
         .max_retry_after(seconds(14))
+        .max_connection_age(seconds(18))
+        .response_bytes(17 << 10)
         .user_agent("shop/1.2")
         .signals(Signal::ALL)
         .level(Severity::Warn2)
@@ -559,7 +570,8 @@ fn every_builder_method_sets_its_setting() {
         .spool_bytes(15 << 20)
         .spool_age(seconds(16))
         .spool_sync(SpoolSync::EveryBatch)
-        .spool_open_spans(true);
+        .spool_open_spans(true)
+        .cardinality_limit(17);
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         ("transport", "http", SettingSource::Code),
@@ -570,6 +582,7 @@ fn every_builder_method_sets_its_setting() {
         ("interval", "13s", SettingSource::Code),
         ("temporality", "lowmemory", SettingSource::Code),
         ("histograms", "exponential", SettingSource::Code),
+        ("cardinality-limit", "17", SettingSource::Code),
         ("throttle", "7s", SettingSource::Code),
         ("linger", "8s", SettingSource::Code),
         ("lossy", "true", SettingSource::Code),
@@ -583,12 +596,16 @@ fn every_builder_method_sets_its_setting() {
         ("retry-first-delay", "11s", SettingSource::Code),
         ("retry-max-delay", "12s", SettingSource::Code),
         ("max-retry-after", "14s", SettingSource::Code),
+        ("max-connection-age", "18s", SettingSource::Code),
         ("compression", "gzip", SettingSource::Code),
+        ("response-bytes", "17 KiB", SettingSource::Code),
         ("proxy", "off", SettingSource::Code),
         ("ca-file", "4 bytes of PEM", SettingSource::Code),
+        ("extra-ca-file", "5 bytes of PEM", SettingSource::Code),
+        ("roots", "system", SettingSource::Code),
         ("client-certificate-file", "7 bytes of PEM", SettingSource::Code),
         ("client-key-file", "7 bytes of PEM", SettingSource::Code),
-        ("user-agent", &format!("shop/1.2 standpipe/{version}"), SettingSource::Code),
+        ("user-agent", &format!("shop/1.2 standpipe/{version} (rust)"), SettingSource::Code),
         ("spool", "/var/spool/shop", SettingSource::Code),
         ("spool-bytes", "15 MiB", SettingSource::Code),
         ("spool-age", "16s", SettingSource::Code),
@@ -634,4 +651,34 @@ fn severities_are_in_order() {
         DiagnosticSeverity::Note < DiagnosticSeverity::Warning
             && DiagnosticSeverity::Warning < DiagnosticSeverity::Error
     );
+}
+
+#[test]
+fn reads_the_file_of_an_exporter_and_its_rotation() {
+    let table = |lines: &str| format!("[tracer.otel]\ntype = 'otel'\n{lines}");
+    let rotation = "file-bytes = '1 KiB'\nfile-age = '1d'\nfile-backups = 2";
+    let text = table(&format!("transport = 'file'\nfile = '/var/log/otlp.jsonl'\n{rotation}"));
+    let config = Config::from_toml_str(&text).unwrap();
+    assert_eq!(diagnostics(&config), [""; 0]);
+    for (key, effective) in [
+        ("transport", "file"),
+        ("file", "/var/log/otlp.jsonl"),
+        ("file-bytes", "1 KiB"),
+        ("file-age", "1d"),
+        ("file-backups", "2"),
+        ("give-up-after", "5m"),
+    ] {
+        assert_eq!(value(&config, key), effective);
+    }
+    assert_eq!(config.exporters()[0].endpoints(), [(Signal::Traces, "/var/log/otlp.jsonl".to_owned())]);
+
+    for transport in ["http/json", "console"] {
+        let config = Config::from_toml_str(&table(&format!("transport = '{transport}'"))).unwrap();
+        assert_eq!(value(&config, "transport"), transport);
+    }
+    let error = Config::from_toml_str(&table("transport = 'file'")).unwrap_err().to_string();
+    assert!(error.contains("tracer.otel.file: no file is named; write the path of a file like"), "{error}");
+    let config = Config::from_toml_str(&table("transport = 'http'\nfile = 'x'")).unwrap();
+    let [warning] = &diagnostics(&config)[..] else { panic!("{:?}", diagnostics(&config)) };
+    assert!(warning.contains("tracer.otel.file: has no effect: the transport is not file"), "{warning}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod acceptance;
+mod declarative;
 mod default_resource;
 mod environment;
 mod errors;
@@ -15,3 +16,4 @@ mod routes;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;
+mod views;

@@ -163,6 +163,20 @@ fn what_is_wrong_is_reported_with_its_place_and_breaks_no_exporter() {
             "resource.large = 9223372036854775808",
             "6:18: telemetry.resource.large: is too large for an integer; write it in quotes",
         ),
+        (
+            "propagators = ['b3', 'b3mult']",
+            "6:15: telemetry.propagators: \"b3mult\" is not known; did you mean \"b3multi\"?",
+        ),
+        (
+            "propagators = ['xray']",
+            "6:15: telemetry.propagators: \"xray\" is not supported: only AWS reads it; write tracecontext",
+        ),
+        (
+            "exemplars = 'always'",
+            "6:13: telemetry.exemplars: \"always\" is not known; did you mean \"always_on\"?",
+        ),
+        ("exemplars = ['always_on']", "6:13: telemetry.exemplars: found an array; write one word"),
+        ("detect = true", "6:10: telemetry.detect: found a boolean; write a list of names"),
         ("resource.'' = 1", "6:15: telemetry.resource.\"\": the name is empty; write a name"),
         (
             "resource = { 'a.b' = 1, a = { b = 2 } }",
@@ -174,6 +188,35 @@ fn what_is_wrong_is_reported_with_its_place_and_breaks_no_exporter() {
         assert!(reported.starts_with(&format!("<toml>:{expected}")), "{line}: {reported}");
         assert_eq!((error.diagnostics().len(), error.into_usable().exporters().len()), (1, 1), "{line}");
     }
+}
+
+#[test]
+fn the_filter_of_exemplars_is_one_word() {
+    let effective = |text: &str| {
+        let settings = loaded(text).effective();
+        settings.into_iter().find(|setting| setting.key == "exemplars").map(|setting| setting.to_string())
+    };
+    let set = "[telemetry]\nexemplars = 'always_off'\n".to_owned() + &tracer("");
+    assert_eq!(effective(&set).as_deref(), Some("exemplars = always_off (<toml>:2:13)"));
+    assert_eq!(effective(&tracer("")).as_deref(), Some("exemplars = trace_based (default)"));
+}
+
+#[test]
+fn detectors_and_propagators_are_lists_of_names() {
+    let effective = |text: &str| {
+        let config = loaded(text);
+        let is_it = |key: &str| ["detect", "propagators"].contains(&key);
+        let settings = config.effective().into_iter().filter(|setting| is_it(setting.key));
+        settings.map(|setting| setting.to_string()).collect::<Vec<_>>()
+    };
+    let lists = "[telemetry]\ndetect = ['host', 'Container']\npropagators = 'b3, baggage'\n";
+    let expected = ["detect = host,container (<toml>:2:10)", "propagators = b3,baggage (<toml>:3:15)"];
+    assert_eq!(effective(&(lists.to_owned() + &tracer(""))), expected);
+    let defaults = ["detect = none (default)", "propagators = tracecontext,baggage (default)"];
+    assert_eq!(effective(&tracer("")), defaults);
+    let none = "[telemetry]\ndetect = []\npropagators = ['none']\n";
+    let expected = ["detect = none (<toml>:2:10)", "propagators = none (<toml>:3:15)"];
+    assert_eq!(effective(&(none.to_owned() + &tracer(""))), expected);
 }
 
 #[test]

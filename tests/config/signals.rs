@@ -36,7 +36,7 @@ fn an_exporter_in_code_sends_every_signal_with_the_recommended_settings() {
 #[test]
 fn only_settings_that_make_a_difference_to_the_signals_are_shown() {
     const OF_LOGS: [&str; 1] = ["level"];
-    const OF_METRICS: [&str; 3] = ["interval", "temporality", "histograms"];
+    const OF_METRICS: [&str; 4] = ["interval", "temporality", "histograms", "cardinality-limit"];
     const OF_RECORDS: [&str; 4] = ["throttle", "linger", "lossy", "block-timeout"];
     let all = OF_LOGS.len() + OF_METRICS.len() + OF_RECORDS.len();
     for (signals, shown) in [
@@ -203,7 +203,11 @@ fn every_good_value_of_metrics_becomes_the_effective_one() {
         ("retry-max-delay = '1m'", "retry-max-delay", "1m"),
         ("compression = 'gzip'", "compression", "gzip"),
         ("proxy = 'off'", "proxy", "off"),
-        ("user-agent = 'shop/1'", "user-agent", concat!("shop/1 standpipe/", env!("CARGO_PKG_VERSION"))),
+        (
+            "user-agent = 'shop/1'",
+            "user-agent",
+            concat!("shop/1 standpipe/", env!("CARGO_PKG_VERSION"), " (rust)"),
+        ),
     ] {
         let config = loaded(&metrics(line));
         assert_eq!(diagnostics(&config), [""; 0], "{line}");
@@ -272,7 +276,7 @@ fn every_bad_value_of_metrics_has_its_own_message() {
         (
             "[metrics.open-telemetry]\ntransport = 'carrier-pigeon'",
             "<toml>:2:13: metrics.open-telemetry.transport: \"carrier-pigeon\" is not known; \
-             write \"http\", \"grpc\" or \"disable\"",
+             write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         ),
         (
             "[metrics]\nopen-telemetry = 'http'",

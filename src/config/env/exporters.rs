@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use super::reader::{
-    Reader, base_variable, exporter_variable, insecure_variable, own_variable, what_to_write,
-};
+use super::reader::{Reader, base_variable, exporter_variable, insecure_variable, own_variable};
 use crate::config::endpoint::PathRule;
-use crate::config::error::Fault;
+use crate::config::error::{Fault, Location};
 use crate::config::settings::kind::{Kind, SettingValue, is_no_limit};
 use crate::config::settings::{
     ENDPOINT, GIVE_UP_AFTER, INTERVAL, SIGNALS, SettingRow, TIMEOUT, TRANSPORT, rows,
 };
-use crate::config::text::{listed, quoted};
+use crate::config::text::{listed, quoted, what_to_write, words};
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Exporter, SettingSource, Signals, Transport, header};
 use crate::record::Signal;
@@ -35,7 +33,7 @@ pub(super) fn described(reader: &mut Reader<'_>) -> Vec<Exporter> {
             _ => "otlp".to_owned(),
         };
         let signals: Vec<Signal> = group.iter().map(|member| member.signal).collect();
-        let mut exporter = with_defaults(&name, &signals);
+        let mut exporter = with_defaults(&name, format!("exporter {name:?}"), None, &signals);
         // Several variables together select the signals; the first one that is set is shown as the origin.
         let mut variables = Signal::ALL.map(exporter_variable).into_iter();
         if let Some(variable) = variables.find(|name| reader.given(name).is_some()) {
@@ -70,7 +68,7 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
 fn console(signals: &[Signal], reader: &mut Reader<'_>) -> Option<Exporter> {
     let &first = signals.first()?;
     let variable = exporter_variable(first);
-    let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone());
+    let mut exporter = Exporter::of_environment("console".to_owned(), variable.clone(), None);
     exporter.set_transport(Transport::Console);
     exporter.record(&TRANSPORT, SettingSource::Environment(variable.clone()), None);
     exporter.signals = Signals::of(signals);
@@ -105,24 +103,25 @@ impl Member {
     /// Returns the given value, or else the default of the row for this signal. Returns `None` if there is no value and
     /// the default cannot be compared, as for endpoints and headers.
     fn value(&self, row: &SettingRow, value: Option<&EnvValue>) -> Option<Result<SettingValue, Fault>> {
-        let default = || row.kind.get(&with_defaults("", &[self.signal])).map(Ok);
+        let default = || row.kind.get(&with_defaults("", String::new(), None, &[self.signal])).map(Ok);
         value.map(|value| value.value.clone()).or_else(default)
     }
 }
 
 /// Returns whether a signal is sent to a collector, and whether it is printed.
 fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
-    const KNOWN: [&str; 3] = ["otlp", "console", "none"];
+    const KNOWN: [&str; 4] = ["otlp", "console", "otlp/stdout", "none"];
     let variable = exporter_variable(signal);
     let text = match reader.given(&variable) {
         None => return [true, false],
-        Some(Ok(text)) => text.to_ascii_lowercase(),
+        // The two names of standard output mean the same.
+        Some(Ok(text)) => text.to_ascii_lowercase().replace("otlp/stdout", "console"),
         Some(Err(fault)) => {
             reader.warn(&variable, fault);
             return [false, false];
         }
     };
-    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let words = words(&text);
     for word in &words {
         match *word {
             "otlp" | "console" => {}
@@ -143,15 +142,16 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
 
 /// Returns an exporter with OpenTelemetry's defaults: no throttle; `linger` is the scheduled delay of its batch
 /// processors.
-fn with_defaults(name: &str, signals: &[Signal]) -> Exporter {
-    let mut exporter = Exporter::of_environment(name.to_owned(), format!("exporter {name:?}"));
+pub(in crate::config) fn with_defaults(
+    name: &str,
+    path: String,
+    at: Option<Location>,
+    signals: &[Signal],
+) -> Exporter {
+    let mut exporter = Exporter::of_environment(name.to_owned(), path, at);
     exporter.signals = Signals::of(signals);
     exporter.pace.throttle = Duration::ZERO;
-    let linger = |signal: &Signal| match signal {
-        Signal::Traces | Signal::Metrics => Duration::from_secs(5),
-        Signal::Logs => Duration::from_secs(1),
-    };
-    exporter.pace.linger = signals.iter().map(linger).min().unwrap_or_default();
+    exporter.pace.linger = Duration::from_secs(if signals.contains(&Signal::Logs) { 1 } else { 5 });
     exporter
 }
 
@@ -192,12 +192,8 @@ impl Reader<'_> {
             Kind::Number { range, .. } => {
                 SettingValue::Number(usize::try_from(self.count(&variable, range)?).ok()?)
             }
-            Kind::Word { names, variables, .. } => {
-                let same: Vec<_> = names().into_iter().map(|name| (name, name)).collect();
-                let words = if variables.is_empty() { &same } else { *variables };
-                SettingValue::Word(self.word(&variable, words, row.remark)?.to_owned())
-            }
-            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables, |_| None)?),
+            kind @ Kind::Word { .. } => SettingValue::Word(self.word(&variable, &kind.words())?.to_owned()),
+            Kind::Bool { variables, .. } => SettingValue::Bool(self.word(&variable, variables)?),
             Kind::Text { .. } => {
                 SettingValue::Text { text: self.text(&variable)?.to_owned(), is_secret: false }
             }
@@ -254,8 +250,9 @@ fn warn_of_missing_path(exporter: &Exporter, reader: &mut Reader<'_>) {
     else {
         return;
     };
-    let is_verbatim = http.transport == Transport::Http && http.path_rule == PathRule::Verbatim;
-    let has_no_path = http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty());
+    let is_verbatim = http.transport.is_http() && http.path_rule == PathRule::Verbatim;
+    let has_no_path =
+        http.parsed().is_ok_and(|endpoint| endpoint.path.is_empty() && endpoint.socket.is_none());
     // A trailing slash shows that `/` is intended.
     if is_verbatim && has_no_path && !http.endpoint.ends_with('/') {
         for signal in exporter.signals.iter() {

@@ -9,27 +9,31 @@
 mod exporters;
 mod reader;
 
-pub(super) use reader::Variables;
+#[cfg(feature = "yaml")]
+pub(super) use exporters::with_defaults;
+pub(super) use reader::{OTEL_CONFIG_FILE, Variables};
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 
 use self::reader::{
-    OTEL_PROPAGATORS, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER,
-    OTEL_TRACES_SAMPLER_ARG, Reader, is_any_set, report_unknown, what_to_write,
+    OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, Reader,
+    is_any_set, report_unknown,
 };
 use super::error::{ConfigError, Diagnostic, Fault};
-use super::provider::SERVICE_NAME;
-use super::sampler::Sampler;
+use super::provider::{SERVICE_NAME, Sampler};
 use super::settings::ANY;
 use super::settings::general::{self, GeneralKind, GeneralRow};
-use super::text::quoted;
+use super::text::{quoted, what_to_write};
 use super::{Config, SettingSource, demand, header, validate};
 use crate::record::Value;
 
 impl Config {
     /// Reads OpenTelemetry's environment variables; the [guide](crate::guide::environment) lists them with their
     /// defaults.
+    ///
+    /// If `OTEL_CONFIG_FILE` names a file, the file is read instead, as [`from_file`](Self::from_file) reads
+    /// OpenTelemetry's declarative configuration (needs the `yaml` feature).
     ///
     /// Signals with equal settings share one exporter, `otlp`. A signal whose settings differ from those of the others
     /// has its own exporter, such as `otlp.logs`. Signals that are printed share the exporter `console`. Invalid
@@ -145,8 +149,22 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     validate::validate(Config::new().disabled(true), reader.diagnostics.into_diagnostics(), &[])
 }
 
-/// Returns the configuration that the variables describe.
+/// Returns the configuration that the variables describe, or the file that `OTEL_CONFIG_FILE` names.
 fn read(variables: &Variables) -> Result<Config, ConfigError> {
+    match variables.get(OTEL_CONFIG_FILE) {
+        #[cfg(feature = "yaml")]
+        Some(Ok(path)) => return super::read::read_declarative(path, variables),
+        #[cfg(not(feature = "yaml"))]
+        Some(Ok(_)) => {
+            let fix = "build standpipe with its feature \"yaml\", or unset it";
+            let diagnostic = Fault::new("this build cannot read the file", fix).error(None, OTEL_CONFIG_FILE);
+            return Err(ConfigError::new(vec![diagnostic], Config::new()));
+        }
+        Some(Err(fault)) => {
+            return Err(ConfigError::new(vec![fault.error(None, OTEL_CONFIG_FILE)], Config::new()));
+        }
+        None => {}
+    }
     let mut config = Config::new();
     let mut reader = Reader::new(variables);
     config.exporters = exporters::described(&mut reader);
@@ -186,7 +204,6 @@ const REMOTE_SAMPLERS: [&str; 3] = ["jaeger_remote", "parentbased_jaeger_remote"
 /// Fills settings that neither the program nor a file has set.
 fn fill_general(config: &mut Config, reader: &mut Reader<'_>) {
     fill_resource(config, reader);
-    check_propagators(reader);
     fill_sampler(config, reader);
     for row in general::rows().filter(|row| config.source(row) == SettingSource::Default).collect::<Vec<_>>()
     {
@@ -202,13 +219,10 @@ fn set(row: &GeneralRow, variable: &str, config: &mut Config, reader: &mut Reade
     const COUNTS: RangeInclusive<u64> = 0..=u32::MAX as u64;
     let done = match &row.kind {
         GeneralKind::Bool(field) => reader.bool(variable).map(|value| (field.set)(config, value)),
-        // The range ensures that neither cast truncates the value.
-        GeneralKind::Count(field) => {
-            reader.count(variable, &COUNTS).map(|count| (field.set)(config, count as u32))
+        kind @ (GeneralKind::Count(_) | GeneralKind::Length(_)) => {
+            reader.count(variable, &COUNTS).map(|count| kind.set_count(config, count))
         }
-        GeneralKind::Length(field) => {
-            reader.count(variable, &COUNTS).map(|length| (field.set)(config, Some(length as usize)))
-        }
+        GeneralKind::Words(list) => reader.words(variable, list).map(|words| (list.set)(config, &words)),
         GeneralKind::Duration(field) => {
             reader.duration(variable, &ANY).map(|value| (field.set)(config, value))
         }
@@ -246,19 +260,6 @@ fn resource_attributes(reader: &mut Reader<'_>) -> Vec<(String, String)> {
     })
 }
 
-/// Warns about propagators other than W3C. The variable changes nothing: the program decides where a context is
-/// propagated.
-fn check_propagators(reader: &mut Reader<'_>) {
-    const KNOWN: [&str; 3] = ["tracecontext", "baggage", "none"];
-    let text = reader.text(OTEL_PROPAGATORS).unwrap_or_default();
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        if !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(word)) {
-            let fault = Fault::new("is not supported", what_to_write(word, &KNOWN));
-            reader.ignore(OTEL_PROPAGATORS, fault.of(quoted(word)));
-        }
-    }
-}
-
 /// Sets the sampler of every provider for which neither code nor a file has set a sampler.
 fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     let mut open: Vec<_> = [&mut config.main, &mut config.application]
@@ -268,7 +269,11 @@ fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
     // If no provider needs the variable, its mistakes are not reported.
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
     for provider in &mut open {
-        provider.set_sampler(sampler, None, SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned()));
+        provider.set_sampler(
+            sampler.clone(),
+            None,
+            SettingSource::Environment(OTEL_TRACES_SAMPLER.to_owned()),
+        );
     }
 }
 

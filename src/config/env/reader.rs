@@ -7,8 +7,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::config::error::{DiagnosticList, DiagnosticSeverity, Fault, Words};
+use crate::config::settings::general::WordList;
 use crate::config::settings::{SettingRow, VariableNames, general, rows};
-use crate::config::text::{listed, quoted, shortened};
+use crate::config::text::{quoted, shortened, what_to_write};
 use crate::config::{header, text, units};
 use crate::record::Signal;
 
@@ -23,8 +24,8 @@ impl<'v> Reader<'v> {
         Self { variables, diagnostics: DiagnosticList::default() }
     }
 
-    /// Returns the value of a variable, or the fault of a value that is not UTF-8, which the caller must report. A blank
-    /// value counts as unset. Line breaks are kept, so that the caller can refuse them.
+    /// Returns the value of a variable, or the fault of a value that is not UTF-8, which the caller must report. A
+    /// blank value counts as unset. Line breaks are kept, so that the caller can refuse them.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
@@ -55,27 +56,27 @@ impl<'v> Reader<'v> {
             .map(Duration::from_millis)
     }
 
-    /// Returns the meaning of the word that equals the value, ignoring case. Warns if there is a remark on the word.
-    /// The advice for an unknown word leaves out words with a remark.
-    pub(super) fn word<T: Copy>(
-        &mut self,
-        name: &str,
-        words: &[(&str, T)],
-        remark: fn(&str) -> Option<Fault>,
-    ) -> Option<T> {
+    /// Returns the meaning of the word that equals the value, ignoring case.
+    pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(name)?;
-        let Some((word, meaning)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) else {
-            let known = words.iter().map(|(word, _)| *word).filter(|word| remark(word).is_none());
-            let fix = what_to_write(text, &known.collect::<Vec<_>>());
-            self.ignore(name, Fault::new("is not known", fix).of(quoted(text)));
-            return None;
-        };
-        remark(word).into_iter().for_each(|fault| self.warn(name, fault));
-        Some(*meaning)
+        let meaning = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+        if meaning.is_none() {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let fault = Fault::new("is not known", what_to_write(text, &known));
+            self.ignore(name, fault.of(quoted(text)));
+        }
+        meaning.map(|(_, meaning)| *meaning)
     }
 
     pub(super) fn bool(&mut self, name: &str) -> Option<bool> {
-        self.word(name, &[("true", true), ("false", false)], |_| None)
+        self.word(name, &[("true", true), ("false", false)])
+    }
+
+    /// Returns the known words of a list that is separated by commas, and reports the others.
+    pub(super) fn words(&mut self, name: &str, list: &WordList) -> Option<Vec<&'v str>> {
+        let mut words = list.split(self.text(name)?);
+        words.retain(|word| list.fault(word).map(|fault| self.ignore(name, fault)).is_none());
+        (!words.is_empty()).then_some(words)
     }
 
     /// Reports why a value is ignored.
@@ -110,32 +111,46 @@ impl<'v> Reader<'v> {
     }
 }
 
-/// Returns the advice: the word that was probably meant, or else all known words.
-pub(super) fn what_to_write(text: &str, known: &[&str]) -> String {
-    text::did_you_mean(text, known).unwrap_or_else(|| format!("write {}", listed(known, "or")))
-}
-
 /// Environment variables: those of the process, or others for a test.
 #[derive(Clone, Default)]
-pub(crate) struct Variables(BTreeMap<String, OsString>);
+pub(crate) struct Variables {
+    named: BTreeMap<String, OsString>,
+    /// True if there are no other variables, and [`lookup`](Self::lookup) must not ask the process.
+    #[cfg(feature = "yaml")]
+    is_complete: bool,
+}
 
 impl Variables {
     /// Returns the current variables of this process that begin with `OTEL_` or `TRACETEST_`.
     pub(crate) fn of_process() -> Self {
         let is_ours = |name: &str| name.starts_with("OTEL_") || name.starts_with("TRACETEST_");
         let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
-        std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect()
+        let ours = std::env::vars_os().filter_map(named).filter(|(name, _)| is_ours(name)).collect();
+        Self {
+            #[cfg(feature = "yaml")]
+            is_complete: false,
+            ..ours
+        }
+    }
+
+    /// Returns the value of any variable, for references such as `${NAME}`.
+    #[cfg(feature = "yaml")]
+    pub(crate) fn lookup(&self, name: &str) -> Result<Option<String>, Fault> {
+        let of_process = || if self.is_complete { None } else { std::env::var_os(name) };
+        let value = self.named.get(name).cloned().or_else(of_process);
+        let not_utf8 = |_| Fault::new(format!("variable {} is not UTF-8", quoted(name)), "set it to text");
+        value.map(|value| value.into_string().map_err(not_utf8)).transpose()
     }
 
     /// Returns the value of a variable; an empty one counts as unset. `Err` if it is not UTF-8.
     pub(crate) fn get(&self, name: &str) -> Option<Result<&str, Fault>> {
-        let value = self.0.get(name).filter(|value| !value.is_empty())?;
+        let value = self.named.get(name).filter(|value| !value.is_empty())?;
         Some(value.to_str().ok_or_else(|| Fault::new("is not UTF-8", "set it to text")))
     }
 
     /// Returns the names of all variables that are not empty, in alphabetical order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
+        self.named.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.as_str())
     }
 }
 
@@ -146,23 +161,29 @@ impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
         for (name, value) in pairs {
             variables.insert(name.into(), value.into());
         }
-        Self(variables)
+        Self {
+            named: variables,
+            #[cfg(feature = "yaml")]
+            is_complete: true,
+        }
     }
 }
 
 pub(super) const OTEL_SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 pub(super) const OTEL_RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
-pub(super) const OTEL_PROPAGATORS: &str = "OTEL_PROPAGATORS";
 pub(super) const OTEL_TRACES_SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 pub(super) const OTEL_TRACES_SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+
+/// Names the file that replaces all other variables.
+pub(in crate::config) const OTEL_CONFIG_FILE: &str = "OTEL_CONFIG_FILE";
 
 /// Variables without a row in the tables of settings.
 const PROVIDER_VARIABLES: [&str; 5] = [
     OTEL_SERVICE_NAME,
     OTEL_RESOURCE_ATTRIBUTES,
-    OTEL_PROPAGATORS,
     OTEL_TRACES_SAMPLER,
     OTEL_TRACES_SAMPLER_ARG,
+    OTEL_CONFIG_FILE,
 ];
 
 /// Prefix of all variables.
@@ -172,15 +193,8 @@ const PREFIX: &str = "OTEL_";
 const SDK_LOG_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// Variables of the specification that this crate does not support. Each entry matches all names that begin with it; an
 /// entry that ends in `_` stands for a group of variables.
-const UNSUPPORTED: [&str; 7] = [
-    "OTEL_CONFIG_FILE",
-    "OTEL_ENTITIES",
-    "OTEL_EXPERIMENTAL_CONFIG_FILE",
-    "OTEL_METRICS_EXEMPLAR_FILTER",
-    "OTEL_EXPORTER_JAEGER_",
-    "OTEL_EXPORTER_PROMETHEUS_",
-    "OTEL_EXPORTER_ZIPKIN_",
-];
+const UNSUPPORTED: [&str; 4] =
+    ["OTEL_ENTITIES", "OTEL_EXPORTER_JAEGER_", "OTEL_EXPORTER_PROMETHEUS_", "OTEL_EXPORTER_ZIPKIN_"];
 /// Prefixes of variables that only OTLP exporters read, so an unknown name with such a prefix is a mistake.
 const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
@@ -220,6 +234,18 @@ pub(super) fn exporter_variable(signal: Signal) -> String {
 /// specification that have no effect. Variables of other programs are not reported.
 pub(super) fn report_unknown(reader: &mut Reader<'_>) {
     let (known, variables) = (known(), reader.variables);
+    for (name, what, fix) in [
+        (
+            OTEL_CONFIG_FILE,
+            "has no effect on this configuration",
+            "set it for a program that calls Config::from_env",
+        ),
+        ("OTEL_EXPERIMENTAL_CONFIG_FILE", "has no effect: it has a new name", "set OTEL_CONFIG_FILE"),
+    ] {
+        if variables.get(name).is_some() {
+            reader.warn(name, Fault::new(what, fix));
+        }
+    }
     let unknown = variables.names().filter(|name| !known.iter().any(|known| known == name));
     for name in unknown.take(MAX_UNKNOWN) {
         if name == SDK_LOG_LEVEL {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Exporter;
+use crate::config::provider::Sampler;
 use crate::config::read::value::Resolver;
-use crate::config::sampler::Sampler;
 use crate::record::{LogLimits, Signal, SpanLimits};
 
 fn names(config: &Config) -> Vec<&str> {
@@ -224,15 +224,15 @@ fn insecure_decides_for_endpoint_of_code_without_scheme_if_all_its_signals_agree
     }
 }
 
+#[cfg(feature = "json")]
 #[test]
-fn json_is_sent_as_protobuf_with_a_word_about_it() {
+fn selects_json_for_all_signals_or_for_one() {
     let config = sound(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]);
-    assert_eq!(config.summaries()[0].transport, "http");
-    assert_eq!(
-        diagnostics(&config),
-        ["warning: OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is used: this version cannot send JSON; \
-          write http/protobuf"]
-    );
+    assert_eq!(config.summaries()[0].transport, "http/json");
+    assert_eq!(config.exporters()[0].endpoints()[0].1, "http://localhost:4318/v1/traces");
+    let config = sound(&[("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "HTTP/JSON")]);
+    let transports: Vec<_> = config.summaries().iter().map(|summary| summary.transport).collect();
+    assert_eq!((names(&config), transports), (vec!["otlp", "otlp.logs"], vec!["http", "http/json"]));
 }
 
 #[test]
@@ -305,6 +305,7 @@ fn a_level_that_is_none_is_ignored_and_the_level_of_an_sdks_own_log_is_not_taken
     assert_eq!(settings(&config), settings(&sound(&[])));
 }
 
+#[cfg(feature = "json")]
 #[test]
 fn what_is_printed_follows_the_variables_of_queue_and_batches() {
     let printed = [
@@ -580,6 +581,7 @@ fn the_headers_of_a_signal_replace_those_of_all() {
     assert_eq!(headers(1), [("authorization", "Basic a,b="), ("x", "%")]);
 }
 
+#[cfg(feature = "json")]
 #[test]
 fn a_signal_goes_where_its_exporter_says() {
     for (value, signals, message) in [
@@ -591,12 +593,15 @@ fn a_signal_goes_where_its_exporter_says() {
         (
             "otlp,zipkin",
             "traces, logs, metrics",
-            Some("\"zipkin\" is not supported and starts no exporter; write otlp, console or none"),
+            Some(
+                "\"zipkin\" is not supported and starts no exporter; write otlp, console, otlp/stdout or none",
+            ),
         ),
         ("otlp", "traces, logs, metrics", None),
         ("OTLP", "traces, logs, metrics", None),
         ("none", "logs, metrics", None),
         ("console", "logs, metrics", None),
+        ("OTLP/stdout", "logs, metrics", None),
         ("otlp, console", "traces, logs, metrics", None),
         (
             "none,otlp",
@@ -611,7 +616,7 @@ fn a_signal_goes_where_its_exporter_says() {
         let line = format!("otlp: signals = {signals} (OTEL_TRACES_EXPORTER)");
         assert!(settings(&config).contains(&line), "{value}: {line}");
     }
-    let printed = sound(&[("OTEL_LOGS_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
+    let printed = sound(&[("OTEL_LOGS_EXPORTER", "otlp/stdout"), ("OTEL_METRICS_EXPORTER", "otlp,console")]);
     assert_eq!(names(&printed), ["otlp", "console"]);
     for line in [
         "otlp: signals = traces, metrics (OTEL_LOGS_EXPORTER)",
@@ -640,8 +645,17 @@ fn the_program_is_named_and_described() {
         (&[("OTEL_SDK_DISABLED", "true")], &["disabled = true (OTEL_SDK_DISABLED)"]),
         (&[("OTEL_SDK_DISABLED", "TRUE")], &["disabled = true (OTEL_SDK_DISABLED)"]),
         (&[("OTEL_SDK_DISABLED", "False")], &["disabled = false (OTEL_SDK_DISABLED)"]),
-        (&[("OTEL_PROPAGATORS", "tracecontext, Baggage")], &[]),
-        (&[("OTEL_PROPAGATORS", "none")], &[]),
+        (
+            &[("OTEL_PROPAGATORS", "B3, tracecontext,b3")],
+            &["propagators = b3,tracecontext (OTEL_PROPAGATORS)"],
+        ),
+        (&[("OTEL_PROPAGATORS", "b3multi,baggage")], &["propagators = b3multi,baggage (OTEL_PROPAGATORS)"]),
+        (&[("OTEL_PROPAGATORS", "none")], &["propagators = none (OTEL_PROPAGATORS)"]),
+        (
+            &[("OTEL_METRICS_EXEMPLAR_FILTER", "Always_Off")],
+            &["exemplars = always_off (OTEL_METRICS_EXEMPLAR_FILTER)"],
+        ),
+        (&[("OTEL_RESOURCE_DETECTORS", "host,os")], &["detect = host,os (OTEL_RESOURCE_DETECTORS)"]),
     ] {
         assert_set(variables, expected);
     }
@@ -809,7 +823,38 @@ fn a_bad_number_or_word_is_told_and_ignored() {
             "0.1",
             "has no effect without OTEL_TRACES_SAMPLER; set OTEL_TRACES_SAMPLER to parentbased_traceidratio",
         ),
-        ("OTEL_PROPAGATORS", "b3", "ignored: \"b3\" is not supported; write tracecontext, baggage or none"),
+        (
+            "OTEL_METRICS_EXEMPLAR_FILTER",
+            "always_one",
+            "ignored: \"always_one\" is not known; did you mean \"always_on\"?",
+        ),
+        (
+            "OTEL_METRICS_EXEMPLAR_FILTER",
+            "sampled",
+            "ignored: \"sampled\" is not known; write trace_based, always_on or always_off",
+        ),
+        ("OTEL_PROPAGATORS", "b3mult", "ignored: \"b3mult\" is not known; did you mean \"b3multi\"?"),
+        (
+            "OTEL_PROPAGATORS",
+            "zipkin",
+            "ignored: \"zipkin\" is not known; write tracecontext, baggage, b3, b3multi or none",
+        ),
+        (
+            "OTEL_PROPAGATORS",
+            "jaeger",
+            "ignored: \"jaeger\" is deprecated and not supported; write tracecontext, which Jaeger reads",
+        ),
+        (
+            "OTEL_PROPAGATORS",
+            "OTtrace",
+            "ignored: \"OTtrace\" is deprecated and not supported; write tracecontext or b3",
+        ),
+        (
+            "OTEL_PROPAGATORS",
+            "xray",
+            "ignored: \"xray\" is not supported: only AWS reads it; write tracecontext",
+        ),
+        ("OTEL_RESOURCE_DETECTORS", "hosts", "ignored: \"hosts\" is not known; did you mean \"host\"?"),
         (
             "OTEL_RESOURCE_ATTRIBUTES",
             "a=1,b",
@@ -854,9 +899,8 @@ fn a_variable_that_looks_like_one_of_ours_is_told() {
         ("OTEL_SERVICENAME", "unknown variable; did you mean OTEL_SERVICE_NAME?"),
         ("OTEL_METRICS_EXPORT_INTERVAL", "unknown variable; did you mean OTEL_METRIC_EXPORT_INTERVAL?"),
         ("OTEL_TRACE_EXPORTER", "unknown variable; did you mean OTEL_TRACES_EXPORTER?"),
-        ("OTEL_CONFIG_FILE", UNSUPPORTED),
+        ("OTEL_EXPERIMENTAL_CONFIG_FILE", "has no effect: it has a new name; set OTEL_CONFIG_FILE"),
         ("OTEL_ENTITIES", UNSUPPORTED),
-        ("OTEL_METRICS_EXEMPLAR_FILTER", UNSUPPORTED),
         ("OTEL_EXPORTER_ZIPKIN_ENDPOINT", UNSUPPORTED),
     ] {
         assert_ignored(name, "1", message);
@@ -966,7 +1010,8 @@ fn a_broken_signal_leaves_the_others_alone() {
     );
     assert_eq!(names(&error.into_usable()), ["otlp"]);
     let config = sound(&[("OTEL_METRICS_EXPORTER", "prometheus")]);
-    let message = "\"prometheus\" is not supported and starts no exporter; write otlp, console or none";
+    let message =
+        "\"prometheus\" is not supported and starts no exporter; write otlp, console, otlp/stdout or none";
     assert_eq!(diagnostics(&config), [format!("warning: OTEL_METRICS_EXPORTER: {message}")]);
     assert_eq!(config.summaries()[0].signals, ["traces", "logs"]);
 }

@@ -5,6 +5,8 @@
 //!                                   └──────────────────┴───────────────→ diagnostics, each with its location
 //! ```
 
+#[cfg(feature = "yaml")]
+mod declarative;
 mod program;
 mod stalwart;
 mod table;
@@ -133,22 +135,42 @@ fn read_bytes(
     format: Option<Format>,
     directory: &Path,
 ) -> Result<Config, ConfigError> {
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        unreadable(name, ReadError::NotUtf8 { line })
-    })?;
+    let text = to_text(bytes).map_err(|error| unreadable(name, error))?;
     // A stream whose format was guessed wrong is parsed again in the other format. A file with the wrong extension is
     // reported.
-    let assumed = format.unwrap_or_else(|| Format::guess(&text));
+    let mut assumed = format.unwrap_or_else(|| Format::guess(&text));
     let mut document = assumed.parse(name, &text)?;
     if assumed.is_mistaken(&document, &text) {
         match format {
             Some(format) => format.report_other_format(&mut document),
-            None => document = assumed.other().parse(name, &text)?,
+            None => {
+                assumed = assumed.other();
+                document = assumed.parse(name, &text)?;
+            }
         }
     }
-    read(document, &Resolver::new(directory), &Variables::of_process())
+    let (resolver, variables) = (Resolver::new(directory), Variables::of_process());
+    #[cfg(feature = "yaml")]
+    if assumed == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
+        return declarative::read(name, &text, &resolver, &variables);
+    }
+    read(document, &resolver, &variables)
+}
+
+/// Reads the file that `OTEL_CONFIG_FILE` names, which must be OpenTelemetry's declarative configuration.
+#[cfg(feature = "yaml")]
+pub(super) fn read_declarative(path: &str, variables: &Variables) -> Result<Config, ConfigError> {
+    let text = read_bounded(Path::new(path)).and_then(to_text).map_err(|error| unreadable(path, error))?;
+    let directory = Path::new(path).parent().unwrap_or(Path::new(""));
+    declarative::read(path, &text, &Resolver::new(directory), variables)
+}
+
+fn to_text(bytes: Vec<u8>) -> Result<String, ReadError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        ReadError::NotUtf8 { line }
+    })
 }
 
 /// Reads text without filling settings from the environment. Relative paths start at the working directory.
@@ -156,7 +178,13 @@ fn read_text(name: &str, text: &str, format: Format) -> Result<Config, ConfigErr
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(unreadable(name, ReadError::TooLarge));
     }
-    read(format.parse(name, text)?, &Resolver::new(""), &Variables::default())
+    let (document, resolver, variables) =
+        (format.parse(name, text)?, Resolver::new(""), Variables::default());
+    #[cfg(feature = "yaml")]
+    if format == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
+        return declarative::read(name, text, &resolver, &variables);
+    }
+    read(document, &resolver, &variables)
 }
 
 /// The syntax of a configuration.
@@ -196,8 +224,9 @@ impl Format {
         if document.mistakes.is_empty() && document.root.as_table().is_some() {
             return false;
         }
-        let has_sections =
-            |root: &Node| is_of_collector(root) || FIRST_NAMES.iter().any(|name| root.get(name).is_some());
+        let mut names = FIRST_NAMES.iter().chain(&["file_format"]);
+        let mut has_sections =
+            |root: &Node| is_of_collector(root) || names.any(|name| root.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
     }
 

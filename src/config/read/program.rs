@@ -1,27 +1,33 @@
-//! Reads the keys of `telemetry` that describe the program: service name, resource and sampling.
+//! Reads the keys of `telemetry` that describe the program: service name, resource, sampling and views.
+//! A view has the form of OpenTelemetry's declarative configuration: a `selector` and a `stream`.
 
 use super::Found;
-use super::table::Report;
+use super::table::{BELOW_IT, Report, TRUE_OR_FALSE};
 use crate::config::error::Fault;
-use crate::config::node::{Field, Node, Tree};
-use crate::config::provider::SERVICE_NAME;
+use crate::config::node::{Field, Integer, Node, Tree};
+use crate::config::provider::{SERVICE_NAME, Sampler};
 use crate::config::read::value::{self, Resolver, Text, Unusable};
-use crate::config::sampler::Sampler;
 use crate::config::section::{PROGRAM_KEYS, Section, TELEMETRY};
+use crate::config::settings::general::{DETECT, EXEMPLARS, GeneralKind, GeneralRow, PROPAGATORS};
 use crate::config::text::dotted;
 use crate::config::values::header::MAX_ATTRIBUTES;
+use crate::config::values::{InstrumentKind, Named};
+use crate::config::view::{View, ViewAggregation};
 use crate::config::{ProviderSettings, SettingSource};
-use crate::record::Value;
+use crate::record::{ExponentialLimits, Value};
 
 const NAME_ADVICE: &str = "write a name like shop";
 const RESOURCE_ADVICE: &str = "write attributes like \"deployment.environment.name\" and their values";
+const VIEWS_ADVICE: &str = "write a list of tables, each with selector and stream";
+const LIST_ADVICE: &str = "write a list of names";
+const WORD_ADVICE: &str = "write one word";
 const ATTRIBUTE_ADVICE: &str = "write a string, a boolean, a number or an array of these";
 
 impl Found<'_> {
     /// Reads the keys of the program. An error in them does not disable an exporter.
     pub(super) fn read_program(&mut self, root: &Node) {
         let fields = root.get(TELEMETRY).and_then(|telemetry| telemetry.node.as_table()).unwrap_or_default();
-        let [name, resource, sampling] = PROGRAM_KEYS;
+        let [name, resource, sampling, views, ..] = PROGRAM_KEYS;
         // The service name is read last, because it takes precedence over the attribute `service.name`.
         if let Some(Field { node, .. }) = given(fields, resource) {
             match node.as_table() {
@@ -29,7 +35,37 @@ impl Found<'_> {
                 None => self.check(Err(Unusable::WrongType), &[resource], node, RESOURCE_ADVICE),
             }
         }
+        if let Some(Field { node, .. }) = given(fields, views) {
+            if !matches!(node.value, Tree::List(_)) {
+                self.check(Err(Unusable::WrongType), &[views], node, VIEWS_ADVICE);
+            }
+            let listed = if let Tree::List(nodes) = &node.value { &nodes[..] } else { &[] };
+            let read = |node| read_view(node, &[TELEMETRY, views], &mut self.report);
+            self.config.main.views.extend(listed.iter().filter_map(read));
+        }
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
+        for (row, advice) in [(&DETECT, LIST_ADVICE), (&PROPAGATORS, LIST_ADVICE), (&EXEMPLARS, WORD_ADVICE)]
+        {
+            let Some(Field { node, .. }) = given(fields, row.key) else { continue };
+            let set = self.words(row, node);
+            self.check(set, &[row.key], node, advice);
+        }
+    }
+
+    /// Sets a list of words, which is an array or a text with commas.
+    fn words(&mut self, row: &'static GeneralRow, node: &Node) -> Result<(), Unusable> {
+        let GeneralKind::Words(list) = &row.kind else { return Ok(()) };
+        let items = match &node.value {
+            Tree::List(items) if !list.is_one => &items[..],
+            _ => std::slice::from_ref(node),
+        };
+        let texts = items.iter().map(|item| value::text(item, self.report.resolver));
+        let texts: Vec<Text<'_>> = texts.collect::<Result<_, _>>()?;
+        let words: Vec<&str> = texts.iter().flat_map(|text| list.split(&text.text)).collect();
+        words.iter().find_map(|word| list.fault(word)).map_or(Ok(()), Err)?;
+        (list.set)(&mut self.config, &words);
+        self.config.sources.insert(row.key, self.report.source(node.at));
+        Ok(())
     }
 
     /// Reads attributes; `count` is the number of attributes so far. TOML parses an unquoted name with dots as nested
@@ -49,35 +85,10 @@ impl Found<'_> {
                 }
                 return;
             }
-            let set = self.attribute(&path[1..].join("."), &field.node);
+            let (source, key) = (self.report.source(field.node.at), path[1..].join("."));
+            let set = set_attribute(&mut self.config.main, &key, &field.node, source, self.report.resolver);
             self.check(set, &path, &field.node, ATTRIBUTE_ADVICE);
         }
-    }
-
-    fn attribute(&mut self, key: &str, node: &Node) -> Result<(), Unusable> {
-        let settings = &mut self.config.main;
-        Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
-        if let Some(first) = settings.resource_source(key).location() {
-            return Err(Fault::duplicate_key(first.line).into());
-        }
-        let (source, resolver) = (self.report.source(node.at), self.report.resolver);
-        match &node.value {
-            Tree::List(nodes) => {
-                let items = nodes.iter().map(|node| Item::read(node, resolver));
-                let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
-                let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
-                settings.set_resource(key, Value::Array(&values), None, source);
-            }
-            _ => {
-                let item = Item::read(node, resolver)?;
-                let written = match &item {
-                    Item::Text(text) if text.is_secret => Some(text.written),
-                    _ => None,
-                };
-                settings.set_resource(key, item.value(), written, source);
-            }
-        }
-        Ok(())
     }
 
     /// Reports the reason why a value was not used.
@@ -87,6 +98,37 @@ impl Found<'_> {
             self.report.lone_error(node.at, path, unusable.into_fault(node, advice));
         }
     }
+}
+
+/// Sets an attribute of the resource.
+pub(super) fn set_attribute(
+    settings: &mut ProviderSettings,
+    key: &str,
+    node: &Node,
+    source: SettingSource,
+    resolver: &Resolver,
+) -> Result<(), Unusable> {
+    Fault::unless(!key.is_empty(), "the name is empty", "write a name")?;
+    if let Some(first) = settings.resource_source(key).location() {
+        return Err(Fault::duplicate_key(first.line).into());
+    }
+    match &node.value {
+        Tree::List(nodes) => {
+            let items = nodes.iter().map(|node| Item::read(node, resolver));
+            let items: Vec<Item<'_>> = items.collect::<Result<_, _>>()?;
+            let values: Vec<Value<'_>> = items.iter().map(Item::value).collect();
+            settings.set_resource(key, Value::Array(&values), None, source);
+        }
+        _ => {
+            let item = Item::read(node, resolver)?;
+            let written = match &item {
+                Item::Text(text) if text.is_secret => Some(text.written),
+                _ => None,
+            };
+            settings.set_resource(key, item.value(), written, source);
+        }
+    }
+    Ok(())
 }
 
 /// Reads service name and sampling from the fields of a section, or of `telemetry` if `section` is `None`. The array
@@ -174,5 +216,146 @@ impl<'n> Item<'n> {
             Self::Text(text) => Value::Str(&text.text),
             Self::Plain(value) => *value,
         }
+    }
+}
+
+const SELECTOR: [&str; 6] =
+    ["instrument_name", "instrument_type", "unit", "meter_name", "meter_version", "meter_schema_url"];
+const STREAM: [&str; 5] =
+    ["name", "description", "aggregation", "aggregation_cardinality_limit", "attribute_keys"];
+pub(super) const EXPLICIT: &str = "explicit_bucket_histogram";
+pub(super) const EXPONENTIAL: &str = "base2_exponential_bucket_histogram";
+
+const KIND_ADVICE: &str = "write a kind like counter, histogram or observable_gauge";
+const AGGREGATION_ADVICE: &str = "write default, drop, sum, last_value, explicit_bucket_histogram or \
+                                  base2_exponential_bucket_histogram";
+
+/// Returns the view that a table at this path describes, or reports why the table describes none.
+pub(super) fn read_view(node: &Node, path: &[&str], report: &mut Report<'_>) -> Option<View> {
+    let view = View { source: report.source(node.at), ..View::default() };
+    let mut reader = ViewReader { view, report, is_valid: true };
+    reader.table(node, path, &["selector", "stream"]);
+    // Only a view whose parts are valid is checked as a whole.
+    let faults: Vec<_> = reader.view.faults().filter(|_| reader.is_valid).collect();
+    for (part, fault) in faults {
+        let at = node.get("stream").and_then(|stream| stream.node.get(part)).map_or(node, |it| &it.node);
+        reader.refuse(at, &[path, &["stream", part]].concat(), fault);
+    }
+    reader.is_valid.then_some(reader.view)
+}
+
+struct ViewReader<'r, 'd> {
+    view: View,
+    report: &'r mut Report<'d>,
+    is_valid: bool,
+}
+
+impl ViewReader<'_, '_> {
+    /// Reads a table that may have these keys. A key without a value counts as absent.
+    fn table(&mut self, node: &Node, path: &[&str], known: &[&str]) {
+        let fields = match &node.value {
+            Tree::Table(fields) => fields,
+            Tree::Null => return,
+            _ => return self.refuse(node, path, Unusable::WrongType.into_fault(node, BELOW_IT)),
+        };
+        for field in fields.iter().filter(|field| field.node.value != Tree::Null) {
+            let path = [path, &[&field.name]].concat();
+            if !known.contains(&&*field.name) {
+                self.report.unknown_key(field.at, dotted(&path), &field.name, known);
+            } else if let Err(fault) = self.set(&field.name, &field.node, &path) {
+                self.refuse(&field.node, &path, fault);
+            }
+        }
+    }
+
+    fn refuse(&mut self, node: &Node, path: &[&str], fault: Fault) {
+        self.is_valid = false;
+        self.report.lone_error(node.at, dotted(path), fault);
+    }
+
+    /// Sets the value of a key. A key has one meaning, wherever it occurs.
+    fn set(&mut self, key: &str, node: &Node, path: &[&str]) -> Result<(), Fault> {
+        let resolver = self.report.resolver;
+        let text = |node: &Node| Ok(advised(value::loose_text(node, resolver), node, "write a string")?.text);
+        let view = &mut self.view;
+        match key {
+            "selector" => self.table(node, path, &SELECTOR),
+            "stream" => self.table(node, path, &STREAM),
+            "attribute_keys" => self.table(node, path, &["included", "excluded"]),
+            "aggregation" => self.aggregation(node, path)?,
+            "instrument_type" => {
+                let names: Vec<_> = InstrumentKind::NAMES.iter().map(|(name, _)| *name).collect();
+                let word = value::word(node, resolver, KIND_ADVICE, &names);
+                view.kind = InstrumentKind::parse(advised(word, node, KIND_ADVICE)?);
+            }
+            "instrument_name" => view.pattern = Some(text(node)?),
+            "unit" => view.unit = Some(text(node)?),
+            "meter_name" => view.meter = Some(text(node)?),
+            "meter_version" => view.meter_version = Some(text(node)?),
+            "meter_schema_url" => view.meter_schema_url = Some(text(node)?),
+            "name" => view.name = Some(text(node)?),
+            "description" => view.description = Some(text(node)?),
+            "included" => view.keys().kept = Some(list(node, text)?),
+            "excluded" => view.keys().removed = list(node, text)?,
+            "aggregation_cardinality_limit" => view.limit = Some(number(node, true)? as usize),
+            "record_min_max" => view.omits_min_max = !advised(value::bool(node), node, TRUE_OR_FALSE)?,
+            _ => match &mut view.aggregation {
+                ViewAggregation::Exponential(limits) if key == "max_scale" => {
+                    limits.scale = number(node, true)? as i32;
+                }
+                ViewAggregation::Exponential(limits) => limits.buckets = number(node, true)? as i32,
+                explicit => {
+                    let bounds = list(node, |node| number(node, false))?;
+                    *explicit = ViewAggregation::Explicit(Some(bounds.into()));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Reads the name of an aggregation, or a table with the name as its only key and with parameters below it.
+    fn aggregation(&mut self, node: &Node, path: &[&str]) -> Result<(), Fault> {
+        let (name, parameters) = match (node.as_text(), node.as_table()) {
+            (Some(name), _) => (name, None),
+            (None, Some([field])) => (&*field.name, Some(&field.node)),
+            _ => return Fault::err(format!("found {}", node.kind()), AGGREGATION_ADVICE),
+        };
+        let (aggregation, known): (_, &[&str]) = match name {
+            "default" => (ViewAggregation::Default, &[]),
+            "drop" => (ViewAggregation::Drop, &[]),
+            "sum" => (ViewAggregation::Sum, &[]),
+            "last_value" => (ViewAggregation::LastValue, &[]),
+            EXPLICIT => (ViewAggregation::Explicit(None), &["boundaries", "record_min_max"]),
+            EXPONENTIAL => {
+                let parameters = &["max_scale", "max_size", "record_min_max"];
+                (ViewAggregation::Exponential(ExponentialLimits::DEFAULT), parameters)
+            }
+            _ => return Fault::err("is not an aggregation", AGGREGATION_ADVICE),
+        };
+        self.view.aggregation = aggregation;
+        parameters.into_iter().for_each(|node| self.table(node, &[path, &[name]].concat(), known));
+        Ok(())
+    }
+}
+
+/// Returns a value, or its fault; `advice` is the fix for a value of another type.
+fn advised<T>(value: Result<T, Unusable>, node: &Node, advice: &'static str) -> Result<T, Fault> {
+    value.map_err(|unusable| unusable.into_fault(node, advice))
+}
+
+fn list<T>(node: &Node, read: impl FnMut(&Node) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    match &node.value {
+        Tree::List(nodes) => nodes.iter().map(read).collect(),
+        _ => Fault::err(format!("found {}", node.kind()), "write a list"),
+    }
+}
+
+/// Returns a number. One that is out of range is saturated when it is converted, and so out of the range of its key.
+pub(super) fn number(node: &Node, is_whole: bool) -> Result<f64, Fault> {
+    match &node.value {
+        Tree::Integer(Integer { value, .. }) => Ok(*value as f64),
+        Tree::Float { value, .. } if !is_whole => Ok(*value),
+        _ if is_whole => Fault::err(format!("found {}", node.kind()), "write a whole number, without quotes"),
+        _ => Fault::err(format!("found {}", node.kind()), "write a number, without quotes"),
     }
 }

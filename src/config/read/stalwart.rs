@@ -19,8 +19,8 @@ use crate::record::Signal;
 const TYPES: [&str; 2] = ["open-telemetry", "otel"];
 const TYPE_ADVICE: &str = "write type = \"open-telemetry\"";
 
-/// Maximum number of tracers that become exporters. Each exporter has its own queues and thread, so the limit bounds the
-/// cost of a faulty or hostile file.
+/// Maximum number of tracers that become exporters. Each exporter has its own queues and thread, so the limit bounds
+/// the cost of a faulty or hostile file.
 const MAX_EXPORTERS: usize = 256;
 
 impl Found<'_> {

@@ -4,6 +4,9 @@
 //! diagnostics with their locations, and the sections that have errors.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::error::{DiagnosticList, DiagnosticSeverity, Fault, Location, Words};
 use crate::config::node::{Field, Mistake, Node, Places, Tree};
@@ -14,7 +17,10 @@ use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
 use crate::config::summary::SmallMap;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
-use crate::config::{Exporter, SettingSource, header, text};
+use crate::config::{Credentials, Exporter, HeaderSource, SettingSource, header, text};
+
+/// Time for which a header with the text of a file is used, before the file is read again.
+const FILE_VALIDITY: Duration = Duration::from_secs(1);
 
 /// Advice for a value where a table is expected.
 pub(super) const BELOW_IT: &str = "write its keys below it";
@@ -139,7 +145,7 @@ impl<'d> Report<'d> {
 
 /// Transports that switch an exporter off.
 const OFF: [&str; 2] = ["disable", "disabled"];
-const TRUE_OR_FALSE: &str = "write true or false, without quotes";
+pub(super) const TRUE_OR_FALSE: &str = "write true or false, without quotes";
 /// The only type of exporter in Tracetest's layout.
 const COLLECTOR: &str = "collector";
 
@@ -318,11 +324,17 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         for (name, node) in lines {
             let added = value::text(node, self.report.resolver).and_then(|text| {
                 exporter.connection.has_secret_header |= text.is_secret;
+                let is_line = name.is_none();
                 let (name, value) = match name {
                     Some(name) => (name, &*text.text),
                     None => header::split(&text.text)?,
                 };
                 exporter.add_header(name, value, self.report.source(node.at));
+                if text.written.contains("%{file:") {
+                    let source =
+                        changing_header(name, text.written, self.report.resolver.absolute(""), !is_line);
+                    exporter.connection.header_sources.push(source);
+                }
                 Ok(())
             });
             if let Err(unusable) = added {
@@ -405,4 +417,16 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
     pub(super) fn key(&self, name: &str) -> String {
         dotted(&self.section.path().into_iter().chain(name.split('.')).collect::<Vec<_>>())
     }
+}
+/// Returns the source of a header that contains `%{file:…}%`, whose file is read again. `written` is the value, or a
+/// line with name and value.
+fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool) -> HeaderSource {
+    let (name, written) = (name.to_owned(), written.to_owned());
+    let read = move || {
+        let text = Resolver::new(&directory).expand(&written)?.text;
+        let value = if is_value { &text } else { header::split(&text)?.1 };
+        Ok(Credentials::new().header(&*name, value).valid_for(FILE_VALIDITY))
+    };
+    let get = Arc::new(move || read().map_err(|fault: Fault| fault.what.to_string().into()));
+    HeaderSource { get, is_file: true }
 }

@@ -56,6 +56,11 @@ impl Text<'_> {
 }
 
 pub(crate) fn text<'v>(node: &'v Node, resolver: &Resolver) -> Result<Text<'v>, Unusable> {
+    #[cfg(feature = "yaml")]
+    if let Tree::Inserted { written, text, is_secret } = &node.value {
+        let written = if *is_secret { written } else { text };
+        return Ok(Text { written, text: text.clone(), is_secret: *is_secret });
+    }
     Ok(resolver.expand(node.as_text().ok_or(Unusable::WrongType)?)?)
 }
 
@@ -184,8 +189,14 @@ impl Resolver {
         }
     }
 
+    /// Returns the absolute path of a file that is read again later, when the working directory may be another.
+    pub(crate) fn absolute(&self, path: &str) -> PathBuf {
+        let path = self.directory.join(path);
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
     /// Expands the references in a value. Expanded text is not searched for further references.
-    fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
+    pub(crate) fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
         let mut text = String::with_capacity(written.len());
         let mut rest = written;
         while let Some((before, after)) = rest.split_once("%{") {

@@ -1,19 +1,25 @@
 //! Connection and retry settings: defaults, a row for each setting, the builder's methods, and the URLs derived from
 //! them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::delivery::bytes;
 use super::kind::{Field, Kind, field, file, word};
 use super::{
-    MAX_DURATION, POSITIVE, SettingRow, SummaryField, TracetestSpelling, VariableNames, setters, settings,
-    table,
+    FileSettings, MAX_DURATION, POSITIVE, SettingRow, SummaryField, TlsSettings, TracetestSpelling,
+    VariableNames, setters, settings, table,
 };
 use crate::config::endpoint::{Endpoint, PathRule};
 use crate::config::error::Fault;
+use crate::config::header::{self, CredentialsResult};
 use crate::config::text::shown;
 use crate::config::validate as rules;
 use crate::config::values::Named;
-use crate::config::{Compression, Exporter, Proxy, Secret, SettingSource, Transport, demand};
+use crate::config::{
+    Compression, Exporter, HeaderSource, Proxy, RequestToSign, Roots, Secret, SettingSource, Signer,
+    Transport, demand,
+};
 use crate::record::Signal;
 
 settings! {
@@ -31,14 +37,23 @@ settings! {
         pub(in crate::config) insecure: Option<bool> = None,
         /// Names and values of headers. `Debug` hides the values.
         pub(crate) headers: Vec<(String, Secret)> = Vec::new(),
-        /// True if the value of a header contains an expanded secret.
+        /// Sources of headers whose values change; each replaces a header of the same name.
+        pub(crate) header_sources: Vec<HeaderSource> = Vec::new(),
+        /// Function that signs requests.
+        pub(crate) signer: Option<Signer> = None,
+        /// True if the value of a header contains an expanded secret, or comes from a function.
         pub(in crate::config) has_secret_header: bool = false,
         /// Time limit of one attempt, from name resolution to the last byte of the response.
         pub(crate) timeout: Duration = Duration::from_secs(10),
         pub(crate) compression: Compression = Compression::None,
+        /// Time after which a connection is not reused.
+        pub(crate) max_age: Duration = MAX_DURATION,
+        /// Maximum size of a response.
+        pub(crate) response_bytes: usize = 4 << 20,
         pub(crate) proxy: Proxy = Proxy::FromEnvironment,
         pub(crate) tls: TlsSettings = TlsSettings::default(),
-        /// Product that precedes `standpipe/<version>` in the `User-Agent`.
+        pub(crate) file: FileSettings = FileSettings::default(),
+        /// Product that precedes `standpipe/<version> (rust)` in the `User-Agent`.
         pub(crate) user_agent: Option<String> = None,
         /// True if `user_agent` contains an expanded secret, which only the server may see.
         pub(crate) hides_user_agent: bool = false,
@@ -56,22 +71,6 @@ settings! {
     }
 }
 
-/// Certificates, as PEM text.
-#[derive(Clone, Default)]
-pub(crate) struct TlsSettings {
-    /// Certificate authorities that replace the bundled roots.
-    pub(crate) ca: Option<Vec<u8>>,
-    pub(crate) client_certificate: Option<Vec<u8>>,
-    pub(crate) client_key: Option<Vec<u8>>,
-}
-
-impl TlsSettings {
-    /// Returns certificate chain and private key if both are set.
-    pub(crate) fn client(&self) -> Option<(&[u8], &[u8])> {
-        self.client_certificate.as_deref().zip(self.client_key.as_deref())
-    }
-}
-
 /// Makes the [`Field`] for a duration whose largest value, [`MAX_DURATION`], represents no limit.
 macro_rules! unlimited {
     ($($name:ident).+) => {
@@ -84,25 +83,21 @@ macro_rules! unlimited {
 
 // The transport is read before the endpoint, because the default port and scheme depend on it.
 table! { ADDRESS from PLAIN:
-    /// protocol of requests; `disable` switches the exporter off
+    /// protocol of requests; `file` appends them to a file, `console` prints them; `disable` switches the exporter off
     TRANSPORT "transport" {
         kind: Kind::Word {
             names: || Transport::NAMES.iter().map(|(name, _)| *name).collect(),
             get: |exporter| exporter.connection.transport.name().to_owned(),
             set: |exporter, word| Transport::parse(word).into_iter().for_each(|it| exporter.set_transport(it)),
-            variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http")],
+            variables: &[("http/protobuf", "http"), ("grpc", "grpc"), ("http/json", "http/json")],
         },
-        advice: "write \"http\", \"grpc\" or \"disable\"",
+        advice: "write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         variables: VariableNames::OfExporter("PROTOCOL"),
         in_tracetest: Some(TracetestSpelling { key: "exporter.type", advice: "write type: collector" }),
         rule: rules::transport,
-        remark: |word| {
-            let what = "http/protobuf is used: this version cannot send JSON";
-            (word == "http/json").then(|| Fault::new(what, "write http/protobuf"))
-        },
     }
-    /// a URL, `host` or `host:port`; over HTTP, port 443 without a scheme means `https`, and the path of each signal is
-    /// appended if the endpoint has no path
+    /// a URL, `host`, `host:port`, or a Unix socket: `unix:/path` or `unix-abstract:name`; over HTTP, port 443 without
+    /// a scheme means `https`, and the path of each signal is appended if the endpoint has no path
     ENDPOINT "endpoint" {
         kind: Kind::Endpoint,
         advice: "write a URL like \"http://localhost:4318\"",
@@ -111,7 +106,7 @@ table! { ADDRESS from PLAIN:
             key: "exporter.collector.endpoint",
             advice: "write an address like localhost:4317",
         }),
-        needs_connection: true,
+        applies_to: Transport::connects,
         rule: rules::endpoint,
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
@@ -119,7 +114,7 @@ table! { ADDRESS from PLAIN:
         kind: Kind::Headers,
         advice: "write a list like [\"Name: value\"], one such string, or a table",
         variables: VariableNames::OfExporter("HEADERS"),
-        needs_connection: true,
+        applies_to: Transport::connects,
         rule: rules::head,
     }
 }
@@ -136,6 +131,7 @@ table! { CONNECTION from CONNECTED:
     /// time after which an undelivered batch is dropped and counted, or `none` for no limit; during a shutdown, the
     /// budget of the shutdown applies
     GIVE_UP_AFTER "give-up-after" {
+        applies_to: Transport::retries,
         kind: Kind::Limit { field: unlimited!(retry.give_up_after), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
         variables: VariableNames::OfSignals([
@@ -146,11 +142,13 @@ table! { CONNECTION from CONNECTED:
     }
     /// first step of the exponential back-off; each step doubles, and the pause is a random time below the step
     RETRY_FIRST_DELAY "retry-first-delay" {
+        applies_to: Transport::retries,
         kind: Kind::Duration { field: field!(retry.first_delay), range: POSITIVE },
         advice: "write a duration like \"250ms\"",
     }
     /// longest step of the back-off
     RETRY_MAX_DELAY "retry-max-delay" {
+        applies_to: Transport::retries,
         kind: Kind::Duration { field: field!(retry.max_delay), range: POSITIVE },
         advice: "write a duration like \"30s\"",
         rule: rules::max_delay,
@@ -161,6 +159,12 @@ table! { CONNECTION from CONNECTED:
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
+    /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; each
+    /// connection looks up the host again and begins with another of its addresses
+    MAX_CONNECTION_AGE "max-connection-age" {
+        kind: Kind::Limit { field: unlimited!(connection.max_age), range: POSITIVE },
+        advice: "write a duration like \"5m\", or \"none\"",
+    }
     /// compression of request bodies
     COMPRESSION "compression" {
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
@@ -168,19 +172,37 @@ table! { CONNECTION from CONNECTED:
         variables: VariableNames::OfExporter("COMPRESSION"),
         rule: rules::compression,
     }
+    /// maximum number of bytes in a response; a longer one counts as refused
+    RESPONSE_BYTES "response-bytes" {
+        kind: bytes(field!(connection.response_bytes), 1 << 10..=64 << 20, "the most a response may hold"),
+        advice: "write a size like \"4 MiB\" or a number of bytes",
+    }
     /// `env`: uses `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`; loopback is always reached directly
     PROXY "proxy" {
         kind: word!(Proxy, connection.proxy, &[]),
         advice: "write \"env\" or \"off\"; HTTPS_PROXY or HTTP_PROXY sets the address of a proxy",
     }
-    /// certificate authorities that replace the bundled roots, PEM
+    /// certificate authorities that replace all other roots, PEM; the file is read again when it changes
     CA_FILE "ca-file" {
         kind: file!(connection.tls.ca, "bundled roots"),
         advice: "write the path of a PEM file",
         variables: VariableNames::OfExporter("CERTIFICATE"),
         rule: |exporter| rules::pem(exporter.connection.tls.ca.as_deref(), "CERTIFICATE"),
     }
-    /// client certificate, PEM; requires `client-key-file`
+    /// certificate authorities that are trusted in addition to the roots, PEM; the file is read again when it changes
+    EXTRA_CA_FILE "extra-ca-file" {
+        kind: file!(connection.tls.extra_ca, "none"),
+        advice: "write the path of a PEM file",
+        rule: |exporter| rules::pem(exporter.connection.tls.extra_ca.as_deref(), "CERTIFICATE"),
+    }
+    /// roots to trust unless `ca-file` is set: `bundled` with this library, or `system`, those of the operating system,
+    /// which need the feature `system-roots`
+    ROOTS "roots" {
+        kind: word!(Roots, connection.tls.roots, &[]),
+        advice: "write \"bundled\" or \"system\"",
+        rule: rules::roots,
+    }
+    /// client certificate, PEM; requires `client-key-file`; both files are read again when they change
     CLIENT_CERTIFICATE_FILE "client-certificate-file" {
         kind: file!(connection.tls.client_certificate, "none"),
         advice: "write the path of a PEM file",
@@ -196,7 +218,7 @@ table! { CONNECTION from CONNECTED:
         partner: Some(&CLIENT_CERTIFICATE_FILE),
         rule: |exporter| rules::pem(exporter.connection.tls.client().map(|(_, key)| key), "PRIVATE KEY"),
     }
-    /// product to put before `standpipe/<version>` in the `User-Agent`; nothing by default
+    /// product to put before `standpipe/<version> (rust)` in the `User-Agent`; nothing by default
     USER_AGENT "user-agent" {
         kind: Kind::Text {
             set: |exporter, product, is_secret| {
@@ -220,8 +242,16 @@ setters! {
     /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
+    /// Sets the time after which a connection is replaced by a new one, before its next request; none unless set.
+    /// Each connection looks up the host again and begins with another of its addresses.
+    max_connection_age(longest: Duration) sets connection.max_age of MAX_CONNECTION_AGE;
+    /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. The records of a request whose
+    /// response is longer count as refused, because no collector answers at such length.
+    response_bytes(bytes: usize) sets connection.response_bytes of RESPONSE_BYTES;
     /// Sets whether proxies from the environment are used; the default is [`Proxy::FromEnvironment`].
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
+    /// Sets the roots to trust; those that are bundled with this library unless set.
+    roots(roots: Roots) sets connection.tls.roots of ROOTS;
 }
 
 impl Exporter {
@@ -241,17 +271,58 @@ impl Exporter {
         self.set_in_code(&HEADERS)
     }
 
-    /// Trusts the certificate authorities in this PEM text instead of the bundled ones.
-    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.connection.tls.ca = Some(pem.into());
-        self.set_in_code(&CA_FILE)
+    /// Adds headers whose values change, such as a token that expires. The function runs before a request, once per
+    /// [`valid_for`](crate::config::Credentials::valid_for), on a thread of its own, so that the request ends in time
+    /// even if the function hangs. [Without threads](crate::Telemetry::start_manual), it runs on the thread that drives
+    /// the exporter.
+    ///
+    /// If the function fails, the problem is reported with its error, which must not contain a secret, and the records
+    /// wait as in an outage. If the server refuses the headers (401, 403, `UNAUTHENTICATED`, `PERMISSION_DENIED`), the
+    /// function is called again, and the request is repeated at once if the headers have changed; otherwise it is
+    /// repeated with back-off until `give-up-after`. Over gRPC, the headers are metadata. A forked child calls the
+    /// function itself. Values are never shown.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use standpipe::{Exporter, config::Credentials};
+    ///
+    /// # fn fetch_token() -> std::io::Result<(String, Duration)> { Ok((String::new(), Duration::from_secs(3600))) }
+    /// let exporter = Exporter::http("https://collector.example").headers_from(|| {
+    ///     let (token, lifetime) = fetch_token()?;
+    ///     let lifetime = lifetime.mul_f64(0.8);
+    ///     Ok(Credentials::new().header("Authorization", format!("Bearer {token}")).valid_for(lifetime))
+    /// });
+    /// # let _ = exporter;
+    /// ```
+    pub fn headers_from(mut self, get: impl Fn() -> CredentialsResult + Send + Sync + 'static) -> Self {
+        demand::CREDENTIALS.raise();
+        self.connection.has_secret_header = true;
+        self.connection.header_sources.push(HeaderSource { get: Arc::new(get), is_file: false });
+        self
     }
 
-    /// Sets the client certificate: a chain and its private key, both as PEM text. The key is never shown.
-    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<String>) -> Self {
-        self.connection.tls.client_certificate = Some(certificate.into());
-        self.connection.tls.client_key = Some(key.into().into_bytes());
-        self.set_in_code(&CLIENT_CERTIFICATE_FILE).set_in_code(&CLIENT_KEY_FILE)
+    /// Adds headers that sign each request over HTTP, such as those of AWS Signature Version 4. The function runs for
+    /// each attempt, as the last step, on the thread of the exporter, and must not wait. It gets the URL, the headers
+    /// and the body as it is sent. If it fails, the problem is reported and the records wait as in an outage. The
+    /// validity of the returned headers has no effect. Over gRPC, this is an error at start.
+    ///
+    /// ```
+    /// use standpipe::{Exporter, config::Credentials};
+    ///
+    /// # fn sign(_: &str, _: &[(&str, &str)], _: &[&[u8]]) -> String { String::new() }
+    /// let exporter = Exporter::http("https://xray.eu-west-1.amazonaws.com").sign_with(|request| {
+    ///     let signature = sign(request.url, request.headers, request.body);
+    ///     Ok(Credentials::new().header("Authorization", signature))
+    /// });
+    /// # let _ = exporter;
+    /// ```
+    pub fn sign_with(
+        mut self,
+        sign: impl Fn(&RequestToSign<'_>) -> CredentialsResult + Send + Sync + 'static,
+    ) -> Self {
+        self.connection.has_secret_header = true;
+        self.connection.signer = Some(Signer(Arc::new(sign)));
+        self
     }
 
     /// Sets the first and the longest step of the exponential back-off; 250 ms and 30 s unless set.
@@ -261,7 +332,7 @@ impl Exporter {
         self.set_in_code(&RETRY_FIRST_DELAY).set_in_code(&RETRY_MAX_DELAY)
     }
 
-    /// Sets a product, such as `shop/1.2`, that precedes `standpipe/<version>` in the `User-Agent`.
+    /// Sets a product, such as `shop/1.2`, that precedes `standpipe/<version> (rust)` in the `User-Agent`.
     pub fn user_agent(mut self, product: impl Into<String>) -> Self {
         self.connection.user_agent = Some(product.into());
         self.connection.hides_user_agent = false;
@@ -278,7 +349,7 @@ const FIELD_FRAMING: usize = 4;
 
 impl ConnectionSettings {
     /// Returns the destination of a signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the
-    /// console.
+    /// console; the path of a file.
     ///
     /// A malformed endpoint is returned unchanged, because validation reports it before anything is sent.
     pub(crate) fn url(&self, signal: Signal) -> String {
@@ -287,7 +358,9 @@ impl ConnectionSettings {
 
     /// Returns the destination of a signal for messages, without text that may be a secret.
     pub(crate) fn shown_url(&self, signal: Signal) -> String {
-        self.meaning(&self.shown_endpoint, signal)
+        let shown = Endpoint::parse(&self.shown_endpoint, self.transport, self.insecure).ok();
+        let socket = shown.and_then(|shown| shown.shown_socket()).filter(|_| self.transport.connects());
+        socket.unwrap_or_else(|| self.meaning(&self.shown_endpoint, signal))
     }
 
     /// Checks the length of endpoint, user agent and headers together. Inspects only lengths, because each of hundreds
@@ -308,9 +381,23 @@ impl ConnectionSettings {
         Fault::err(format!("{names} are {bytes} bytes long together, and {limit}"), "write shorter ones")
     }
 
-    /// Returns the `User-Agent`: the configured product, then `standpipe/<version>`.
+    /// Checks the headers after one of them has changed.
+    ///
+    /// # Errors
+    /// Returns an error that names the header without its value.
+    pub(crate) fn check_headers(&self) -> Result<(), Fault> {
+        for (index, (name, value)) in self.headers.iter().enumerate() {
+            header::check(index + 1, name, value.expose())?;
+            if self.transport == Transport::Grpc {
+                header::check_metadata(name)?;
+            }
+        }
+        self.check_head()
+    }
+
+    /// Returns the `User-Agent`: the configured product, then `standpipe/<version> (rust)`.
     pub(crate) fn full_user_agent(&self) -> String {
-        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"));
+        let own = concat!("standpipe/", env!("CARGO_PKG_VERSION"), " (rust)");
         match &self.user_agent {
             Some(token) => format!("{token} {own}"),
             None => own.to_owned(),
@@ -342,11 +429,26 @@ impl ConnectionSettings {
         Endpoint::parse(&self.endpoint, self.transport, self.insecure)
     }
 
+    /// Returns host and port of the server, or the address of its Unix socket, unless they contain a secret or the
+    /// exporter prints.
+    pub(crate) fn server(&self) -> Option<(String, Option<u16>)> {
+        let connects = self.transport.connects() && self.hidden_authority().is_none();
+        let endpoint = self.parsed().ok().filter(|_| connects)?;
+        if let Some(socket) = &endpoint.socket {
+            return Some((socket.replace('\0', "@"), None));
+        }
+        let (host, port) = endpoint.host_and_port();
+        Some((host.trim_matches(['[', ']']).to_owned(), Some(port)))
+    }
+
     fn meaning(&self, endpoint: &str, signal: Signal) -> String {
         let understood = Endpoint::parse(endpoint, self.transport, self.insecure);
         match (self.transport, understood) {
             (Transport::Console, _) => self.transport.default_endpoint().to_owned(),
-            (Transport::Http, Ok(understood)) => understood.url(signal.path(), self.path_rule),
+            (Transport::File, _) => self.file.path.display().to_string(),
+            (Transport::Http | Transport::HttpJson, Ok(understood)) => {
+                understood.url(signal.path(), self.path_rule)
+            }
             (Transport::Grpc, Ok(understood)) => understood.origin(),
             (_, Err(_)) => endpoint.to_owned(),
         }

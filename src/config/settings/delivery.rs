@@ -12,7 +12,7 @@ use super::{
 };
 use crate::config::validate as rules;
 use crate::config::values::{Level, Named, Signals};
-use crate::config::{Exporter, Histograms, SpoolSync, Temporality, WhenFull};
+use crate::config::{Exporter, Histograms, InstrumentKind, SpoolSync, Temporality, WhenFull};
 use crate::record::{Severity, Signal};
 
 /// The default is all severities. Stalwart's files have another default: see `Exporter::of_table`.
@@ -29,6 +29,9 @@ settings! {
         pub(crate) interval: Duration = Duration::from_secs(60),
         pub(crate) temporality: Temporality = Temporality::Cumulative,
         pub(crate) histograms: Histograms = Histograms::Explicit,
+        pub(crate) cardinality_limit: usize = 2_000,
+        /// Limits by kind of instrument, which take precedence.
+        pub(crate) cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()] = [None; 7],
     }
 
     /// Timing of sending rounds.
@@ -62,8 +65,8 @@ settings! {
     }
 }
 
-/// Largest queue in records. `queue/level.rs` packs the counts of records and bytes into one word, in which the count of
-/// records has 24 bits.
+/// Largest queue in records. `queue/level.rs` packs the counts of records and bytes into one word, in which the count
+/// of records has 24 bits.
 pub(crate) const MAX_QUEUE_RECORDS: usize = (1 << 24) - 1;
 const RECORD_RANGE: RangeInclusive<u64> = 1..=MAX_QUEUE_RECORDS as u64;
 const QUEUE_LIMIT: &str = "the most the queue can count";
@@ -80,7 +83,11 @@ const fn records(field: Field<Exporter, usize>) -> Kind {
 }
 
 /// Makes the kind of a setting that limits a number of bytes; `most` describes the largest value.
-const fn bytes(field: Field<Exporter, usize>, range: RangeInclusive<u64>, most: &'static str) -> Kind {
+pub(super) const fn bytes(
+    field: Field<Exporter, usize>,
+    range: RangeInclusive<u64>,
+    most: &'static str,
+) -> Kind {
     Kind::Number { field, unit: Unit::Bytes, range, most }
 }
 
@@ -131,6 +138,18 @@ table! { DELIVERY from PLAIN:
         ]),
         advice: "write \"explicit\" or \"exponential\"",
         variables: VariableNames::OfSignals(["", "", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"]),
+        signals: &[Signal::Metrics],
+    }
+    /// maximum number of sets of attributes of each metric; measurements with further sets are aggregated under
+    /// `otel.metric.overflow`; limits set by an instrument or a view take precedence
+    CARDINALITY_LIMIT "cardinality-limit" {
+        kind: Kind::Number {
+            field: field!(reader.cardinality_limit),
+            unit: Unit::Records,
+            range: 1..=100_000_000,
+            most: "the most a metric may have",
+        },
+        advice: "write a whole number, without quotes",
         signals: &[Signal::Metrics],
     }
     /// shortest time between the starts of two sending rounds of a signal; a flush, a shutdown, a queue that is three
@@ -206,6 +225,9 @@ setters! {
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
     /// Sets the buckets of histograms that do not define bounds; [`Explicit`](Histograms::Explicit) unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
+    /// Limits the sets of attributes of each metric; 2,000 unless set. Limits of views, instruments and
+    /// [kinds](Self::cardinality_limit_of) take precedence.
+    cardinality_limit(max: usize) sets reader.cardinality_limit of CARDINALITY_LIMIT;
     /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for no
     /// throttle.
     throttle(throttle: Duration) sets pace.throttle of THROTTLE;
@@ -238,6 +260,12 @@ impl Exporter {
     pub fn signals(mut self, signals: impl IntoIterator<Item = Signal>) -> Self {
         self.signals = Signals::of(&signals.into_iter().collect::<Vec<_>>());
         self.set_in_code(&SIGNALS)
+    }
+
+    /// Limits the sets of attributes of each metric of one kind, at least 1.
+    pub fn cardinality_limit_of(mut self, kind: InstrumentKind, max: usize) -> Self {
+        self.reader.cardinality_limits[kind as usize] = Some(max.max(1));
+        self
     }
 
     /// Sets the lowest severity of log records that are sent. All are sent unless set; with `None`, no log record is
@@ -353,11 +381,11 @@ setters! {
 impl Exporter {
     /// Keeps records on disk in this directory, so that they survive the process. Needs the `spool` feature, and Linux.
     ///
-    /// - The queue is a memory-mapped file: a record whose `end` has returned survives `kill -9`, `abort`, `exit` and the OOM
-    ///   killer, and the caller makes no system call. If the file is full, further records are in memory only, which is
-    ///   reported.
-    /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The same
-    ///   happens to requests that remain at the end of a shutdown.
+    /// - The queue is a memory-mapped file: a record whose `end` has returned survives `kill -9`, `abort`, `exit` and
+    ///   the OOM killer, and the caller makes no system call. If the file is full, further records are in memory only,
+    ///   which is reported.
+    /// - A request that cannot be delivered is written to a file and sent when the collector is available again. The
+    ///   same happens to requests that remain at the end of a shutdown.
     ///
     /// The next start with the same directory, service name, exporter name and user delivers these records, and so does
     /// `standpipe drain`. The [guide](crate::guide::spool) explains the details.

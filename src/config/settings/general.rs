@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::error::Fault;
 use crate::config::settings::kind::{Field, field};
 use crate::config::settings::settings;
-use crate::config::units;
+use crate::config::text::{quoted, what_to_write, words};
+use crate::config::values::Named;
+use crate::config::{Config, Detector, ExemplarFilter, units};
+use crate::context::{Propagator, Propagators};
 
 /// The description of one setting.
 pub(crate) struct GeneralRow {
@@ -25,6 +28,54 @@ pub(crate) enum GeneralKind {
     /// A maximum length, or no limit.
     Length(Field<Config, Option<usize>>),
     Duration(Field<Config, Duration>),
+    Words(WordList),
+}
+
+/// Accessors of a list of words, each of which stands for a value.
+pub(crate) struct WordList {
+    /// True if the list has exactly one word.
+    pub(crate) is_one: bool,
+    /// All words.
+    pub(crate) names: fn() -> Vec<&'static str>,
+    show: fn(&Config) -> String,
+    /// Ignores unknown words.
+    pub(crate) set: fn(&mut Config, &[&str]),
+}
+
+impl WordList {
+    /// Splits the text of a variable or a file.
+    pub(crate) fn split<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        if self.is_one { vec![text] } else { words(text) }
+    }
+
+    /// Returns the reason why the list cannot contain a word, if there is one.
+    pub(crate) fn fault(&self, word: &str) -> Option<Fault> {
+        let is_it = |known: &str| known.eq_ignore_ascii_case(word);
+        let names = (self.names)();
+        if names.iter().any(|name| is_it(name)) {
+            return None;
+        }
+        let fault = match FOREIGN_FORMATS.iter().find(|(name, ..)| is_it(name)) {
+            Some((_, what, fix)) => Fault::new(*what, *fix),
+            None => Fault::new("is not known", what_to_write(word, &names)),
+        };
+        Some(fault.of(quoted(word)))
+    }
+}
+
+/// Makes the [`WordList`] of a field, which is a collection of named values.
+macro_rules! words {
+    ($type:ident $field:ident $collect:path) => {
+        WordList {
+            is_one: false,
+            names: || $type::NAMES.iter().map(|(name, _)| *name).chain(["none"]).collect(),
+            show: |config| {
+                let names: Vec<_> = config.$field.iter().map(|value| value.name()).collect();
+                if names.is_empty() { "none".to_owned() } else { names.join(",") }
+            },
+            set: |config, words| config.$field = $collect(words.iter().filter_map(|word| $type::parse(word))),
+        }
+    };
 }
 
 settings! {
@@ -38,6 +89,39 @@ settings! {
 
 pub(crate) static DISABLED: GeneralRow =
     row("disabled", GeneralKind::Bool(field!(disabled)), &["OTEL_SDK_DISABLED"]);
+
+pub(crate) static DETECT: GeneralRow = row(
+    "detect",
+    GeneralKind::Words(words!(Detector detectors Vec::from_iter)),
+    &["OTEL_RESOURCE_DETECTORS"],
+);
+
+pub(crate) static PROPAGATORS: GeneralRow = row(
+    "propagators",
+    GeneralKind::Words(words!(Propagator propagators Propagators::new)),
+    &["OTEL_PROPAGATORS"],
+);
+
+pub(crate) static EXEMPLARS: GeneralRow = row(
+    "exemplars",
+    GeneralKind::Words(WordList {
+        is_one: true,
+        names: || ExemplarFilter::NAMES.iter().map(|(name, _)| *name).collect(),
+        show: |config| config.exemplars.name().to_owned(),
+        set: |config, words| {
+            let filter = words.iter().find_map(|word| ExemplarFilter::parse(word));
+            config.exemplars = filter.unwrap_or_default();
+        },
+    }),
+    &["OTEL_METRICS_EXEMPLAR_FILTER"],
+);
+
+/// Propagators of other SDKs, each with its message and its replacement.
+const FOREIGN_FORMATS: &[(&str, &str, &str)] = &[
+    ("jaeger", "is deprecated and not supported", "write tracecontext, which Jaeger reads"),
+    ("ottrace", "is deprecated and not supported", "write tracecontext or b3"),
+    ("xray", "is not supported: only AWS reads it", "write tracecontext"),
+];
 
 pub(crate) static SELF_OBSERVATION: GeneralRow =
     row("self-observation", GeneralKind::Bool(field!(self_observation)), &[]);
@@ -79,10 +163,22 @@ const ATTRIBUTE_VALUE_LENGTH: &str = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT";
 
 /// Returns all rows, in the order in which they are read and shown.
 pub(crate) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
-    [&DISABLED, &SELF_OBSERVATION, &DROP_BUDGET].into_iter().chain(&SPAN_LIMITS).chain(&LOG_LIMITS)
+    [&DISABLED, &DETECT, &PROPAGATORS, &EXEMPLARS, &SELF_OBSERVATION, &DROP_BUDGET]
+        .into_iter()
+        .chain(&SPAN_LIMITS)
+        .chain(&LOG_LIMITS)
 }
 
 impl GeneralKind {
+    /// Sets a count or a length. One that is too large becomes the largest.
+    pub(crate) fn set_count(&self, config: &mut Config, count: u64) {
+        match self {
+            Self::Count(field) => (field.set)(config, u32::try_from(count).unwrap_or(u32::MAX)),
+            Self::Length(field) => (field.set)(config, usize::try_from(count).ok()),
+            _ => {}
+        }
+    }
+
     /// Returns the value of a configuration as text.
     pub(crate) fn show(&self, config: &Config) -> String {
         match self {
@@ -91,6 +187,7 @@ impl GeneralKind {
             Self::Length(field) => {
                 (field.get)(config).map_or_else(|| "any".to_owned(), |most| most.to_string())
             }
+            Self::Words(list) => (list.show)(config),
             Self::Duration(field) => units::show_duration((field.get)(config)),
         }
     }

@@ -9,6 +9,7 @@ use crate::config::error::Fault;
 use crate::config::header::shown_name;
 use crate::config::node::Node;
 use crate::config::read::value::{self, Resolver, Text, Unusable};
+use crate::config::settings::file::Pem;
 use crate::config::{Exporter, Secret, SettingSource, units};
 use crate::record::Signal;
 
@@ -61,7 +62,7 @@ pub(crate) enum Kind {
     /// PEM text, which files and variables name by a path.
     File {
         get: fn(&Exporter) -> Option<&[u8]>,
-        set: fn(&mut Exporter, Vec<u8>),
+        set: fn(&mut Exporter, Pem),
         /// Text that is shown if no file is set.
         default: &'static str,
     },
@@ -131,7 +132,7 @@ pub(crate) enum SettingValue {
         path: String,
         /// Content of the file. `None` until [`SettingValue::load`]: a variable is parsed once per signal, but a file
         /// that is a pipe can be read only once.
-        pem: Option<Vec<u8>>,
+        pem: Option<Pem>,
     },
     Text {
         text: String,
@@ -155,6 +156,7 @@ impl SettingValue {
             Self::File { path, pem: None } => {
                 let read = value::read_bounded(Path::new(&path));
                 let pem = read.map_err(|cause| value::unreadable(&path, &path, &cause))?;
+                let pem = Pem::of_file(pem, Resolver::new("").absolute(&path));
                 Ok(Self::File { path, pem: Some(pem) })
             }
             value => Ok(value),
@@ -192,7 +194,8 @@ impl Kind {
                 let Text { written, text, .. } = value::text(node, resolver)?;
                 let read = resolver.read(&text);
                 let pem = read.map_err(|cause| value::unreadable(written, &text, &cause))?;
-                SettingValue::File { path: written.to_owned(), pem: Some(pem) }
+                let pem = Some(Pem::of_file(pem, resolver.absolute(&text)));
+                SettingValue::File { path: written.to_owned(), pem }
             }
             Self::Text { .. } => {
                 let Text { text, is_secret, .. } = value::text(node, resolver)?;
@@ -205,6 +208,15 @@ impl Kind {
             }
             Self::Headers | Self::Signals => return Err(Unusable::WrongType),
         })
+    }
+
+    /// Returns the words in variables, and their equivalents in files.
+    pub(crate) fn words(&self) -> Vec<(&'static str, &'static str)> {
+        match self {
+            Self::Word { names, variables: [], .. } => names().into_iter().map(|it| (it, it)).collect(),
+            Self::Word { variables, .. } => variables.to_vec(),
+            _ => Vec::new(),
+        }
     }
 
     /// Stores a value that this kind has read. Returns the text to show instead of the value, if any.

@@ -5,13 +5,14 @@
 //! 1. Add the field with its default, the row and the method in [`delivery`] or [`connection`]. Validation, messages,
 //!    `standpipe check`, and the code that reads files and variables iterate over the rows and need no change.
 //! 2. Use the setting in `pipeline/` or `transport/`.
-//! 3. Add it to the table of `guide/configuration.md` and to `cli/init/telemetry.toml`. Tests compare both with the rows and
-//!    print the expected text.
+//! 3. Add it to the table of `guide/configuration.md` and to `cli/init/telemetry.toml`. Tests compare both with the
+//!    rows and print the expected text.
 //!
 //! Settings that do not belong to one exporter are in [`general`].
 
 pub(super) mod connection;
 pub(super) mod delivery;
+pub(super) mod file;
 pub(super) mod general;
 pub(super) mod kind;
 
@@ -19,16 +20,17 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use self::kind::Kind;
-use crate::config::Exporter;
 use crate::config::error::Fault;
+use crate::config::{Exporter, Transport};
 use crate::record::Signal;
 
 pub(crate) use self::connection::*;
 pub(crate) use self::delivery::*;
+pub(crate) use self::file::*;
 
 /// Returns all rows, in the order in which they are read and shown.
 pub(crate) fn rows() -> impl Iterator<Item = &'static SettingRow> {
-    [ADDRESS, DELIVERY, CONNECTION, SPOOLING].into_iter().flatten().copied()
+    [ADDRESS, FILES, DELIVERY, CONNECTION, SPOOLING].into_iter().flatten().copied()
 }
 
 /// The description of one setting.
@@ -52,14 +54,12 @@ pub(crate) struct SettingRow {
     pub(crate) in_summary: Option<SummaryField>,
     /// Signals that the setting affects.
     pub(crate) signals: &'static [Signal],
-    /// Whether the setting affects only exporters with a network connection.
-    pub(crate) needs_connection: bool,
+    /// Returns whether the setting affects exporters with this transport.
+    pub(crate) applies_to: fn(Transport) -> bool,
     /// Setting that must be set together with this one.
     pub(crate) partner: Option<&'static SettingRow>,
-    /// Additional rule for the value. It is not applied to console exporters if `needs_connection` is set.
+    /// Additional rule for the value, if the setting applies to the transport of the exporter.
     pub(crate) rule: fn(&Exporter) -> Result<(), Fault>,
-    /// Returns a warning about a variable's value if it is accepted although its effect is not implemented.
-    pub(crate) remark: fn(&str) -> Option<Fault>,
 }
 
 /// OpenTelemetry's environment variables for a setting.
@@ -99,19 +99,21 @@ impl SettingRow {
         in_tracetest: None,
         in_summary: None,
         signals: &Signal::ALL,
-        needs_connection: false,
+        applies_to: |_| true,
         partner: None,
         rule: |_| Ok(()),
-        remark: |_| None,
     };
 
     /// Defaults for rows that affect only exporters with a network connection.
-    pub(crate) const CONNECTED: Self = Self { needs_connection: true, ..Self::PLAIN };
+    pub(crate) const CONNECTED: Self = Self { applies_to: Transport::connects, ..Self::PLAIN };
+
+    /// Defaults for rows that affect only exporters that write files.
+    pub(crate) const WRITTEN: Self = Self { applies_to: |it| matches!(it, Transport::File), ..Self::PLAIN };
 
     /// Returns whether the setting affects an exporter.
     pub(crate) fn matters_to(&self, exporter: &Exporter) -> bool {
         let is_sent = self.signals.iter().any(|&signal| exporter.signals.contain(signal));
-        is_sent && (!self.needs_connection || exporter.connection.transport.connects())
+        is_sent && (self.applies_to)(exporter.connection.transport)
     }
 }
 

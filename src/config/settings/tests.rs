@@ -48,7 +48,7 @@ fn no_row_sets_what_is_of_another() {
             Kind::Number { .. } => SettingValue::Number(7_777),
             Kind::Word { names, .. } => SettingValue::Word(names().pop().unwrap().to_owned()),
             Kind::Bool { .. } => SettingValue::Bool(true),
-            Kind::File { .. } => SettingValue::File { path: String::new(), pem: Some(b"x".to_vec()) },
+            Kind::File { .. } => SettingValue::File { path: String::new(), pem: Some(b"x".to_vec().into()) },
             Kind::Text { .. } => SettingValue::Text { text: "x".to_owned(), is_secret: false },
             Kind::Headers => SettingValue::Headers(vec![("x".to_owned(), Secret::new("y"))]),
             Kind::Endpoint | Kind::Signals => continue,

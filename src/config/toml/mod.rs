@@ -6,18 +6,16 @@
 //! ```
 //!
 //! The text is parsed statement by statement: a statement is a table header, or a key with its value. A statement ends
-//! with its line unless its value continues in the next one; only then is the parser given more lines. [`table`]
+//! with its line unless its value continues in the next one; only then is the parser given more lines. [`Table`]
 //! detects statements that contradict each other.
 
 mod statement;
-mod table;
 #[cfg(test)]
 mod tests;
 
 use toml_parser::{Expected, ParseError};
 
-use self::statement::{Flaw, Kind, MAX_VALUES, Statement, line_end};
-use self::table::{Conflict, Part, Table};
+use self::statement::{Conflict, Flaw, Kind, MAX_VALUES, Part, Statement, Table, line_end};
 use super::error::Fault;
 use super::node::{Document, Mistake, Node, Places};
 use super::section::{FIRST_NAMES, Owner, Section, is_known_somewhere};

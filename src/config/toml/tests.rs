@@ -17,6 +17,8 @@ fn shown(node: &Node) -> String {
         Tree::Integer(integer) => integer.value.to_string(),
         Tree::Float { value, .. } => format!("{value:?}"),
         Tree::Text(text) => format!("{text:?}"),
+        #[cfg(feature = "yaml")]
+        Tree::Inserted { .. } => unreachable!("TOML inserts no variables"),
         Tree::Date => "date".to_owned(),
         Tree::List(nodes) => format!("[{}]", nodes.iter().map(shown).collect::<Vec<_>>().join(", ")),
         Tree::Table(fields) => format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", ")),

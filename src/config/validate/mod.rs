@@ -7,13 +7,13 @@ use crate::config::endpoint::{Endpoint, PathRule, exposes_password, is_https_pro
 use crate::config::error::{ConfigError, Diagnostic, DiagnosticSeverity, Fault, Words, add_new};
 use crate::config::settings::general::SELF_OBSERVATION;
 use crate::config::settings::{
-    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, HEADERS, PROXY,
-    RETRY_MAX_DELAY, SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
+    BATCH_RECORDS, BLOCK_TIMEOUT, CA_FILE, CLIENT_CERTIFICATE_FILE, ENDPOINT, EXTRA_CA_FILE, FILE, HEADERS,
+    PROXY, RETRY_MAX_DELAY, SIGNALS, SPOOL, SettingRow, USER_AGENT, VariableNames, rows,
 };
 use crate::config::text::{listed, shortened, unshown};
 use crate::config::{
-    Compression, Config, Exporter, ProviderName, Proxy, Secret, SettingSource, Transport, WhenFull, header,
-    no_proxy, proxy_for, units,
+    Compression, Config, Exporter, ProviderName, Proxy, Roots, Secret, SettingSource, Transport, View,
+    WhenFull, header, no_proxy, proxy_for, units,
 };
 use crate::record::Signal;
 
@@ -41,6 +41,10 @@ pub(crate) fn validate(
         names.push(exporter.name());
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         diagnostics.append(&mut found);
+    }
+    for settings in [&mut config.main, &mut config.application] {
+        diagnostics.extend(settings.views.iter().flat_map(View::diagnostics));
+        settings.views.retain(|view| view.faults().next().is_none());
     }
     diagnostics.extend(idle_self_observation(&config));
     // The transport reads the proxy variables of the process, wherever the configuration comes from.
@@ -85,7 +89,8 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
     };
     let connects = exporter.connection.transport.connects();
     for row in rows() {
-        let ruled = if connects || !row.needs_connection { (row.rule)(exporter) } else { Ok(()) };
+        let ruled =
+            if (row.applies_to)(exporter.connection.transport) { (row.rule)(exporter) } else { Ok(()) };
         // At most one error is reported per setting. The rule is checked before the range, because its message explains
         // more.
         if let Err(fault) = ruled.and_then(|()| row.kind.check(exporter)) {
@@ -171,12 +176,20 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
 }
 
 pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
-    check_transport(exporter.connection.transport, cfg!(feature = "grpc"))
+    check_transport(exporter.connection.transport, cfg!(feature = "grpc"), cfg!(feature = "json"))
 }
 
-fn check_transport(transport: Transport, can_call: bool) -> Result<(), Fault> {
+fn check_transport(transport: Transport, can_call: bool, has_json: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"grpc\"";
-    Fault::unless(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)
+    Fault::unless(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)?;
+    let needs_json = !matches!(transport, Transport::Http | Transport::Grpc);
+    let fix = "build standpipe with its feature \"json\"";
+    Fault::unless(!needs_json || has_json, "this build cannot write JSON", fix)
+}
+
+pub(crate) fn file(exporter: &Exporter) -> Result<(), Fault> {
+    let path = &exporter.connection.file.path;
+    Fault::unless(!path.as_os_str().is_empty(), "no file is named", FILE.advice)
 }
 
 pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
@@ -186,6 +199,12 @@ pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
 fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"gzip\", or write \"none\"";
     Fault::unless(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
+}
+
+pub(crate) fn roots(exporter: &Exporter) -> Result<(), Fault> {
+    let can_use = exporter.connection.tls.roots != Roots::System || cfg!(feature = "system-roots");
+    let fix = "build standpipe with its feature \"system-roots\", or write \"bundled\"";
+    Fault::unless(can_use, "this build cannot use the roots of the system", fix)
 }
 
 pub(crate) fn spool(exporter: &Exporter) -> Result<(), Fault> {
@@ -239,6 +258,9 @@ struct Remarks<'e> {
 impl<'e> Remarks<'e> {
     fn of(exporter: &'e Exporter, variable: fn(&str) -> Option<String>) -> Self {
         let mut remarks = Self { exporter, found: Vec::new() };
+        if exporter.is_set(&FILE) && exporter.connection.transport != Transport::File {
+            remarks.warn(&FILE, "has no effect: the transport is not file", "write transport = \"file\"");
+        }
         if exporter.connection.transport.connects() {
             remarks.queue();
             if let Ok(endpoint) = &exporter.connection.parsed() {
@@ -246,9 +268,10 @@ impl<'e> Remarks<'e> {
                 remarks
                     .proxy(endpoint, proxy.filter(|_| exporter.connection.proxy == Proxy::FromEnvironment));
                 remarks.clear_credentials(endpoint);
-                match exporter.connection.transport {
-                    Transport::Http => remarks.http_path(endpoint),
-                    _ => remarks.grpc_path(endpoint),
+                match exporter.connection.transport.is_http() {
+                    _ if endpoint.socket.is_some() => {}
+                    true => remarks.http_path(endpoint),
+                    false => remarks.grpc_path(endpoint),
                 }
                 remarks.port(endpoint);
             }
@@ -281,13 +304,14 @@ impl<'e> Remarks<'e> {
         }
     }
 
-    /// Warns about certificate settings if neither the endpoint nor its proxy uses TLS, and about a proxy's password that
-    /// is sent to another machine without encryption. `proxy` is a variable and its value.
+    /// Warns about certificate settings if neither the endpoint nor its proxy uses TLS, and about a proxy's password
+    /// that is sent to another machine without encryption. `proxy` is a variable and its value.
     fn proxy(&mut self, endpoint: &Endpoint, proxy: Option<(&str, String)>) {
         let tls = &self.exporter.connection.tls;
-        let row = match (&tls.ca, tls.client()) {
-            (Some(_), _) => Some(&CA_FILE),
-            (None, client) => client.map(|_| &CLIENT_CERTIFICATE_FILE),
+        let row = match (&tls.ca, &tls.extra_ca, tls.client()) {
+            (Some(_), ..) => Some(&CA_FILE),
+            (None, Some(_), _) => Some(&EXTRA_CA_FILE),
+            (None, None, client) => client.map(|_| &CLIENT_CERTIFICATE_FILE),
         };
         let has_tls = endpoint.tls || proxy.as_ref().is_some_and(|(_, proxy)| is_https_proxy(proxy));
         if let Some(row) = row.filter(|_| !has_tls) {
@@ -309,7 +333,7 @@ impl<'e> Remarks<'e> {
         let is_credential = |(name, value): &(String, Secret)| header::is_credential(name, value.expose());
         let has_credentials = connection.has_secret_header || connection.headers.iter().any(is_credential);
         // gRPC does not send the query.
-        let query = endpoint.query.get(1..).filter(|_| connection.transport == Transport::Http);
+        let query = endpoint.query.get(1..).filter(|_| connection.transport.is_http());
         let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         let has_key = pairs.any(|(name, value)| header::is_credential(name, value));
         let what = "credentials are sent in clear text: the endpoint is not https";
@@ -377,9 +401,9 @@ impl<'e> Remarks<'e> {
     /// Notes the use of the other transport's default port: 4317 and 4318 are easily confused.
     fn port(&mut self, endpoint: &Endpoint) {
         let own = self.exporter.connection.transport;
-        let (name, other) = match own {
-            Transport::Http => ("HTTP", Transport::Grpc),
-            _ => ("gRPC", Transport::Http),
+        let (name, other) = match own.is_http() {
+            true => ("HTTP", Transport::Grpc),
+            false => ("gRPC", Transport::Http),
         };
         let (_, port) = endpoint.host_and_port();
         if port == other.default_port() {

@@ -78,6 +78,7 @@ fn durations_that_no_clock_can_add_are_refused() {
     );
 }
 
+#[cfg(feature = "json")]
 #[test]
 fn retry_delays_in_the_wrong_order_are_refused_where_there_are_retries() {
     let [first, max] = [2, 1].map(Duration::from_secs);
@@ -219,6 +220,7 @@ fn warns_of_a_password_in_clear_text_to_a_proxy_on_another_machine() {
     }
 }
 
+#[cfg(feature = "json")]
 #[test]
 fn what_is_printed_needs_no_connection_but_the_same_bounds() {
     let mut printed =
@@ -282,9 +284,11 @@ fn what_a_build_cannot_do_is_refused() {
     assert!(fault.fix.ends_with("or begin it with http:// for plaintext"), "{}", fault.fix);
     assert!(check_endpoint(&Exporter::grpc("localhost:4317"), false).is_ok());
     assert!(check_endpoint(&exporter(), false).is_ok());
-    let fault = check_transport(Transport::Grpc, false).expect_err("no gRPC");
+    let fault = check_transport(Transport::Grpc, false, true).expect_err("no gRPC");
     assert_eq!(fault.what, "this build cannot send over gRPC");
-    assert!(check_transport(Transport::Http, false).is_ok());
+    let fault = check_transport(Transport::HttpJson, true, false).expect_err("no JSON");
+    assert_eq!(fault.what, "this build cannot write JSON");
+    assert!(check_transport(Transport::Http, false, false).is_ok());
     let fault = check_compression(Compression::Gzip, false).expect_err("no gzip");
     assert_eq!(fault.what, "this build cannot compress");
     assert!(check_compression(Compression::None, false).is_ok());

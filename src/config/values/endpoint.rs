@@ -22,12 +22,18 @@ pub(crate) struct Endpoint {
     pub(in crate::config) path: String,
     /// Query with its leading question mark, or empty.
     pub(in crate::config) query: String,
+    /// Path of a Unix socket, or a null character and an abstract name. The host is then `localhost`.
+    pub(crate) socket: Option<String>,
 }
 
 /// Longest endpoint. Many servers refuse a longer one. A longer text is not parsed, because each of hundreds of
 /// exporters may have an endpoint that was read from a large file.
 const MAX_BYTES: usize = 8 << 10;
 const HTTPS_PORT: u16 = 443;
+/// Longest address of a Unix socket.
+const MAX_SOCKET_BYTES: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 107 } else { 103 };
+const UNIX: &str = "unix:";
+const UNIX_ABSTRACT: &str = "unix-abstract:";
 
 /// How the path of a signal's URL is derived from the path of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +57,7 @@ impl PathRule {
 }
 
 impl Endpoint {
-    /// Parses a URL, `host:port` or `host`.
+    /// Parses a URL, `host:port`, `host`, `unix:path` or `unix-abstract:name`.
     ///
     /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, only a loopback address
     /// is.
@@ -66,6 +72,7 @@ impl Endpoint {
             _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
                 Fault::err("holds white space", "write a URL like \"http://localhost:4318\"")
             }
+            _ if is_unix(text) => Self::parse_socket(text),
             Some((scheme, rest)) => Self::parse_url(scheme, rest),
             None => Self::parse_address(text, transport, insecure),
         };
@@ -82,6 +89,7 @@ impl Endpoint {
         let (scheme, authority, query) = (self.scheme(), &self.authority, &self.query);
         let base = self.path.trim_end_matches('/');
         let path = match rule {
+            _ if self.socket.is_some() => signal_path.to_owned(),
             PathRule::OwnOrSignal if self.path.is_empty() => signal_path.to_owned(),
             PathRule::Verbatim if self.path.is_empty() => "/".to_owned(),
             PathRule::OwnOrSignal | PathRule::Verbatim => self.path.clone(),
@@ -98,6 +106,13 @@ impl Endpoint {
     pub(crate) fn origin(&self) -> String {
         let (host, port) = self.host_and_port();
         format!("{}://{host}:{port}", self.scheme())
+    }
+
+    /// Returns the address of the Unix socket in the form `unix:path` or `unix-abstract:name`, if it is one.
+    pub(crate) fn shown_socket(&self) -> Option<String> {
+        let socket = self.socket.as_ref()?;
+        let name = socket.strip_prefix('\0');
+        Some(name.map_or_else(|| format!("{UNIX}{socket}"), |name| format!("{UNIX_ABSTRACT}{name}")))
     }
 
     /// Returns whether the host is this machine.
@@ -135,7 +150,35 @@ impl Endpoint {
         check_path(query)?;
         let path = if path == "/" { "" } else { path };
         let [authority, path, query] = [authority, path, query].map(str::to_owned);
-        Ok(Self { tls, authority, has_port, path, query })
+        Ok(Self { tls, authority, has_port, path, query, socket: None })
+    }
+
+    /// Parses `unix:path`, `unix:///path` or `unix-abstract:name`, the forms that gRPC uses.
+    fn parse_socket(text: &str) -> Result<Self, Fault> {
+        const EXAMPLE: &str = "write it like \"unix:/run/otel.sock\"";
+        let fix = "write a URL like \"http://localhost:4318\"";
+        Fault::unless(cfg!(unix), "is a Unix socket, which this system does not have", fix)?;
+        let name = text.strip_prefix(UNIX_ABSTRACT);
+        let is_supported = name.is_none() || cfg!(any(target_os = "linux", target_os = "android"));
+        Fault::unless(is_supported, "has an abstract name, which only Linux has", EXAMPLE)?;
+        let path = text.strip_prefix(UNIX).unwrap_or_default();
+        let path = match path.strip_prefix("//") {
+            Some(path) if !path.is_empty() && !path.starts_with('/') => {
+                return Fault::err("has a host before the path of its socket", EXAMPLE);
+            }
+            path_of_url => path_of_url.unwrap_or(path),
+        };
+        let socket = name.map_or_else(|| path.to_owned(), |name| format!("\0{name}"));
+        Fault::unless(!matches!(&*socket, "" | "\0"), "names no socket", EXAMPLE)?;
+        let is_plain = !socket.contains(['?', '#']);
+        Fault::unless(is_plain, "has a query or a fragment, which sockets do not have", EXAMPLE)?;
+        if socket.len() > MAX_SOCKET_BYTES {
+            let what = "has a longer path or name than Unix sockets can have";
+            return Fault::err(what, format!("write at most {MAX_SOCKET_BYTES} bytes"));
+        }
+        let authority = "localhost".to_owned();
+        let (path, query) = (String::new(), String::new());
+        Ok(Self { tls: false, authority, has_port: false, path, query, socket: Some(socket) })
     }
 
     /// Parses `host` or `host:port`; the default is the port of OTLP. The endpoint is plaintext if `insecure` is true,
@@ -147,18 +190,16 @@ impl Endpoint {
         }
         if text.contains(['/', '?', '#']) {
             let fix = match transport {
-                Transport::Http | Transport::Console => {
-                    "write it in full, like \"http://localhost:4318/v1/traces\""
-                }
                 Transport::Grpc => "gRPC has none: write \"http://localhost:4318\"",
+                _ => "write it in full, like \"http://localhost:4318/v1/traces\"",
             };
             return Fault::err("has a path but no scheme", fix);
         }
         let port = check_authority(text)?;
         let authority =
             if port.is_some() { text.to_owned() } else { format!("{text}:{}", transport.default_port()) };
-        let mut endpoint =
-            Self { tls: false, authority, has_port: true, path: String::new(), query: String::new() };
+        let (path, query) = (String::new(), String::new());
+        let mut endpoint = Self { tls: false, authority, has_port: true, path, query, socket: None };
         let is_plaintext = insecure.unwrap_or_else(|| endpoint.is_loopback());
         let is_https = endpoint.host_and_port().1 == HTTPS_PORT;
         endpoint.tls = (transport == Transport::Grpc || is_https) && !is_plaintext;
@@ -179,6 +220,9 @@ pub(crate) fn shown_malformed(text: &str) -> String {
 /// Returns a [`shown`] endpoint for `Debug`. The path is masked, because it may contain a token; only the standard path
 /// of a signal at its end is kept.
 pub(crate) fn without_path(shown: &str) -> String {
+    if is_unix(shown) {
+        return shown.to_owned();
+    }
     let (scheme, rest) = split_scheme(shown);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
@@ -186,6 +230,10 @@ pub(crate) fn without_path(shown: &str) -> String {
     let known = known.unwrap_or_default();
     let hidden = if path.len() > known.len().max(1) { "/***" } else { "" };
     format!("{scheme}{authority}{hidden}{known}{query}")
+}
+
+fn is_unix(text: &str) -> bool {
+    text.starts_with(UNIX) || text.starts_with(UNIX_ABSTRACT)
 }
 
 /// Splits off the scheme with its `://`, if any. In a later position, `://` may be part of a query.
@@ -452,6 +500,39 @@ mod tests {
         assert!(Endpoint::parse(&longest, Transport::Http, None).is_ok());
         let fault = Endpoint::parse(&(longest + "x"), Transport::Http, None).expect_err("too long");
         assert_eq!(fault.what, "is longer than 8 KiB");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_unix_sockets_as_grpc_does() {
+        for (given, shown) in [
+            ("unix:/run/otel.sock", "unix:/run/otel.sock"),
+            ("unix:///run/otel.sock", "unix:/run/otel.sock"),
+            ("unix:otel.sock", "unix:otel.sock"),
+            ("unix-abstract:otel", "unix-abstract:otel"),
+        ] {
+            for transport in [Transport::Http, Transport::Grpc] {
+                let endpoint = Endpoint::parse(given, transport, None).expect(given);
+                assert_eq!(endpoint.shown_socket().as_deref(), Some(shown));
+                assert!(!endpoint.tls && endpoint.is_loopback());
+                for rule in [PathRule::Verbatim, PathRule::Base] {
+                    assert_eq!(endpoint.url("/v1/logs", rule), "http://localhost/v1/logs");
+                }
+                assert_eq!(without_path(shown), shown);
+            }
+        }
+        let longest = format!("unix:{}", "x".repeat(MAX_SOCKET_BYTES));
+        assert!(Endpoint::parse(&longest, Transport::Http, None).is_ok());
+        for (given, what) in [
+            ("unix:", "names no socket"),
+            ("unix://", "names no socket"),
+            ("unix-abstract:", "names no socket"),
+            ("unix://run/otel.sock", "has a host before the path of its socket"),
+            ("unix:/run/otel.sock?x", "has a query or a fragment, which sockets do not have"),
+            (&(longest + "x"), "has a longer path or name than Unix sockets can have"),
+        ] {
+            assert_eq!(Endpoint::parse(given, Transport::Http, None).expect_err(given).what, what);
+        }
     }
 
     #[test]

@@ -1,9 +1,92 @@
 //! Headers, and lists such as `name=value,other=value` with percent-encoded values. Messages contain no value, and no
 //! name that may be part of a value.
 
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::config::Secret;
 use crate::config::error::Fault;
 use crate::config::text::{MASK, is_token};
+
+/// Headers that a function of the program returns, for
+/// [`Exporter::headers_from`](crate::Exporter::headers_from) and [`Exporter::sign_with`](crate::Exporter::sign_with).
+/// `Debug` hides their values.
+///
+/// ```
+/// use std::time::Duration;
+/// use standpipe::config::Credentials;
+///
+/// let token = Credentials::new().header("Authorization", "Bearer hunter2").valid_for(Duration::from_secs(3000));
+/// assert!(!format!("{token:?}").contains("hunter2"));
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Credentials {
+    pub(crate) headers: Vec<(String, Secret)>,
+    /// `None` is one minute.
+    pub(crate) valid_for: Option<Duration>,
+}
+
+impl Credentials {
+    /// Returns credentials without a header, which are valid for one minute.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a header. It replaces a configured header of the same name.
+    pub fn header(mut self, name: impl Into<String>, value: impl AsRef<str>) -> Self {
+        self.headers.push((name.into(), Secret::new(trim(value.as_ref()))));
+        self
+    }
+
+    /// Sets how long the headers are used before the function is called again. Leave a margin before a token expires,
+    /// for the time of a request.
+    pub fn valid_for(mut self, time: Duration) -> Self {
+        self.valid_for = Some(time);
+        self
+    }
+}
+
+/// A request that is about to be sent, for [`Exporter::sign_with`](crate::Exporter::sign_with). Its method is `POST`.
+#[non_exhaustive]
+pub struct RequestToSign<'a> {
+    /// URL of the request.
+    pub url: &'a str,
+    /// Headers of the request: names in lower case, with their values. They include `host`, the content type and
+    /// encoding, and all configured headers, which may be secret.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// Body as it is sent, after compression, in pieces.
+    pub body: &'a [&'a [u8]],
+}
+
+impl fmt::Debug for RequestToSign<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // URL and headers may contain secrets.
+        f.debug_struct("RequestToSign").finish_non_exhaustive()
+    }
+}
+
+pub(crate) type CredentialsResult = Result<Credentials, Box<dyn Error + Send + Sync>>;
+
+/// A source of headers whose values change.
+#[derive(Clone)]
+pub(crate) struct HeaderSource {
+    pub(crate) get: Arc<dyn Fn() -> CredentialsResult + Send + Sync>,
+    /// True if the source reads a local file, which takes so little time that the worker waits for it.
+    pub(crate) is_file: bool,
+}
+
+/// The function of [`Exporter::sign_with`](crate::Exporter::sign_with).
+#[derive(Clone)]
+pub(crate) struct Signer(pub(crate) Arc<dyn Fn(&RequestToSign<'_>) -> CredentialsResult + Send + Sync>);
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signer")
+    }
+}
 
 /// Headers that frame or describe the body, which only the transport may write.
 const RESERVED: [&str; 5] =

@@ -5,6 +5,7 @@ pub(super) mod header;
 pub(super) mod no_proxy;
 pub(super) mod units;
 
+use crate::context::Propagator;
 use crate::record::{Severity, Signal};
 
 /// An enum whose values have names in files and variables.
@@ -90,7 +91,7 @@ impl Named for Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Temporality {
-    /// Since the start of the program. If an export is lost, the next one contains its values.
+    /// Since the first measurement. If an export is lost, the next one contains its values.
     #[default]
     Cumulative,
     /// Since the last export, for counters and histograms. Up-down counters are cumulative.
@@ -111,6 +112,61 @@ pub enum Histograms {
     Exponential,
 }
 
+/// Which measurements become [exemplars](crate::guide::signals#exemplars) of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ExemplarFilter {
+    /// Those made in a span that is sampled and recorded by this process.
+    #[default]
+    TraceBased,
+    /// All, even without a span.
+    AlwaysOn,
+    /// None.
+    AlwaysOff,
+}
+
+impl Named for ExemplarFilter {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("trace_based", Self::TraceBased), ("always_on", Self::AlwaysOn), ("always_off", Self::AlwaysOff)];
+}
+
+/// The kind of an instrument, as a [`View`](crate::View) selects it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InstrumentKind {
+    /// A [`Counter`](crate::Counter).
+    Counter,
+    /// An [`UpDownCounter`](crate::UpDownCounter).
+    UpDownCounter,
+    /// A [`Gauge`](crate::Gauge).
+    Gauge,
+    /// A [`Histogram`](crate::Histogram).
+    Histogram,
+    /// A counter with a callback.
+    ObservableCounter,
+    /// An up-down counter with a callback.
+    ObservableUpDownCounter,
+    /// A gauge with a callback.
+    ObservableGauge,
+}
+
+impl InstrumentKind {
+    /// Returns whether a callback reports the values.
+    pub(crate) fn is_observable(self) -> bool {
+        matches!(self, Self::ObservableCounter | Self::ObservableUpDownCounter | Self::ObservableGauge)
+    }
+
+    /// Returns whether the instrument is a sum that only rises.
+    pub(crate) fn is_counter(self) -> bool {
+        matches!(self, Self::Counter | Self::ObservableCounter)
+    }
+
+    /// Returns whether the instrument has a last value.
+    pub(crate) fn is_gauge(self) -> bool {
+        matches!(self, Self::Gauge | Self::ObservableGauge)
+    }
+}
+
 /// The protocol of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -118,41 +174,49 @@ pub enum Transport {
     /// Protobuf over HTTP/1.1.
     #[default]
     Http,
+    /// JSON over HTTP/1.1; needs the `json` feature.
+    HttpJson,
     /// Protobuf over gRPC, which is HTTP/2; needs the `grpc` feature, which is on by default.
     Grpc,
-    /// OTLP JSON on standard output; needs the `console` feature. Files cannot select it.
+    /// OTLP JSON in a file; needs the `json` feature.
+    File,
+    /// OTLP JSON on standard output; needs the `console` feature.
     Console,
 }
 
 impl Transport {
-    /// Returns `http`, `grpc` or `console`.
+    /// Returns `http`, `http/json`, `grpc`, `file` or `console`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Grpc => "grpc",
-            Self::Console => "console",
-        }
+        Named::name(self)
     }
 
     /// Returns the port of endpoints without port and scheme.
     pub(in crate::config) fn default_port(self) -> u16 {
-        match self {
-            // The console has no port; the value is not used.
-            Self::Http | Self::Console => 4318,
-            Self::Grpc => 4317,
-        }
+        // Files and the console have no port; the value is not used.
+        if self == Self::Grpc { 4317 } else { 4318 }
+    }
+
+    /// Returns whether a request that fails is sent again.
+    pub(in crate::config) fn retries(self) -> bool {
+        self != Self::Console
     }
 
     /// Returns whether the transport uses a network connection.
     pub(crate) fn connects(self) -> bool {
-        self != Self::Console
+        self.is_http() || self == Self::Grpc
+    }
+
+    /// Returns whether requests are sent over HTTP/1.1, in protobuf or JSON.
+    pub(crate) fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::HttpJson)
     }
 
     /// Returns the default endpoint.
     pub(in crate::config) fn default_endpoint(self) -> &'static str {
         match self {
-            Self::Http => "http://localhost:4318",
+            Self::Http | Self::HttpJson => "http://localhost:4318",
             Self::Grpc => "http://localhost:4317",
+            Self::File => "",
             Self::Console => "stdout",
         }
     }
@@ -185,6 +249,18 @@ pub enum Proxy {
     Off,
 }
 
+/// The certificate authorities that are trusted unless [`Exporter::ca_pem`](crate::Exporter::ca_pem) replaces them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Roots {
+    /// Mozilla's list, which is bundled with this library. Needs no files.
+    #[default]
+    Bundled,
+    /// Those of the operating system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, read at the start. Needs the feature
+    /// `system-roots`. If the system has none, this is an error at start.
+    System,
+}
+
 /// When requests in the [spool](crate::Exporter::spool) are synchronized to disk, after which they survive a power
 /// failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -199,6 +275,31 @@ pub enum SpoolSync {
     Never,
 }
 
+/// Finds attributes of the resource. [`Config::detect`](crate::Config::detect) enables detectors.
+///
+/// A detector reads files of the system; one that finds nothing adds nothing. Attributes that the program, a file or a
+/// variable sets take precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Detector {
+    /// `host.name`, `host.arch`, and outside of containers `host.id`, the machine id.
+    Host,
+    /// `os.type`, `os.name`, `os.version` and `os.description`.
+    Os,
+    /// `process.pid`, `process.creation.time` and `process.executable.name`. Arguments are not read.
+    Process,
+    /// `container.id`.
+    Container,
+    /// `service.name` and `service.instance.id`, which are sent in any case. Exists because lists of other SDKs contain
+    /// it.
+    Service,
+}
+
+impl Detector {
+    /// All detectors.
+    pub const ALL: [Self; 5] = [Self::Host, Self::Os, Self::Process, Self::Container, Self::Service];
+}
+
 /// Names enums: each name is followed by the variant that it stands for.
 macro_rules! named {
     ($($type:ident { $($name:literal => $variant:ident),+ })*) => {$(
@@ -211,10 +312,20 @@ macro_rules! named {
 named! {
     Temporality { "cumulative" => Cumulative, "delta" => Delta, "lowmemory" => LowMemory }
     Histograms { "explicit" => Explicit, "exponential" => Exponential }
-    // `https` is an alias of `http` in files, and `console` is not allowed there.
-    Transport { "http" => Http, "https" => Http, "grpc" => Grpc }
+    InstrumentKind {
+        "counter" => Counter, "up_down_counter" => UpDownCounter, "gauge" => Gauge, "histogram" => Histogram,
+        "observable_counter" => ObservableCounter, "observable_up_down_counter" => ObservableUpDownCounter,
+        "observable_gauge" => ObservableGauge
+    }
+    // `https` is an alias of `http` in files.
+    Transport {
+        "http" => Http, "https" => Http, "http/json" => HttpJson, "grpc" => Grpc, "file" => File, "console" => Console
+    }
     Compression { "none" => None, "gzip" => Gzip }
     Proxy { "env" => FromEnvironment, "off" => Off }
+    Roots { "bundled" => Bundled, "system" => System }
+    Detector { "host" => Host, "os" => Os, "process" => Process, "container" => Container, "service" => Service }
+    Propagator { "tracecontext" => TraceContext, "baggage" => Baggage, "b3" => B3, "b3multi" => B3Multi }
     SpoolSync { "batch" => EveryBatch, "1s" => EverySecond, "none" => Never }
 }
 

@@ -9,7 +9,6 @@
 //! After a syntax error the document is empty, and the error is its only diagnostic. Unlike in TOML, one wrong line can
 //! change the structure of all following lines.
 
-mod fault;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -17,9 +16,11 @@ mod tree;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser, ScalarStyle, Span, Tag, options};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
-use self::tree::{Contents, Frame, MERGE, OpenTable, Weight};
+pub(super) use self::tree::Lookup;
+use self::tree::{Contents, Frame, MERGE, OpenTable, Substituted, Weight};
+use super::Location;
 use super::error::{Diagnostic, Fault};
 use super::node::{Document, Mistake, Node, Places, Tree};
 use super::section::Owner;
@@ -36,7 +37,14 @@ const NO_ANCHOR: usize = 0;
 /// The text should be at most 1 MiB. Time and memory are proportional to its length; the budget of the document bounds
 /// the copies that aliases cause.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
+    parse_with(file, text, None)
+}
+
+/// Parses as [`parse`] does, and substitutes variables in values by the rules of OpenTelemetry's declarative
+/// configuration.
+pub(super) fn parse_with<'d>(file: &'d str, text: &'d str, lookup: Option<Lookup<'d>>) -> Document<'d> {
     let mut builder = Builder {
+        lookup,
         places: Places::new(file, text, true),
         budget: Weight::BUDGET,
         frames: Vec::new(),
@@ -55,6 +63,8 @@ pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
 /// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded, and no
 /// further event may be handled.
 struct Builder<'d> {
+    /// Looks up the variables that are substituted, if any are.
+    lookup: Option<Lookup<'d>>,
     places: Places<'d>,
     budget: Weight,
     /// Lists and tables that are still open, outermost first.
@@ -86,7 +96,7 @@ impl Builder<'_> {
         let mut parser = Parser::new_from_str_with_options(text, limits);
         let mut documents = 0;
         while let Some(event) = parser.next_event() {
-            let (event, span) = event.map_err(|error| fault::diagnostic(&error, text, file))?;
+            let (event, span) = event.map_err(|error| syntax_error(&error, text, file))?;
             let at = place(span);
             documents += usize::from(matches!(event, Event::DocumentStart(..)));
             if documents > 1 {
@@ -136,12 +146,24 @@ impl Builder<'_> {
         tag: Option<&Tag>,
         span: Span,
     ) -> Result<(), Fault> {
+        let is_key = matches!(self.frames.last(), Some(Frame { contents: Contents::Table(table), .. }) if table.awaits_key());
+        let lookup = self.lookup.filter(|_| !is_key && text.contains('$'));
+        let (text, inserted) = match lookup {
+            None => (text, None),
+            Some(lookup) => {
+                let Substituted { text: done, is_inserted, is_secret } = tree::substitute(&text, lookup)?;
+                (done.into(), is_inserted.then(|| (text.into_owned(), is_secret)))
+            }
+        };
         let weight = Weight::of_text(&text);
         self.budget.charge(weight)?;
         let (is_text, at) = self.tagged(tag, anchor, span);
         // A quoted `<<` is an ordinary key.
         let is_merge = text == MERGE && style == ScalarStyle::Plain && !is_text;
-        let value = tree::scalar(text, style, is_text);
+        let value = match (tree::scalar(text, style, is_text), inserted) {
+            (Tree::Text(text), Some((written, is_secret))) => Tree::Inserted { written, text, is_secret },
+            (value, _) => value,
+        };
         self.finish_part(Part { node: Node { at, value }, weight }, anchor)?;
         // The table has a current name only if it has accepted the scalar as a key, and not as a value.
         if let Some(Frame { contents: Contents::Table(table), .. }) = self.frames.last_mut() {
@@ -160,7 +182,7 @@ impl Builder<'_> {
         span: Span,
     ) -> Result<(), Fault> {
         if self.frames.len() >= MAX_DEPTH {
-            return Err(fault::too_deep());
+            return Err(too_deep());
         }
         self.budget.charge(Weight::COLLECTION)?;
         let (_, at) = self.tagged(tag, anchor, span);
@@ -189,7 +211,7 @@ impl Builder<'_> {
             return self.broken_alias(span, fault);
         };
         if self.frames.len() + part.weight.levels > MAX_DEPTH {
-            return Err(fault::too_deep());
+            return Err(too_deep());
         }
         // Charged before the copy, so that a bomb of aliases is never expanded.
         self.budget.charge(part.weight)?;
@@ -272,4 +294,124 @@ impl Builder<'_> {
 /// Returns the place of a value, which begins with its tag. For text in memory, the parser always knows byte offsets.
 fn place(span: Span) -> usize {
     span.tag_start.unwrap_or(span.start).byte_offset().unwrap_or_default()
+}
+
+/// Returns a syntax error at its place.
+fn syntax_error(error: &ScanError, text: &str, file: &str) -> Diagnostic {
+    let marker = error.marker();
+    let (mut line, mut column) = (marker.line(), marker.col() + 1);
+    if format!("{:?}", error.kind()).starts_with("Tab") {
+        // The parser reports the place of the value before the tab.
+        if let Some(found) = tab_in_indentation(text, line) {
+            (line, column) = found;
+        }
+    }
+    in_our_words(error.kind()).error(Some(Location { file: file.to_owned(), line, column }), "")
+}
+
+fn too_deep() -> Fault {
+    Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
+}
+
+/// Parts of the names of the parser's kinds of errors, with what is wrong and what to write. The first match counts.
+const SYNTAX_ERRORS: [(&[&str], &str, &str); 21] = [
+    (&["Tab"], "a tab is used for indentation", "write spaces"),
+    (
+        &["Directive", "YamlVersion", "YamlMajor"],
+        "a directive that cannot be read",
+        "remove the line that begins with %",
+    ),
+    (&["MisplacedFlow"], "a bracket is closed that was never opened", "remove it, or quote the text"),
+    (&["FlowSequence"], "a comma is missing in a list", "write , or ] here"),
+    (
+        &["ColonPlacement", "MappingValueNotAllowed", "ValueAdjacent"],
+        "an unexpected colon",
+        "quote text that contains a colon, indent keys alike, and close brackets and quotes above",
+    ),
+    (&["FlowMapping"], "a comma is missing in a table", "write , or } here"),
+    (&["UnclosedQuoted", "InQuotedScalar"], "a quote is never closed", "close it"),
+    (
+        &["InvalidQuotedScalarIndent"],
+        "a line of quoted text is not indented",
+        "close the quote above, or indent this line",
+    ),
+    (&["InvalidTrailing"], "text after the closing quote", "quote the whole value"),
+    (&["MappingValueWhitespace"], "no space after a colon", "write one"),
+    (&["SimpleKey"], "a key without a colon", "write a colon and a space after it, in the same line"),
+    (&["BlockMapping", "MappingKey"], "a key is expected here", "indent all keys of a table alike"),
+    (
+        &["BlockSequence", "BlockEntry", "DashFlow"],
+        "a list is out of place",
+        "write its dashes under each other, each with a space after it",
+    ),
+    (
+        &["InvalidIndentation", "FlowScalarIndent", "InvalidBlockScalarIndent"],
+        "the indentation matches no line above",
+        "indent keys of one table alike",
+    ),
+    (
+        &["DocumentStart", "DocumentEnd"],
+        "the document has ended before this",
+        "indent keys of one table alike, or remove the rest",
+    ),
+    (
+        &["BlockScalarHeader", "BlockScalarIndent"],
+        "text after | or >",
+        "begin it in the next line; quote text that begins with | or >",
+    ),
+    (&["AliasName"], "& or * without a name", "quote text that begins with & or *"),
+    (
+        &["ScalarEscape", "HexEscape", "Surrogate", "Unicode"],
+        "an unknown escape in double quotes",
+        "write \\\\ for a backslash, or use single quotes",
+    ),
+    (
+        &["CommentNot", "CommentIntercepted"],
+        "a comment is out of place",
+        "write a space before #; quote text that contains #",
+    ),
+    (&["Bom"], "a byte order mark within the text", "remove it"),
+    (&["Tag"], "a tag that cannot be read", "remove it; quote text that begins with !"),
+];
+
+/// Returns what is wrong and what to write, for every kind of error of the parser.
+fn in_our_words(kind: &ErrorKind) -> Fault {
+    match kind {
+        ErrorKind::RecursionLimitExceeded => return too_deep(),
+        ErrorKind::UnexpectedCharacter { character } => return unexpected(*character),
+        ErrorKind::UnclosedFlowCollection { open } => {
+            return Fault::new(format!("{open} is never closed"), format!("write {}", closing(*open)));
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            return Fault::new(format!("{open} is closed by {close}"), format!("write {}", closing(*open)));
+        }
+        _ => {}
+    }
+    let name = format!("{kind:?}");
+    let is_of = |(parts, ..): &&(&[&str], _, _)| parts.iter().any(|part| name.contains(part));
+    let generic = (&[][..], "this is not YAML", "put text with special characters into quotes");
+    let (_, what, fix) = SYNTAX_ERRORS.iter().find(is_of).copied().unwrap_or(generic);
+    Fault::new(what, fix)
+}
+
+fn unexpected(character: char) -> Fault {
+    if character.is_control() || character == '\u{feff}' {
+        return Fault::new(
+            format!("a character that YAML does not allow: {}", character.escape_default()),
+            "remove it, or write it as an escape in double quotes",
+        );
+    }
+    Fault::new(format!("text cannot begin with {character}"), "quote it")
+}
+
+fn closing(open: char) -> char {
+    if open == '[' { ']' } else { '}' }
+}
+
+/// Returns line and column of the first tab in the indentation of a line, searching from `from_line` on.
+fn tab_in_indentation(text: &str, from_line: usize) -> Option<(usize, usize)> {
+    (1..).zip(text.lines()).skip(from_line.saturating_sub(1)).find_map(|(number, line)| {
+        let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        indentation.find('\t').map(|column| (number, column + 1))
+    })
 }

@@ -41,7 +41,7 @@ fn shown(node: &Node) -> String {
         Tree::Bool(value) => value.to_string(),
         Tree::Integer(integer) => integer.value.to_string(),
         Tree::Float { value, .. } => format!("{value:?}"),
-        Tree::Text(text) => format!("{text:?}"),
+        Tree::Text(text) | Tree::Inserted { text, .. } => format!("{text:?}"),
         Tree::Date => "date".to_owned(),
         Tree::List(nodes) => format!("[{}]", nodes.iter().map(shown).collect::<Vec<_>>().join(", ")),
         Tree::Table(fields) => format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", ")),
@@ -508,7 +508,7 @@ fn every_message_about_syntax_has_a_fix() {
         (Kind::UndeclaredTagHandle, "a tag that cannot be read; remove it; quote text that begins with !"),
         (Kind::UnexpectedEof, "this is not YAML; put text with special characters into quotes"),
     ] {
-        assert_eq!(fault::in_our_words(&kind).to_string(), expected, "{kind:?}");
+        assert_eq!(in_our_words(&kind).to_string(), expected, "{kind:?}");
     }
 }
 
@@ -758,20 +758,20 @@ fn endless_duplicates_are_only_mistakes_until_the_limit() {
 #[test]
 fn one_long_line_is_one_text() {
     let cases = [
-        ("plain", full_of("a")),
-        ("words", full_of("a ") + "a"),
-        ("two bytes each", full_of("ü")),
-        ("double quoted", format!("\"{}\"", full_of("a"))),
-        ("escapes", format!("\"{}\"", full_of("\\n"))),
-        ("lines in quotes", format!("\"{}\"", full_of("a\n"))),
-        ("spaces in quotes", format!("\"{} \"", full_of(" "))),
-        ("quotes", format!("'{}'", full_of("''"))),
-        ("literal", format!("|\n{}", full_of("  a\n"))),
-        ("folded", format!(">\n{}", full_of("  a\n"))),
-        ("empty lines", format!("|\n{}", full_of("   \n"))),
-        ("plain lines", full_of("a\n")),
-        ("digits", full_of("9")),
-        ("fraction", format!("0.{}", full_of("9"))),
+        ("plain", filled_with("a")),
+        ("words", filled_with("a ") + "a"),
+        ("two bytes each", filled_with("ü")),
+        ("double quoted", format!("\"{}\"", filled_with("a"))),
+        ("escapes", format!("\"{}\"", filled_with("\\n"))),
+        ("lines in quotes", format!("\"{}\"", filled_with("a\n"))),
+        ("spaces in quotes", format!("\"{} \"", filled_with(" "))),
+        ("quotes", format!("'{}'", filled_with("''"))),
+        ("literal", format!("|\n{}", filled_with("  a\n"))),
+        ("folded", format!(">\n{}", filled_with("  a\n"))),
+        ("empty lines", format!("|\n{}", filled_with("   \n"))),
+        ("plain lines", filled_with("a\n")),
+        ("digits", filled_with("9")),
+        ("fraction", format!("0.{}", filled_with("9"))),
     ];
     for (name, text) in cases {
         let document = outcome(name, &text).expect(name);
@@ -967,4 +967,103 @@ fn a_collection_weighs_what_is_in_it_and_one_level_more() {
     outer.put_in(inner);
     outer.put_in(Weight::of_text("x"));
     assert_eq!(outer, Weight { values: 4, text: 5, levels: 2 });
+}
+
+/// Parses one value, in which these variables are substituted: S=value, B=true and so on.
+fn substituted(value: &str) -> Result<Tree, String> {
+    let lookup = |name: &str| {
+        let variables = [
+            ("S", "value"),
+            ("B", "true"),
+            ("I", "1"),
+            ("H", "0xdeadbeef"),
+            ("E", ""),
+            ("M", "v\nk:v"),
+            ("R", "${S}"),
+            ("D", "v$$"),
+            ("X", "x"),
+            ("env", "of env"),
+        ];
+        Ok(variables.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned()))
+    };
+    let text = format!("a: {value} # ${{S:?}}\n");
+    let document = parse_with("<yaml>", &text, Some(&lookup));
+    match document.mistakes.first() {
+        Some(mistake) => Err(mistake.diagnostic.to_string()),
+        None => match document.root.get("a").map(|field| field.node.value.clone()) {
+            Some(Tree::Inserted { text, .. }) => Ok(Tree::Text(text)),
+            value => Ok(value.unwrap()),
+        },
+    }
+}
+
+#[test]
+fn substitutes_variables_as_the_specification_says() {
+    let text = |text: &str| Tree::Text(text.to_owned());
+    let integer = |written: &str, value| Tree::Integer(Integer { written: written.to_owned(), value });
+    for (value, plain, quoted) in [
+        ("${S}", text("value"), text("value")),
+        ("${env:S}", text("value"), text("value")),
+        ("${B}", Tree::Bool(true), text("true")),
+        ("${env:B}", Tree::Bool(true), text("true")),
+        ("${I}", integer("1", 1), text("1")),
+        ("${H}", integer("0xdeadbeef", 3_735_928_559), text("0xdeadbeef")),
+        ("x ${S} ${I}", text("x value 1"), text("x value 1")),
+        ("${M}", text("v\nk:v"), text("v\nk:v")),
+        ("${U}", Tree::Null, text("")),
+        ("${E}", Tree::Null, text("")),
+        ("${U:-}", Tree::Null, text("")),
+        ("${U:-fb}", text("fb"), text("fb")),
+        ("${E:-fb}", text("fb"), text("fb")),
+        ("${S:-fb}", text("value"), text("value")),
+        ("${U:-1}", integer("1", 1), text("1")),
+        ("${R}", text("${S}"), text("${S}")),
+        ("${D}", text("v$$"), text("v$$")),
+        ("${U:-${S}}", text("${S}"), text("${S}")),
+        ("${X:-${S}}", text("x}"), text("x}")),
+        ("$${S}", text("${S}"), text("${S}")),
+        ("$$${S}", text("$value"), text("$value")),
+        ("$$$${S}", text("$${S}"), text("$${S}")),
+        ("$${S:-${S}}", text("${S:-value}"), text("${S:-value}")),
+        ("${U:-$${U}}", text("${U:-${U}}"), text("${U:-${U}}")),
+        ("a $$ b", text("a $ b"), text("a $ b")),
+        ("a $ b", text("a $ b"), text("a $ b")),
+        ("${S", text("${S"), text("${S")),
+        ("${}", text("${}"), text("${}")),
+        ("${é${S}", text("${évalue"), text("${évalue")),
+        ("${env:-x}", text("of env"), text("of env")),
+    ] {
+        assert_eq!(substituted(value), Ok(plain), "{value}");
+        assert_eq!(substituted(&format!("\"{value}\"")), Ok(quoted.clone()), "in quotes: {value}");
+        assert_eq!(substituted(&format!("!!str {value}")), Ok(quoted), "tagged: {value}");
+    }
+    let what =
+        "a reference is neither ${NAME} nor ${NAME:-default}; write one of these, or $$ for a dollar sign";
+    for value in ["${S:?e}", "${1A}", "${A B}", "${sys:S}", "${S-x}", "x ${é} ${a.b}"] {
+        assert_eq!(substituted(value), Err(format!("<yaml>:1:4: {what}")), "{value}");
+    }
+}
+
+#[test]
+fn substitutes_nothing_in_keys_and_in_other_dialects() {
+    let text = "${S}: {<<: {b: '${S}'}}\n";
+    let document = parse_with("<yaml>", text, Some(&|_| Ok(Some("v".to_owned()))));
+    let inner = &document.root.get("${S}").expect("keys are unchanged").node;
+    assert_eq!(inner.get("b").map(|field| field.node.as_text()), Some(None), "the value may be a secret");
+    let plain = parse("<yaml>", text);
+    let inner = &plain.root.get("${S}").expect("keys are unchanged").node;
+    assert_eq!(inner.get("b").and_then(|field| field.node.as_text()), Some("${S}"));
+}
+
+#[test]
+fn long_values_and_unclosed_references_are_substituted_in_time() {
+    let long = "x".repeat(1 << 20);
+    let document = parse_with("<yaml>", "a: '${L}${L}${L}${L}${L}'", None);
+    assert!(document.mistakes.is_empty());
+    let lookup = |_: &str| Ok(Some(long.clone()));
+    let document = parse_with("<yaml>", "a: '${L}${L}${L}${L}${L}'", Some(&lookup));
+    assert!(document.mistakes[0].diagnostic.what.contains("more than 4 MiB of text"));
+    let unclosed = format!("a: '{}'", "${".repeat(1 << 19));
+    let document = parse_with("<yaml>", &unclosed, Some(&lookup));
+    assert!(document.mistakes.is_empty());
 }

@@ -1,5 +1,5 @@
-//! Parts of a YAML document: scalars of the YAML 1.2 core schema, open tables with merge keys, and the budget that
-//! bounds the expansion of aliases (the "billion laughs" attack).
+//! Parts of a YAML document: scalars of the YAML 1.2 core schema, the substitution of variables in them, open tables
+//! with merge keys, and the budget that bounds the expansion of aliases (the "billion laughs" attack).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -189,6 +189,86 @@ pub(super) fn asks_for_text(tag: Option<&Tag>) -> Result<bool, Fault> {
         return Ok(true);
     }
     Fault::err("an unknown tag", "remove it, or write !!str for text; quote text that begins with !")
+}
+
+/// Returns the value of an environment variable; `None` if it is unset.
+pub(in crate::config) type Lookup<'l> = &'l dyn Fn(&str) -> Result<Option<String>, Fault>;
+
+/// A scalar in which variables are substituted.
+#[derive(Default)]
+pub(super) struct Substituted {
+    pub(super) text: String,
+    /// True if the text contains the value of a variable.
+    pub(super) is_inserted: bool,
+    /// True if one of these variables is not OpenTelemetry's own, so that its value may be a secret.
+    pub(super) is_secret: bool,
+}
+
+/// Substitutes `${NAME}`, `${env:NAME}` and `${NAME:-default}` by the rules of OpenTelemetry's declarative
+/// configuration: `$$` becomes `$` and separates the text into pieces, and inserted text is not searched again.
+///
+/// # Errors
+/// Returns an error if a reference is malformed, a variable is not UTF-8, or the text becomes too long.
+pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substituted, Fault> {
+    let is_content = |c: char| matches!(c, '!'..='|' | '~' | ' ' | '\t');
+    let mut done = Substituted::default();
+    for (index, mut rest) in written.split("$$").enumerate() {
+        done.text.push_str(if index > 0 { "$" } else { "" });
+        while let Some(start) = rest.find("${") {
+            let (before, reference) = rest.split_at(start);
+            done.text.push_str(before);
+            let content = &reference[2..];
+            let (content, after) =
+                content.split_at(content.find(|c| !is_content(c)).unwrap_or(content.len()));
+            match after.strip_prefix('}').filter(|_| !content.is_empty()) {
+                Some(after) => {
+                    done.insert(content, lookup)?;
+                    rest = after;
+                }
+                // No `${` in this run of characters is closed. A search for each would take quadratic time.
+                None => {
+                    done.text.push_str("${");
+                    done.text.push_str(content);
+                    rest = after;
+                }
+            }
+        }
+        done.text.push_str(rest);
+    }
+    Ok(done)
+}
+
+impl Substituted {
+    fn insert(&mut self, content: &str, lookup: Lookup<'_>) -> Result<(), Fault> {
+        let reference = reference(content).or_else(|| reference(content.strip_prefix("env:")?));
+        let Some((name, default)) = reference else {
+            let what = "a reference is neither ${NAME} nor ${NAME:-default}";
+            return Fault::err(what, "write one of these, or $$ for a dollar sign");
+        };
+        match (lookup(name)?.filter(|value| !value.is_empty()), default) {
+            (Some(value), _) => {
+                self.is_inserted = true;
+                self.is_secret |= !name.starts_with("OTEL_");
+                self.text.push_str(&value);
+            }
+            (None, default) => self.text.push_str(default.unwrap_or_default()),
+        }
+        // Checked here as well as for the whole document, so that a short text cannot insert a long value many times.
+        let mut budget = Weight::BUDGET;
+        budget.charge(Weight::of_text(&self.text))
+    }
+}
+
+/// Splits `NAME` or `NAME:-default`.
+fn reference(content: &str) -> Option<(&str, Option<&str>)> {
+    let end = content.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(content.len());
+    let (name, rest) = content.split_at(end);
+    let is_name = name.starts_with(|c: char| !c.is_ascii_digit());
+    match rest {
+        _ if !is_name => None,
+        "" => Some((name, None)),
+        _ => Some((name, Some(rest.strip_prefix(":-")?))),
+    }
 }
 
 /// Parses a scalar. Only plain scalars, without quotes, have types other than text.

@@ -102,7 +102,7 @@ const WHOLE: &[Row] = &[
         "a transport that is none",
         "[metrics.open-telemetry]\ntransport = 'udp'",
         &[
-            "error: 2:13: metrics.open-telemetry.transport: \"udp\" is not known; write \"http\", \"grpc\" or \"disable\"",
+            "error: 2:13: metrics.open-telemetry.transport: \"udp\" is not known; write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         ],
     ),
     row("metrics of others", "[metrics.prometheus]\nenable = true", &["exporters = none", NO_EXPORTER]),

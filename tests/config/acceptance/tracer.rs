@@ -217,7 +217,7 @@ const WHOLE: &[Row] = &[
         "a transport that is none",
         "[tracer.a]\ntype = 'otel'\ntransport = 'carrier-pigeon'",
         &["error: 3:13: tracer.a.transport: \"carrier-pigeon\" is not known; \
-            write \"http\", \"grpc\" or \"disable\""],
+            write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\""],
     ),
     row(
         "any number of them",

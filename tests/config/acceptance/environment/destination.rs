@@ -71,19 +71,16 @@ pub(super) const DESTINATION: &[Row] = &[
     ),
     row("gRPC", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", &["transport = grpc", "traces → http://localhost:4317"]),
     row(
-        "JSON is not spoken",
+        "JSON over HTTP",
         "OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
-        &[
-            "transport = http",
-            "warning: OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is used: this version cannot send JSON; write http/protobuf",
-        ],
+        &["transport = http/json", "transport from OTEL_EXPORTER_OTLP_PROTOCOL"],
     ),
     row(
         "an unknown protocol",
         "OTEL_EXPORTER_OTLP_PROTOCOL=udp",
         &[
             "transport = http",
-            "warning: OTEL_EXPORTER_OTLP_PROTOCOL: ignored: \"udp\" is not known; write http/protobuf or grpc",
+            "warning: OTEL_EXPORTER_OTLP_PROTOCOL: ignored: \"udp\" is not known; write http/protobuf, grpc or http/json",
         ],
     ),
     row(
@@ -194,10 +191,10 @@ pub(super) const DESTINATION: &[Row] = &[
     row("no compression", "OTEL_EXPORTER_OTLP_COMPRESSION=none", &["compression = none"]),
     row(
         "an unknown compression",
-        "OTEL_EXPORTER_OTLP_COMPRESSION=zstd",
+        "OTEL_EXPORTER_OTLP_COMPRESSION=lz4",
         &[
             "compression = none",
-            "warning: OTEL_EXPORTER_OTLP_COMPRESSION: ignored: \"zstd\" is not known; write gzip or none",
+            "warning: OTEL_EXPORTER_OTLP_COMPRESSION: ignored: \"lz4\" is not known; write gzip or none",
         ],
     ),
     row(
@@ -316,7 +313,7 @@ pub(super) const SIGNALS: &[Row] = &[
         &[
             "exporters = otlp",
             "check signals = logs, metrics",
-            "warning: OTEL_TRACES_EXPORTER: \"zipkin\" is not supported and starts no exporter; write otlp, console or none",
+            "warning: OTEL_TRACES_EXPORTER: \"zipkin\" is not supported and starts no exporter; write otlp, console, otlp/stdout or none",
         ],
     ),
     row(

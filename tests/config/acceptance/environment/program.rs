@@ -94,10 +94,12 @@ pub(super) const PROGRAM: &[Row] = &[
     row("known propagators", "OTEL_PROPAGATORS=tracecontext,baggage", &["exporters = otlp"]),
     row(
         "a propagator that is not spoken",
-        "OTEL_PROPAGATORS=tracecontext,b3",
+        "OTEL_PROPAGATORS=tracecontext,jaeger",
         &[
             "exporters = otlp",
-            "warning: OTEL_PROPAGATORS: ignored: \"b3\" is not supported; write tracecontext, baggage or none",
+            "propagators = tracecontext",
+            "warning: OTEL_PROPAGATORS: ignored: \"jaeger\" is deprecated and not supported; \
+             write tracecontext, which Jaeger reads",
         ],
     ),
     row(

@@ -1,0 +1,404 @@
+//! Reads OpenTelemetry's declarative configuration: YAML with a top-level `file_format`, in which variables are
+//! substituted. All other variables of OpenTelemetry are ignored and reported.
+//!
+//! ```text
+//! root → limits, resource, propagator, samplers → Config
+//!      → providers → one Member for each processor or reader → members with equal settings share an Exporter
+//! ```
+
+mod parts;
+mod providers;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use self::providers::{Keys, Member, word, words_of};
+use super::table::{BELOW_IT, Report, TRUE_OR_FALSE};
+use super::value::{self, Resolver, Unusable};
+use crate::config::env::{OTEL_CONFIG_FILE, Variables};
+use crate::config::error::{ConfigError, Fault};
+use crate::config::node::{Node, Tree};
+use crate::config::settings::general::{
+    DISABLED, GeneralKind, GeneralRow, LOG_LIMITS, SELF_OBSERVATION, SPAN_LIMITS,
+};
+use crate::config::settings::kind::{Kind, SettingValue};
+use crate::config::settings::{BATCH_BYTES, SettingRow};
+use crate::config::text::{self, is_showable, what_to_write};
+use crate::config::{Config, Level, SettingSource, demand, validate, yaml};
+use crate::record::MAX_DEPTH;
+
+/// The key that every file of this dialect has.
+pub(super) const FILE_FORMAT: &str = "file_format";
+
+/// Keys at the root. Other keys there belong to other programs.
+const ROOT: [&str; 10] = [
+    FILE_FORMAT,
+    "disabled",
+    "log_level",
+    "attribute_limits",
+    "resource",
+    "propagator",
+    "tracer_provider",
+    "meter_provider",
+    "logger_provider",
+    "distribution",
+];
+
+const TEXT: &str = "write a string";
+const WORD: &str = "write one of the words of the schema";
+const COUNT: &str = "write a whole number, without quotes";
+const LIST: &str = "write a list, whose items begin with dashes";
+
+/// Limits of attributes, each with the rows that it sets.
+type Limit = (&'static str, &'static [&'static GeneralRow]);
+const ATTRIBUTE_LIMITS: &[Limit] = &[
+    ("attribute_count_limit", &[&SPAN_LIMITS[0], &LOG_LIMITS[0]]),
+    ("attribute_value_length_limit", &[&SPAN_LIMITS[5], &LOG_LIMITS[1]]),
+];
+const LIMITS_OF_TRACES: &[Limit] = &[
+    ("attribute_count_limit", &[&SPAN_LIMITS[0]]),
+    ("event_count_limit", &[&SPAN_LIMITS[1]]),
+    ("link_count_limit", &[&SPAN_LIMITS[2]]),
+    ("event_attribute_count_limit", &[&SPAN_LIMITS[3]]),
+    ("link_attribute_count_limit", &[&SPAN_LIMITS[4]]),
+    ("attribute_value_length_limit", &[&SPAN_LIMITS[5]]),
+];
+const LIMITS_OF_LOGS: &[Limit] =
+    &[("attribute_count_limit", &[&LOG_LIMITS[0]]), ("attribute_value_length_limit", &[&LOG_LIMITS[1]])];
+const DEPTH_LIMIT: &str = "attribute_value_depth_limit";
+
+/// Reads the text of a file.
+///
+/// # Errors
+/// Returns all diagnostics if at least one is an error, and the configuration without its broken exporters.
+pub(super) fn read(
+    file: &str,
+    text: &str,
+    resolver: &Resolver,
+    variables: &Variables,
+) -> Result<Config, ConfigError> {
+    let referenced = RefCell::new(BTreeSet::new());
+    let lookup = |name: &str| {
+        referenced.borrow_mut().insert(name.to_owned());
+        variables.lookup(name)
+    };
+    let document = yaml::parse_with(file, text.strip_prefix('\u{feff}').unwrap_or(text), Some(&lookup));
+    let (root, has_mistakes) = (document.root, !document.mistakes.is_empty());
+    let report = Report::new(resolver, &document.places, document.mistakes, true);
+    let (config, members) = (Config::new(), Vec::new());
+    let mut reader =
+        Reader { report, config, members, level: None, errors: 0, variables, referenced: &referenced };
+    // After a syntax error, the document is empty.
+    let root = Part { node: &root, path: String::new() };
+    let is_readable = !has_mistakes && reader.has_known_format(&root);
+    if is_readable {
+        reader.root(&root);
+        reader.assemble();
+    }
+    let Reader { mut report, mut config, .. } = reader;
+    demand::raise_all();
+    let referenced = referenced.borrow();
+    let is_ignored = |name: &&str| name.starts_with("OTEL_") && !referenced.contains(*name);
+    for name in variables.names().filter(|name| is_readable && is_ignored(name) && *name != OTEL_CONFIG_FILE)
+    {
+        let fix = "write a reference to it, or unset it";
+        report.ignore(name, Fault::new("the file does not refer to it", fix));
+    }
+    if !is_readable {
+        config.exporters.clear();
+    }
+    validate::validate(config, report.diagnostics.into_diagnostics(), &[])
+}
+
+/// A value and its path in the document.
+#[derive(Clone)]
+struct Part<'t> {
+    node: &'t Node,
+    path: String,
+}
+
+impl<'t> Part<'t> {
+    /// Returns the value of a key, which may be null.
+    fn get(&self, name: &str) -> Option<Self> {
+        let field = self.node.get(name)?;
+        Some(Self { node: &field.node, path: self.below(name) })
+    }
+
+    /// Returns the value of a key, unless it is null.
+    fn given(&self, name: &str) -> Option<Self> {
+        self.get(name).filter(|part| part.node.value != Tree::Null)
+    }
+
+    fn below(&self, name: &str) -> String {
+        let name = if is_showable(name) { name } else { "***" };
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    fn items(&self) -> Vec<Self> {
+        let Tree::List(nodes) = &self.node.value else { return Vec::new() };
+        let item = |(index, node)| Self { node, path: format!("{}[{index}]", self.path) };
+        nodes.iter().enumerate().map(item).collect()
+    }
+
+    /// Returns the only key of a component, and its value, which may be null.
+    fn only(&self) -> Option<(&'t str, Self)> {
+        let [field] = self.node.as_table()? else { return None };
+        Some((&field.name, Self { node: &field.node, path: self.below(&field.name) }))
+    }
+}
+
+struct Reader<'d> {
+    report: Report<'d>,
+    config: Config,
+    members: Vec<Member>,
+    /// Lowest severity of exported log records.
+    level: Option<(Level, SettingSource)>,
+    /// Number of errors so far.
+    errors: usize,
+    variables: &'d Variables,
+    /// Names of the variables to which the file refers.
+    referenced: &'d RefCell<BTreeSet<String>>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, part: &Part<'_>, what: impl Into<String>, fix: impl Into<String>) {
+        self.fail(part, part.path.clone(), Fault::new(what.into(), fix.into()));
+    }
+
+    fn fail(&mut self, part: &Part<'_>, path: String, fault: Fault) {
+        self.errors += 1;
+        self.report.lone_error(part.node.at, path, fault);
+    }
+
+    fn warn(&mut self, part: &Part<'_>, what: impl Into<String>, fix: impl Into<String>) {
+        self.report.warning(part.node.at, part.path.clone(), Fault::new(what.into(), fix.into()));
+    }
+
+    /// Returns the value of a part, or reports why it has none.
+    fn take<T>(&mut self, part: &Part<'_>, advice: &'static str, read: Result<T, Unusable>) -> Option<T> {
+        let report = |unusable: Unusable| {
+            self.fail(part, part.path.clone(), unusable.into_fault(part.node, advice));
+        };
+        read.map_err(report).ok()
+    }
+
+    fn text(&mut self, part: &Part<'_>) -> Option<String> {
+        let text = value::loose_text(part.node, self.report.resolver).map(|text| text.text);
+        self.take(part, TEXT, text)
+    }
+
+    /// Returns the meaning of a word of the schema, where case matters.
+    fn word<T: Copy>(&mut self, part: &Part<'_>, words: &[(&str, T)]) -> Option<T> {
+        let read = value::text(part.node, self.report.resolver).and_then(|text| {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let meaning = words.iter().find(|(word, _)| *word == text.text).map(|(_, meaning)| *meaning);
+            let word = if text.is_secret { "" } else { &*text.text };
+            let fault = || text.fault(Fault::new("is not known", what_to_write(word, &known)));
+            meaning.ok_or_else(|| fault().into())
+        });
+        self.take(part, WORD, read)
+    }
+
+    /// Returns the items of a list, which must not be empty.
+    fn list<'t>(&mut self, part: &Part<'t>) -> Vec<Part<'t>> {
+        match &part.node.value {
+            Tree::List(items) if items.is_empty() => {
+                self.error(part, "is empty", "write an item or remove it")
+            }
+            Tree::List(_) => {}
+            _ => _ = self.take::<()>(part, LIST, Err(Unusable::WrongType)),
+        }
+        part.items()
+    }
+
+    fn texts(&mut self, part: &Part<'_>) -> Vec<String> {
+        self.list(part).iter().filter_map(|item| self.text(item)).collect()
+    }
+
+    /// Checks that a part is a table with these keys only. Returns `false` if it is not a table.
+    fn table(&mut self, part: &Part<'_>, known: &[&str]) -> bool {
+        let fields = part.node.as_table().unwrap_or_default();
+        for field in fields.iter().filter(|field| !known.contains(&&*field.name)) {
+            self.report.unknown_key(field.at, part.below(&field.name), &field.name, known);
+        }
+        part.node.as_table().is_some() || self.take::<()>(part, BELOW_IT, Err(Unusable::WrongType)).is_some()
+    }
+
+    /// Checks the keys of a component, whose value may be null.
+    fn optional(&mut self, part: &Part<'_>, known: &[&str]) -> bool {
+        part.node.value == Tree::Null || self.table(part, known)
+    }
+
+    /// Returns a component: the only key of a table, which must be one of the known names, and its value.
+    fn component<'t>(&mut self, part: &Part<'t>, known: &[&'static str]) -> Option<(&'static str, Part<'t>)> {
+        let Some((name, inner)) = part.only() else {
+            let count = part.node.as_table().map_or(0, <[_]>::len);
+            let what =
+                if count > 1 { "has several keys".into() } else { format!("found {}", part.node.kind()) };
+            self.error(part, what, format!("write one key: {}", known.join(", ")));
+            return None;
+        };
+        let found = known.iter().find(|known| **known == name);
+        if found.is_none() {
+            // Names of drafts of the schema.
+            let fix = match name {
+                "otlp" => "write otlp_http or otlp_grpc".to_owned(),
+                _ => what_to_write(name, known),
+            };
+            self.error(&inner, "is not known here", fix);
+        }
+        found.map(|name| (*name, inner))
+    }
+
+    /// Returns a required value, which may be null, or reports that it is missing.
+    fn required<'t>(&mut self, part: &Part<'t>, name: &str) -> Option<Part<'t>> {
+        let found = part.get(name);
+        if found.is_none() {
+            self.fail(part, part.below(name), Fault::new("missing", "write it: the schema requires it"));
+        }
+        found
+    }
+
+    /// Reads keys that are settings.
+    fn settings(&mut self, part: &Part<'_>, keys: Keys, member: &mut Member) {
+        for (name, row) in keys {
+            let Some(given) = part.given(name) else { continue };
+            if let Some(value) = self.setting(row, &given) {
+                member.put(row, value, self.report.source(given.node.at));
+            }
+        }
+    }
+
+    /// Reads a value in the units of other files.
+    fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
+        let read = row.kind.read(part.node, self.report.resolver, row.advice);
+        self.take(part, row.advice, read)
+    }
+
+    /// Reads a value in the units of the schema: milliseconds, bytes, and words where case matters.
+    fn setting(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
+        let millis = |time: &Duration| time.as_millis() as u64;
+        let (least, most) = match &row.kind {
+            Kind::Duration { range, .. } => (millis(range.start()), millis(range.end())),
+            Kind::Limit { range, .. } => (0, millis(range.end())),
+            Kind::Number { range, .. } if row.key == BATCH_BYTES.key => (0, *range.end()),
+            Kind::Number { range, .. } => (*range.start(), *range.end()),
+            Kind::Word { .. } => return self.word(part, &words_of(row)).map(word),
+            _ => return self.value(row, part),
+        };
+        let read = value::count(part.node).and_then(|number| match (least..=most).contains(&number) {
+            true => Ok(number),
+            false => Ok(Fault::err(format!("{number} is out of range"), format!("write {least} to {most}"))?),
+        });
+        let number = self.take(part, COUNT, read)?;
+        Some(match &row.kind {
+            Kind::Limit { .. } if number == 0 => SettingValue::NoLimit,
+            Kind::Duration { .. } | Kind::Limit { .. } => {
+                SettingValue::Duration(Duration::from_millis(number))
+            }
+            // Zero means no limit.
+            _ if number == 0 => SettingValue::Number(most as usize),
+            _ => SettingValue::Number(number as usize),
+        })
+    }
+
+    /// Warns about keys that standpipe cannot honor.
+    fn ignore(&mut self, part: &Part<'_>, names: &[&str], why: &str) {
+        for ignored in names.iter().filter_map(|name| part.given(name)) {
+            self.warn(&ignored, format!("has no effect: {why}"), "remove it");
+        }
+    }
+
+    fn set(&mut self, row: &'static GeneralRow, part: &Part<'_>) {
+        self.config.sources.insert(row.key, self.report.source(part.node.at));
+    }
+
+    /// Reads a setting that belongs to no exporter.
+    fn general(&mut self, row: &'static GeneralRow, part: &Part<'_>) {
+        let read = match &row.kind {
+            GeneralKind::Bool(field) => self
+                .take(part, TRUE_OR_FALSE, value::bool(part.node))
+                .map(|on| (field.set)(&mut self.config, on)),
+            GeneralKind::Words(list) => {
+                let words: Vec<_> = (list.names)().into_iter().map(|name| (name, name)).collect();
+                self.word(part, &words).map(|word| (list.set)(&mut self.config, &[word]))
+            }
+            kind => {
+                let count = self.take(part, COUNT, value::count(part.node));
+                count.map(|count| kind.set_count(&mut self.config, count))
+            }
+        };
+        if read.is_some() {
+            self.set(row, part);
+        }
+    }
+
+    /// Checks the version. A later minor version is read, with a warning.
+    fn has_known_format(&mut self, root: &Part<'_>) -> bool {
+        const EXAMPLE: &str = "write file_format: \"1.0\"";
+        let Some(part) = root.given(FILE_FORMAT) else {
+            let what = "missing, so this is not OpenTelemetry's declarative configuration";
+            self.fail(root, FILE_FORMAT.to_owned(), Fault::new(what, EXAMPLE));
+            return false;
+        };
+        let version = self.text(&part).unwrap_or_default();
+        let minor = version.strip_prefix("1.").and_then(|rest| rest.split(['-', '.']).next()?.parse().ok());
+        match minor {
+            None => self.error(&part, "is not a version that standpipe reads", EXAMPLE),
+            Some(0..=2u32) if part.node.as_text().is_some() => {}
+            Some(0..=2) => self.warn(&part, "is a number, which other SDKs refuse", "write it in quotes"),
+            Some(_) => {
+                let what = "is newer than standpipe, which knows 1.0 to 1.2";
+                self.warn(&part, what, "remove keys that are reported as unknown");
+            }
+        }
+        minor.is_some()
+    }
+
+    fn root(&mut self, root: &Part<'_>) {
+        let distribution = root.given("distribution");
+        let foreign = |part: &Part<'_>, known: &[&str]| {
+            let fields = part.node.as_table().unwrap_or_default().iter();
+            let found = fields.filter(|field| !known.contains(&&*field.name));
+            found.map(|it| (it.at, part.below(&it.name), it.name.clone())).collect::<Vec<_>>()
+        };
+        let below = distribution.as_ref().map(|part| foreign(part, &[OWN])).unwrap_or_default();
+        for (at, path, name) in foreign(root, &ROOT).into_iter().chain(below) {
+            match text::slip(&name, &ROOT) {
+                Some(_) => self.report.unknown_key(at, path, &name, &ROOT),
+                None => self.report.note(at, path, "ignored: it is for other programs"),
+            }
+        }
+        root.given("disabled").iter().for_each(|part| self.general(&DISABLED, part));
+        self.ignore(root, &["log_level"], "standpipe writes no log of its own");
+        let own = distribution.and_then(|distribution| distribution.given(OWN));
+        let observed = own.as_ref().and_then(|own| own.given(SELF_OBSERVATION.key));
+        observed.iter().for_each(|part| self.general(&SELF_OBSERVATION, part));
+        root.get("attribute_limits").iter().for_each(|part| self.limits(part, ATTRIBUTE_LIMITS));
+        root.get("resource").iter().for_each(|part| self.resource(part));
+        self.propagator(root);
+        self.providers(root, own.as_ref());
+    }
+
+    /// Reads limits of attributes, of which [`DEPTH_LIMIT`] has no effect.
+    fn limits(&mut self, part: &Part<'_>, limits: &[Limit]) {
+        let known: Vec<&str> = limits.iter().map(|(name, _)| *name).chain([DEPTH_LIMIT]).collect();
+        if !self.table(part, &known) {
+            return;
+        }
+        for (name, rows) in limits {
+            let limit = part.given(name);
+            limit.iter().for_each(|limit| rows.iter().for_each(|row| self.general(row, limit)));
+        }
+        // The schema's default, 64, is beyond what decoders accept, so templates with the default are not reported.
+        let is_low = |limit: &Part<'_>| value::count(limit.node).is_ok_and(|depth| depth < MAX_DEPTH as u64);
+        if part.given(DEPTH_LIMIT).is_some_and(|limit| is_low(&limit)) {
+            self.ignore(part, &[DEPTH_LIMIT], &format!("values have up to {MAX_DEPTH} levels"));
+        }
+    }
+}
+
+/// Part of `distribution` that has the settings of this crate.
+const OWN: &str = "standpipe";
+const OWN_KEYS: [&str; 4] = [SELF_OBSERVATION.key, "traces", "metrics", "logs"];

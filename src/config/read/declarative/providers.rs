@@ -1,0 +1,457 @@
+//! Reads the providers: processors and readers with equal settings become one exporter.
+
+use std::time::Duration;
+
+use super::{LIMITS_OF_LOGS, LIMITS_OF_TRACES, Limit, OWN_KEYS, Part, Reader, TEXT};
+use crate::config::endpoint::PathRule;
+use crate::config::error::{Fault, Location};
+use crate::config::node::Tree;
+use crate::config::read::program::read_view;
+use crate::config::read::table::TRUE_OR_FALSE;
+use crate::config::read::value::{self, Unusable};
+use crate::config::settings::general::EXEMPLARS;
+use crate::config::settings::kind::SettingValue;
+use crate::config::settings::{
+    BATCH_BYTES, BATCH_RECORDS, CA_FILE, CARDINALITY_LIMIT, CLIENT_CERTIFICATE_FILE, CLIENT_KEY_FILE,
+    COMPRESSION, ENDPOINT, FILE, GIVE_UP_AFTER, HEADERS, HISTOGRAMS, INTERVAL, LEVEL, LINGER, QUEUE_BYTES,
+    QUEUE_RECORDS, RESPONSE_BYTES, SIGNALS, SettingRow, TEMPORALITY, TIMEOUT, TRANSPORT, rows,
+};
+use crate::config::values::{InstrumentKind, Named, header};
+use crate::config::{Exporter, Secret, SettingSource, Transport, env};
+use crate::record::Signal;
+
+/// Keys and the settings that they set.
+pub(super) type Keys = &'static [(&'static str, &'static SettingRow)];
+pub(super) const BATCH: Keys = &[
+    ("schedule_delay", &LINGER),
+    ("export_timeout", &GIVE_UP_AFTER),
+    ("max_queue_size", &QUEUE_RECORDS),
+    ("max_export_batch_size", &BATCH_RECORDS),
+];
+pub(super) const PERIODIC: Keys = &[
+    ("interval", &INTERVAL),
+    ("timeout", &GIVE_UP_AFTER),
+    ("max_export_batch_size/development", &BATCH_RECORDS),
+];
+pub(super) const OTLP: Keys = &[
+    ("compression", &COMPRESSION),
+    ("timeout", &TIMEOUT),
+    ("max_request_size", &BATCH_BYTES),
+    ("max_response_size", &RESPONSE_BYTES),
+];
+pub(super) const METRICS: Keys =
+    &[("temporality_preference", &TEMPORALITY), ("default_histogram_aggregation", &HISTOGRAMS)];
+pub(super) const TLS: Keys =
+    &[("ca_file", &CA_FILE), ("cert_file", &CLIENT_CERTIFICATE_FILE), ("key_file", &CLIENT_KEY_FILE)];
+const TEMPORALITIES: [(&str, &str); 3] =
+    [("cumulative", "cumulative"), ("delta", "delta"), ("low_memory", "lowmemory")];
+
+/// Signals, limits and keys of a provider. The first key lists its processors or readers.
+type Provider = (&'static str, Signal, &'static [Limit], &'static [&'static str]);
+pub(super) const PROVIDERS: [Provider; 3] = [
+    (
+        "tracer_provider",
+        Signal::Traces,
+        LIMITS_OF_TRACES,
+        &["processors", "limits", "sampler", "id_generator", "tracer_configurator/development"],
+    ),
+    (
+        "meter_provider",
+        Signal::Metrics,
+        &[],
+        &["readers", "views", "exemplar_filter", "meter_configurator/development"],
+    ),
+    ("logger_provider", Signal::Logs, LIMITS_OF_LOGS, &["processors", "limits", LOGGERS]),
+];
+const LOGGERS: &str = "logger_configurator/development";
+
+pub(super) const HTTP: &str = "otlp_http";
+pub(super) const GRPC: &str = "otlp_grpc";
+pub(super) const FILE_EXPORTER: &str = "otlp_file/development";
+pub(super) const CONSOLE: &str = "console";
+
+/// Maximum number of processors of a provider, which bounds the cost of a hostile file.
+const MAX_MEMBERS: usize = 64;
+
+/// A processor or a reader with its exporter.
+pub(super) struct Member {
+    signal: Signal,
+    /// Beginning of the exporter's name.
+    name: &'static str,
+    path: String,
+    location: Location,
+    /// Settings in the order in which they are applied.
+    values: Vec<(&'static SettingRow, SettingValue, SettingSource)>,
+    cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()],
+    has_secret_header: bool,
+}
+
+impl Member {
+    fn get(&self, row: &SettingRow) -> Option<&SettingValue> {
+        self.values.iter().find(|(known, ..)| known.key == row.key).map(|(_, value, _)| value)
+    }
+
+    pub(super) fn put(&mut self, row: &'static SettingRow, value: SettingValue, source: SettingSource) {
+        self.values.retain(|(known, ..)| known.key != row.key);
+        self.values.push((row, value, source));
+    }
+
+    /// Returns whether both can share an exporter. A setting that neither has may have different defaults.
+    fn agrees_with(&self, other: &Self) -> bool {
+        let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
+            (None, None) => true,
+            (own, others) => {
+                let is_silent = |it: &Self| it.get(row).is_none() && !it.has_default(row);
+                let value = |it: &Self, value: Option<&SettingValue>| {
+                    value.cloned().or_else(|| row.kind.get(&with_defaults("", "", None, &[it.signal])))
+                };
+                is_silent(self) || is_silent(other) || value(self, own) == value(other, others)
+            }
+        };
+        self.signal != other.signal && rows().all(agrees)
+    }
+
+    /// Returns whether the schema has a default of the setting for the signal.
+    fn has_default(&self, row: &SettingRow) -> bool {
+        let of_queue = [QUEUE_RECORDS.key, QUEUE_BYTES.key, BATCH_RECORDS.key];
+        row.signals.contains(&self.signal) && (self.signal != Signal::Metrics || !of_queue.contains(&row.key))
+    }
+}
+
+/// Returns an exporter with the defaults of the schema.
+pub(super) fn with_defaults(name: &str, path: &str, at: Option<Location>, signals: &[Signal]) -> Exporter {
+    let mut exporter = env::with_defaults(name, path.to_owned(), at, signals);
+    (exporter.queue.records, exporter.batch.records) = (2_048, 512);
+    exporter.retry.give_up_after = Duration::from_secs(30);
+    exporter
+}
+
+/// Returns whether `distribution.standpipe` may have a setting for a signal.
+pub(super) fn is_own(row: &SettingRow, signal: Signal) -> bool {
+    let is_other = [TRANSPORT.key, ENDPOINT.key, HEADERS.key, FILE.key].contains(&row.key);
+    row.is_in_tables && row.signals.contains(&signal) && !is_other
+}
+
+impl Reader<'_> {
+    /// Reads the providers. `own` has the settings of this crate.
+    pub(super) fn providers(&mut self, root: &Part<'_>, own: Option<&Part<'_>>) {
+        let given: Vec<_> = PROVIDERS.iter().filter_map(|row| Some((row, root.get(row.0)?))).collect();
+        if given.is_empty() && !self.config.disabled {
+            let what =
+                "describes no exporter: there is no tracer_provider, meter_provider or logger_provider";
+            let fault = Fault::new(what, "write one of them, as standpipe init otel does");
+            self.report.warning(root.node.at, "", fault);
+        }
+        for ((_, signal, limits, known), part) in given {
+            if !self.table(&part, known) {
+                continue;
+            }
+            for (key, value) in known.iter().filter_map(|key| Some((*key, part.given(key)?))) {
+                match key {
+                    "limits" => self.limits(&value, limits),
+                    "sampler" => {
+                        let (read, source) = (self.sampler(&value), self.report.source(value.node.at));
+                        read.into_iter()
+                            .for_each(|it| self.config.main.set_sampler(it, None, source.clone()));
+                    }
+                    "id_generator" if value.only().is_none_or(|(name, _)| name != "random") => {
+                        self.ignore(&part, &[key], "ids are random unless the program sets a generator");
+                    }
+                    "views" => {
+                        let views = self.list(&value);
+                        let path = ["meter_provider", "views"];
+                        let read = |view: &Part<'_>| read_view(view.node, &path, &mut self.report);
+                        self.config.main.views.extend(views.iter().filter_map(read));
+                    }
+                    "exemplar_filter" => self.general(&EXEMPLARS, &value),
+                    LOGGERS => self.levels(&value),
+                    "tracer_configurator/development" | "meter_configurator/development" => {
+                        self.refuse(&part, &[key]);
+                    }
+                    _ => {}
+                }
+            }
+            self.processors(&part, known[0], *signal, own);
+        }
+        let Some(own) = own.filter(|own| self.table(own, &OWN_KEYS)) else { return };
+        for signal in Signal::ALL {
+            if !self.members.iter().any(|member| member.signal == signal) {
+                self.ignore(own, &[signal.name()], "no exporter sends them");
+            }
+        }
+    }
+
+    /// Reports keys that would change what is exported, but are not applied.
+    pub(super) fn refuse(&mut self, part: &Part<'_>, names: &[&str]) {
+        for found in names.iter().filter_map(|name| part.given(name)) {
+            self.error(&found, "is not applied", "remove it");
+        }
+    }
+
+    fn processors(&mut self, provider: &Part<'_>, key: &str, signal: Signal, own: Option<&Part<'_>>) {
+        let listed = self.required(provider, key).map(|list| self.list(&list)).unwrap_or_default();
+        if let Some(item) = listed.get(MAX_MEMBERS) {
+            self.error(item, format!("more than {MAX_MEMBERS} of them: the rest is ignored"), "remove some");
+        }
+        let own = own.and_then(|own| own.given(signal.name()));
+        for (index, item) in listed.iter().take(MAX_MEMBERS).enumerate() {
+            let errors = self.errors;
+            let Some(mut member) = self.processor(item, signal) else { continue };
+            // A list has the settings of each processor, in their order.
+            let own = own.as_ref().map(|own| own.items().into_iter().nth(index).unwrap_or(own.clone()));
+            own.iter().for_each(|own| self.own(own, &mut member));
+            // An exporter without one of its settings, such as a header, is not started.
+            if self.errors == errors {
+                self.members.push(member);
+            }
+        }
+    }
+
+    fn processor(&mut self, item: &Part<'_>, signal: Signal) -> Option<Member> {
+        let names: &[&str] = match signal {
+            Signal::Metrics => &["periodic", "pull"],
+            Signal::Traces => &["batch", "simple"],
+            Signal::Logs => &["batch", "simple", "event_to_span_event_bridge/development"],
+        };
+        let (kind, inner) = self.component(item, names)?;
+        let (keys, others): (Keys, &[&str]) = match kind {
+            "batch" => (BATCH, &["exporter"]),
+            "simple" => (&[], &["exporter"]),
+            "periodic" => (PERIODIC, &["exporter", "producers", "cardinality_limits"]),
+            _ => {
+                let fix = if kind == "pull" { "write periodic with otlp_http" } else { "remove it" };
+                self.error(&inner, "is not supported", fix);
+                return None;
+            }
+        };
+        if !self.table(&inner, &known(&[keys], others)) {
+            return None;
+        }
+        let exporter = self.required(&inner, "exporter")?;
+        let (exporter, part) = self.component(&exporter, &[HTTP, GRPC, FILE_EXPORTER, CONSOLE])?;
+        let mut member = Member {
+            signal,
+            name: "otlp",
+            path: part.path.clone(),
+            location: self.report.location(part.node.at),
+            values: Vec::new(),
+            cardinality_limits: [None; 7],
+            has_secret_header: false,
+        };
+        self.settings(&inner, keys, &mut member);
+        if kind == "simple" {
+            self.report.note(
+                inner.node.at,
+                inner.path.clone(),
+                "records are sent at once, but by another thread",
+            );
+            member.put(&LINGER, SettingValue::Duration(Duration::ZERO), self.report.source(inner.node.at));
+        }
+        self.refuse(&inner, &["producers"]);
+        inner.get("cardinality_limits").iter().for_each(|limits| self.cardinality(limits, &mut member));
+        let of_metrics = if signal == Signal::Metrics { METRICS } else { &[] };
+        match exporter {
+            HTTP | GRPC => self.otlp(exporter, &part, of_metrics, &mut member),
+            _ => self.stream(exporter, &part, of_metrics, &mut member),
+        }
+        self.settings(&part, of_metrics, &mut member);
+        Some(member)
+    }
+
+    /// Reads an exporter that writes to standard output or to a file.
+    fn stream(&mut self, exporter: &str, part: &Part<'_>, of_metrics: Keys, member: &mut Member) {
+        let others = if exporter == FILE_EXPORTER { &["output_stream"][..] } else { &[] };
+        self.optional(part, &known(&[of_metrics], others));
+        let stream = others.iter().find_map(|name| part.given(name));
+        let text = stream.as_ref().map_or(Some("stdout".to_owned()), |stream| self.text(stream));
+        let at = stream.unwrap_or(part.clone());
+        let source = self.report.source(at.node.at);
+        let path = text.as_deref().and_then(|text| text.strip_prefix("file://"));
+        member.name = if path.is_some() { "file" } else { "console" };
+        member.put(&TRANSPORT, word(member.name), source.clone());
+        if let Some(path) = path {
+            member.put(&FILE, SettingValue::Text { text: path.to_owned(), is_secret: false }, source);
+        } else if text.as_deref() != Some("stdout") {
+            self.error(&at, "is not a stream", "write stdout or file:///path");
+        }
+    }
+
+    fn otlp(&mut self, exporter: &str, part: &Part<'_>, of_metrics: Keys, member: &mut Member) {
+        let is_http = exporter == HTTP;
+        let format = if is_http { &["encoding"][..] } else { &[] };
+        let others = [&["endpoint", "headers", "headers_list", "tls"], format].concat();
+        self.optional(part, &known(&[OTLP, of_metrics], &others));
+        let encodings = [("protobuf", "http"), ("json", "http/json")];
+        let encoding = part.given("encoding").filter(|_| is_http);
+        let transport = encoding.as_ref().map_or(Some("http"), |encoding| self.word(encoding, &encodings));
+        let at = encoding.as_ref().unwrap_or(part).node.at;
+        let transport = if is_http { transport.unwrap_or("http") } else { "grpc" };
+        member.put(&TRANSPORT, word(transport), self.report.source(at));
+        let mut insecure = Some(false);
+        if let Some(tls) = part.given("tls") {
+            let option = if is_http { &[][..] } else { &["insecure"] };
+            self.table(&tls, &known(&[TLS], option));
+            if let Some(flag) = tls.given("insecure").filter(|_| !is_http) {
+                insecure = self.take(&flag, TRUE_OR_FALSE, value::bool(flag.node));
+            }
+            for file in TLS.iter().filter_map(|(name, _)| tls.given(name)) {
+                if file.node.as_text().is_some_and(|path| !path.starts_with('/')) {
+                    self.warn(&file, "is relative to the directory of this file", "write an absolute path");
+                }
+            }
+            self.settings(&tls, TLS, member);
+        }
+        self.endpoint(part, is_http, insecure, member);
+        self.headers(part, member);
+        self.settings(part, OTLP, member);
+    }
+
+    /// Reads the endpoint. One that ends in the path of its signal is shortened, so that signals can share an exporter.
+    fn endpoint(&mut self, part: &Part<'_>, is_http: bool, insecure: Option<bool>, member: &mut Member) {
+        let (signal, insecure) = (member.signal, insecure.filter(|_| !is_http));
+        let mut put = |text, written, rule, source| {
+            member.put(&ENDPOINT, SettingValue::Endpoint { text, written, rule, insecure }, source);
+        };
+        let Some(endpoint) = part.given("endpoint") else {
+            let transport = if is_http { Transport::Http } else { Transport::Grpc };
+            let text = transport.default_endpoint().to_owned();
+            return put(text, None, PathRule::Base, SettingSource::Default);
+        };
+        let read = value::text(endpoint.node, self.report.resolver);
+        let text = read.map(|text| (text.text, text.is_secret.then(|| text.written.to_owned())));
+        let Some((text, written)) = self.take(&endpoint, ENDPOINT.advice, text) else { return };
+        let (_, rest) = text.split_once("://").unwrap_or_default();
+        if is_http && !rest.is_empty() && !rest.contains('/') {
+            let fix = format!("append {}", signal.path());
+            self.warn(&endpoint, format!("has no path, so {} are posted to /", signal.name()), fix);
+        } else if rest.is_empty() && insecure == Some(false) && !text.starts_with("unix") {
+            self.warn(&endpoint, "has no scheme, so TLS is used", "begin it with https://, or write http://");
+        }
+        let source = self.report.source(endpoint.node.at);
+        let base = |text: &str| text.strip_suffix(signal.path()).map(str::to_owned);
+        let shortened = base(&text).filter(|base| base.contains("://") && is_http);
+        match (shortened, written.as_deref().map(base)) {
+            (Some(short), None) => put(short, None, PathRule::Base, source),
+            (Some(short), Some(Some(shown))) => put(short, Some(shown), PathRule::Base, source),
+            _ if is_http => put(text, written, PathRule::Verbatim, source),
+            _ => put(text, written, PathRule::Base, source),
+        }
+    }
+
+    /// Reads `headers_list`, and `headers`, which take precedence. An exporter is not started without one of them.
+    fn headers(&mut self, part: &Part<'_>, member: &mut Member) {
+        let (resolver, mut headers, mut place) = (self.report.resolver, Vec::new(), None);
+        if let Some(list) = part.given("headers_list") {
+            let read = value::text(list.node, resolver).and_then(|text| {
+                member.has_secret_header |= text.is_secret;
+                Ok(header::read_pairs(&text.text)?)
+            });
+            headers = self.take(&list, HEADERS.advice, read).unwrap_or_default();
+            place = Some(list);
+        }
+        place = part.get("headers").or(place);
+        for item in part.get("headers").map(|list| self.list(&list)).unwrap_or_default() {
+            self.table(&item, &["name", "value"]);
+            let name = self.required(&item, "name").and_then(|name| self.text(&name));
+            let given = self.required(&item, "value");
+            if let Some(null) = given.as_ref().filter(|it| it.node.value == Tree::Null) {
+                self.warn(null, "is null, so this header is not sent", "write text, or remove it");
+                continue;
+            }
+            member.has_secret_header |= given.as_ref().is_some_and(|it| it.node.as_text().is_none());
+            let Some((name, text)) = name.zip(given.and_then(|it| self.text(&it))) else { continue };
+            headers.retain(|(known, _): &(String, Secret)| !known.eq_ignore_ascii_case(&name));
+            headers.push((name, Secret::new(text)));
+        }
+        let Some(place) = place.filter(|_| !headers.is_empty()) else { return };
+        let counted = header::check_count(headers.len()).map_err(Unusable::from);
+        self.take(&place, TEXT, counted);
+        member.put(&HEADERS, SettingValue::Headers(headers), self.report.source(place.node.at));
+    }
+
+    fn cardinality(&mut self, part: &Part<'_>, member: &mut Member) {
+        let kinds = InstrumentKind::NAMES.iter().map(|(name, _)| *name);
+        self.table(part, &kinds.chain(["default"]).collect::<Vec<_>>());
+        const DEFAULT: Keys = &[("default", &CARDINALITY_LIMIT)];
+        self.settings(part, DEFAULT, member);
+        for (name, kind) in InstrumentKind::NAMES {
+            let Some(limit) = part.given(name) else { continue };
+            if let Some(SettingValue::Number(most)) = self.setting(&CARDINALITY_LIMIT, &limit) {
+                member.cardinality_limits[*kind as usize] = Some(most);
+            }
+        }
+    }
+
+    /// Reads settings of this crate for one processor, by the keys and in the units of other files.
+    fn own(&mut self, part: &Part<'_>, member: &mut Member) {
+        let signal = member.signal;
+        let offered: Vec<&'static SettingRow> = rows().filter(|row| is_own(row, signal)).collect();
+        self.table(part, &offered.iter().map(|row| row.key).collect::<Vec<_>>());
+        for (row, given) in offered.into_iter().filter_map(|row| Some((row, part.given(row.key)?))) {
+            let value = self.value(row, &given);
+            value.into_iter().for_each(|it| member.put(row, it, self.report.source(given.node.at)));
+        }
+    }
+
+    /// Makes exporters of the members: those of different signals with equal settings share one.
+    pub(super) fn assemble(&mut self) {
+        let mut groups: Vec<Vec<Member>> = Vec::new();
+        for member in self.members.drain(..) {
+            match groups.iter_mut().find(|group| group.iter().all(|other| other.agrees_with(&member))) {
+                Some(group) => group.push(member),
+                None => groups.push(vec![member]),
+            }
+        }
+        let names: Vec<&str> = groups.iter().map(|group| group[0].name).collect();
+        for group in groups {
+            let (first, signals) = (&group[0], group.iter().map(|member| member.signal).collect::<Vec<_>>());
+            let is_shared =
+                names.iter().filter(|name| **name == first.name).count() > 1 && signals.len() == 1;
+            let name =
+                if is_shared { format!("{}.{}", first.name, signals[0].name()) } else { first.name.into() };
+            let is_taken = |name: &str| self.config.exporters.iter().any(|other| other.name() == name);
+            let numbered = (2..).map(|number| format!("{name}.{number}"));
+            let unique = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
+            let unique = unique.unwrap_or(name);
+            let mut exporter = with_defaults(&unique, &first.path, Some(first.location.clone()), &signals);
+            exporter.record(&SIGNALS, SettingSource::File(first.location.clone()), None);
+            for member in &group {
+                exporter.connection.has_secret_header |= member.has_secret_header;
+                if member.signal == Signal::Metrics {
+                    exporter.reader.cardinality_limits = member.cardinality_limits;
+                }
+            }
+            for row in rows() {
+                let mut values = group.iter().flat_map(|member| &member.values);
+                if let Some((_, value, source)) = values.find(|(known, ..)| known.key == row.key) {
+                    exporter.apply(row, value.clone(), source.clone());
+                }
+            }
+            if let Some((level, source)) = self.level.as_ref().filter(|_| signals.contains(&Signal::Logs)) {
+                if !exporter.is_set(&LEVEL) {
+                    exporter.level = *level;
+                    exporter.record(&LEVEL, source.clone(), None);
+                }
+            }
+            self.config.exporters.push(exporter);
+        }
+    }
+}
+
+pub(super) fn word(word: &str) -> SettingValue {
+    SettingValue::Word(word.to_owned())
+}
+
+/// Returns the words of a setting in the schema, and their meanings.
+pub(super) fn words_of(row: &SettingRow) -> Vec<(&'static str, &'static str)> {
+    if row.key == TEMPORALITY.key { TEMPORALITIES.to_vec() } else { row.kind.words() }
+}
+
+/// Returns all keys of a table.
+fn known(settings: &[Keys], others: &[&'static str]) -> Vec<&'static str> {
+    settings
+        .iter()
+        .flat_map(|keys| keys.iter().map(|(name, _)| *name))
+        .chain(others.iter().copied())
+        .collect()
+}
