@@ -34,6 +34,8 @@ pub(crate) struct ClientConnection {
     connection: Connection,
     call: Option<Call>,
     next_stream: u32,
+    /// Maximum body of a response.
+    pub(crate) max_body: usize,
     go_away: Option<GoAway>,
     is_broken: bool,
 }
@@ -68,7 +70,7 @@ impl ClientConnection {
             (setting::MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES as u32),
         ];
         frame::write_settings(&settings, &mut connection.out);
-        Self { connection, call: None, next_stream: 1, go_away: None, is_broken: false }
+        Self { connection, call: None, next_stream: 1, max_body: 4 << 20, go_away: None, is_broken: false }
     }
 
     /// Returns whether the server's first SETTINGS have arrived. Calls do not wait for them.
@@ -114,7 +116,7 @@ impl ClientConnection {
         self.next_stream += 2;
         // Each call has its own allowance for frames without effect.
         self.connection.noise = 0;
-        self.call = Some(Call::new(stream, self.connection.peer.initial_window));
+        self.call = Some(Call::new(stream, self.connection.peer.initial_window, self.max_body));
         let mut whole = self.connection.begin_block();
         whole.extend_from_slice(block);
         let max_frame = self.connection.peer.max_frame;

@@ -32,7 +32,6 @@ pub(crate) struct Connection {
 }
 
 /// A frame that concerns streams.
-#[derive(Debug)]
 pub(crate) enum Event<'a> {
     /// `Data`, `Reset`, `GoAway` or `WindowUpdate`. An increment of 0 on a stream is a stream error. An update of
     /// stream 0 was already applied to the connection's window.
@@ -73,8 +72,8 @@ impl Connection {
         self.inbox = inbox;
     }
 
-    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the length
-    /// of a frame, they begin with the faulty bytes.
+    /// Returns the received bytes after the last frame that was taken. After a fault in the first bytes or in the
+    /// length of a frame, they begin with the faulty bytes.
     #[cfg(feature = "probe")]
     pub(crate) fn unread(&self) -> &[u8] {
         self.inbox.waiting()
@@ -252,7 +251,6 @@ const MAX_BLOCK_FRAMES: u32 = 8;
 pub(crate) const MAX_BLOCK_BYTES: usize = 32 << 10;
 
 /// An unfinished header block. No other frame may arrive before the block ends.
-#[derive(Debug)]
 struct HeaderBlock {
     stream: u32,
     ends_stream: bool,
@@ -280,7 +278,6 @@ impl HeaderBlock {
 
 /// The peer's settings, at first the defaults of section 6.5.2. Only `wants_push` differs: it is false until the peer
 /// sends SETTINGS_ENABLE_PUSH = 1, which a server must not do.
-#[derive(Debug)]
 pub(crate) struct PeerSettings {
     /// True once the first SETTINGS have arrived. Calls do not wait for them.
     pub(crate) has_greeted: bool,

@@ -6,7 +6,7 @@ use super::frame::{Fault, MAX_STREAM};
 pub(crate) const INITIAL_WINDOW: u32 = 65_535;
 
 /// A send window. A change of SETTINGS_INITIAL_WINDOW_SIZE can make the window negative (section 6.9.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Window(i64);
 
 impl Window {

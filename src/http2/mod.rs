@@ -2,7 +2,7 @@
 //! no socket, no clock.
 //!
 //! ```text
-//! bytes in ─► connection: frames, header blocks, settings, floods ─ stream events ─► client, or receiver::grpc::session
+//! bytes in ─► connection: frames, header blocks, settings, floods ─ stream events ► client, or receiver::grpc::session
 //!                │    └ frame, hpack, flow_control
 //! bytes out ◄────┘
 //! ```

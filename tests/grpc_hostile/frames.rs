@@ -1,4 +1,5 @@
-//! Frames that no server may send: the connection ends, and the reason is sent to the server and reported to the program.
+//! Frames that no server may send: the connection ends, and the reason is sent to the server and reported to the
+//! program.
 
 use crate::server::saying;
 use crate::stage::{Fate, Setting, Stage, export};

@@ -8,8 +8,6 @@ use super::super::hpack::Field;
 
 /// Bytes of a response's body that are kept; the rest is skipped.
 pub(crate) const MAX_KEPT_BYTES: usize = 64 << 10;
-/// Maximum body of a response. A longer body ends the call.
-const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// A gRPC message: a prefix of five bytes (compressed flag and length), then the body.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +62,7 @@ pub(crate) enum End {
     Malformed(&'static str),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) stream: u32,
     /// Send window of the stream.
@@ -74,6 +72,8 @@ pub(super) struct Call {
     pub(super) is_sent: bool,
     pub(super) end: Option<End>,
     receive_window: ReceiveWindow,
+    /// Maximum body of the response. A longer body ends the call.
+    max_body: usize,
     answer: Option<Response>,
     /// Received bytes of the body, including skipped ones.
     body_bytes: usize,
@@ -83,19 +83,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(stream: u32, window: u32) -> Self {
-        Self {
-            stream,
-            window: Window::new(window),
-            sent: 0,
-            is_sent: false,
-            end: None,
-            receive_window: ReceiveWindow::default(),
-            answer: None,
-            body_bytes: 0,
-            is_over_there: false,
-            broken_off: None,
-        }
+    pub(super) fn new(stream: u32, window: u32, max_body: usize) -> Self {
+        Self { stream, window: Window::new(window), max_body, ..Self::default() }
     }
 
     /// Returns whether frames on `stream` belong to this call. Frames after the end of the call are ignored.
@@ -149,8 +138,8 @@ impl Call {
         self.body_bytes += content.len();
         if ends_stream {
             self.complete();
-        } else if self.body_bytes > MAX_BODY_BYTES {
-            self.finish(End::Malformed("the response is longer than 4 MiB"));
+        } else if self.body_bytes > self.max_body {
+            self.finish(End::Malformed("the response is longer than response-bytes"));
         }
         Ok(increment)
     }

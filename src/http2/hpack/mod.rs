@@ -6,13 +6,11 @@
 //! the fixed fields are encoded once and sent with every request.
 
 mod decoder;
-mod huffman;
-mod table;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::decoder::{Decoder, List};
-use self::table::STATIC_FIELDS;
+use self::decoder::{STATIC_FIELDS, decode_huffman};
 
 const INDEXED: u8 = 0x80;
 const SIZE_UPDATE: u8 = 0x20;
@@ -128,5 +126,5 @@ fn take_string(block: &mut &[u8]) -> Result<Vec<u8>, Malformed> {
     let length = take_integer(block, 7)?;
     let (encoded, rest) = block.split_at_checked(length).ok_or(Malformed("a string is cut off"))?;
     *block = rest;
-    if is_huffman { huffman::decode(encoded) } else { Ok(encoded.to_vec()) }
+    if is_huffman { decode_huffman(encoded) } else { Ok(encoded.to_vec()) }
 }
