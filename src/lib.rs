@@ -1,5 +1,6 @@
 //! OTLP export for programs without an async runtime. Traces, logs and metrics go through a bounded queue to one
-//! background thread per exporter, which sends them as protobuf over blocking HTTP or gRPC. A ledger counts every record.
+//! background thread per exporter, which sends them as protobuf over blocking HTTP or gRPC. A ledger counts every
+//! record.
 //!
 //! ```
 //! use std::time::Duration;
@@ -41,9 +42,9 @@
 //!
 //! A span or log record is encoded as OTLP protobuf while the program sets its attributes. The thread reuses the buffer
 //! for this encoding, so a record needs no allocation. When the record ends, its bytes are copied into a chunk of the
-//! queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them over
-//! one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an atomic
-//! operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
+//! queue. The queue is bounded in records *and* in bytes. The worker puts whole chunks into requests and sends them
+//! over one connection, which it keeps alive. Measurements do not enter the queue: each is added to its series, with an
+//! atomic operation or under a lock that is rarely contended, and the worker encodes the sums once per interval.
 //!
 //! Start with [`Telemetry`]. Its methods return [`Tracer`]s for [`Span`]s, [`Logger`]s for [`Log`] records, and
 //! [`Meter`]s for instruments. [`Config`] and [`Exporter`] describe where the records go. [`Ledger`] counts the records
@@ -58,8 +59,10 @@
 //! | [Signals](guide::signals) | spans, log records, metrics, sampling |
 //! | [Contexts](guide::contexts) | headers, environment, threads, rayon, channels, baggage, the global telemetry |
 //! | [Configuration](guide::configuration), [environment](guide::environment) | every setting and variable with its default |
+//! | [Backends](guide::backends) | recipes: the settings of backends that accept OTLP |
 //! | [Exit](guide::exit) | which records survive `process::exit`, panics and signals |
 //! | [Operations](guide::operations) | threads, a full queue, the ledger, problems, forks, containers |
+//! | [Deployment](guide::deployment) | AWS Lambda, systemd, Docker, Kubernetes and OpenWrt |
 //! | [Troubleshooting](guide::troubleshooting), [messages](guide::messages) | nothing arrives; every error and problem |
 //! | [Testing](guide::testing) | tests of your program's telemetry |
 //! | [Bridges](guide::bridges), [migration](guide::migration) | `tracing`, `log`, `metrics`, the OpenTelemetry SDK |
@@ -70,6 +73,7 @@
 //! | [Page](guide::page) | a tour of the page in the browser |
 //! | [Limits](guide::limits), [targets](guide::targets), [size](guide::size) | bounds, tested systems, small programs |
 //! | [Growing](guide::growing) | more than one machine |
+//! | [Compliance](guide::compliance) | OpenTelemetry's compliance matrix, row by row |
 //! | [Contributing](guide::contributing) | modules, test suites, frequent changes, release |
 //!
 //! # Features
@@ -77,10 +81,12 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `tls` | yes | `https` endpoints with rustls: bundled roots or your own CA, client certificates |
+//! | `system-roots` | no | [`config::Roots::System`] and `roots = "system"`: the roots of the operating system |
 //! | `gzip` | yes | compressed requests |
 //! | `grpc` | yes | [`Exporter::grpc`] and `transport = "grpc"`: OTLP over gRPC |
 //! | `yaml` | no | configuration files in YAML |
 //! | `probe` | no | the module `probe`: checks in stages whether a collector can be reached |
+//! | `json` | no | JSON over HTTP and in files: [`Exporter::json`], [`Exporter::file`] |
 //! | `console` | no | [`Exporter::console`]: OTLP JSON on standard output |
 //! | `tracing` | no | [`bridge::tracing`]: a layer for tracing-subscriber |
 //! | `log` | no | [`bridge::log`]: a logger for the `log` crate |
@@ -127,9 +133,9 @@ mod transport;
 /// The parts of a [`Ledger`], which counts every record by its outcome.
 ///
 /// [`Telemetry::shutdown`] returns a ledger, and [`Telemetry::ledger`] reads it at any time. It has one
-/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every moment,
-/// accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. `not_enqueued` counts records that
-/// were never accepted, and `filtered` counts log records below the exporter's level.
+/// [`ExporterLedger`](ledger::ExporterLedger) per exporter, with [`Counts`](ledger::Counts) per signal. At every
+/// moment, accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. `not_enqueued`
+/// counts records that were never accepted, and `filtered` counts log records below the exporter's level.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -151,15 +157,18 @@ pub mod ledger {
 }
 
 pub use self::metrics::{Counter, Gauge, Histogram, Meter, UpDownCounter};
-pub use config::{Application, Compression, Config, ConfigError, Exporter, Sampler, Transport, WhenFull};
-pub use context::{Baggage, Context, ContextGuard, SpanContext};
+pub use config::{
+    Application, Compression, Config, ConfigError, Exporter, Sampler, Transport, View, WhenFull,
+};
+pub use context::{Baggage, Context, ContextGuard, Propagator, Propagators, SpanContext, TraceState};
 pub use logs::{Log, Logger};
 pub use pipeline::exporter_set::FlushOutcome;
 pub use pipeline::ledger::Ledger;
 pub use problem::{Problem, ProblemKind};
+pub use record::ScopeBuilder as Scope;
 pub use record::{IntoValue, Severity, Signal, SpanId, SpanKind, Status, TraceId, Value};
 pub use telemetry::Telemetry;
-pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, tracer};
+pub use telemetry::global::{Global, InstallError, InstallGuard, logger, meter, propagators, tracer};
 pub use telemetry::provider::Provider;
 pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 
@@ -169,7 +178,7 @@ pub mod shared {
     pub use crate::context::decode_percent;
     pub use crate::escape::{beginning, count, escape_all_but, shows_itself};
     pub use crate::process::spawn;
-    pub use crate::transport::calendar;
+    pub use crate::transport::{base64, calendar};
 }
 
 #[cfg(doctest)]

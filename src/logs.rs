@@ -11,7 +11,7 @@ use crate::process;
 #[cfg(feature = "log")]
 use crate::record::EncodedAttributes;
 use crate::record::Pool;
-use crate::record::{IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
+use crate::record::{AsError, Exception, IntoValue, LogEnd, LogRecord, Scope, Severity, Signal, SpanRef};
 
 /// Creates log records of one scope. Returned by [`Telemetry::logger`](crate::Telemetry::logger). Cheap to clone and to
 /// share.
@@ -35,61 +35,46 @@ pub struct Logger {
 struct LoggerShared {
     exporters: Arc<ExporterSet>,
     scope: Arc<Scope>,
+    /// Lowest severity number that the scope's level and at least one exporter's level include.
+    min_severity: u8,
     has_baggage_attributes: bool,
 }
 
 impl LoggerShared {
+    #[inline]
+    fn takes(&self, severity: Severity) -> bool {
+        severity.number() >= self.min_severity
+    }
+
     /// Counts a record that was not built because no exporter's level includes it. Records about the export itself are
     /// not counted.
     #[inline]
     fn count_if_filtered(&self, severity: Severity) {
-        if !self.exporters.takes_log(severity) && !context::may_be_suppressed() {
+        if !self.takes(severity) && !context::may_be_suppressed() {
             self.exporters.count_log_filtered(severity);
         }
     }
 }
 
+/// Defines the methods for single severities.
+macro_rules! severities {
+    ($($method:ident $severity:ident),*) => {$(
+        #[doc = concat!("Begins a record of [`Severity::", stringify!($severity), "`].")]
+        #[inline]
+        pub fn $method(&self, body: impl IntoValue) -> Log<'_> {
+            self.record(Severity::$severity, body)
+        }
+    )*};
+}
+
 impl Logger {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
         let has_baggage_attributes = exporters.has_baggage_attributes();
-        Self { shared: Arc::new(LoggerShared { exporters, scope, has_baggage_attributes }) }
+        let min_severity = exporters.min_severity(&scope);
+        Self { shared: Arc::new(LoggerShared { exporters, scope, min_severity, has_baggage_attributes }) }
     }
 
-    /// Begins a record of [`Severity::Trace`].
-    #[inline]
-    pub fn trace(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Trace, body)
-    }
-
-    /// Begins a record of [`Severity::Debug`].
-    #[inline]
-    pub fn debug(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Debug, body)
-    }
-
-    /// Begins a record of [`Severity::Info`].
-    #[inline]
-    pub fn info(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Info, body)
-    }
-
-    /// Begins a record of [`Severity::Warn`].
-    #[inline]
-    pub fn warn(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Warn, body)
-    }
-
-    /// Begins a record of [`Severity::Error`].
-    #[inline]
-    pub fn error(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Error, body)
-    }
-
-    /// Begins a record of [`Severity::Fatal`].
-    #[inline]
-    pub fn fatal(&self, body: impl IntoValue) -> Log<'_> {
-        self.record(Severity::Fatal, body)
-    }
+    severities! { trace Trace, debug Debug, info Info, warn Warn, error Error, fatal Fatal }
 
     /// Begins a record of any severity; [`Log::emit`] sends it.
     ///
@@ -106,7 +91,7 @@ impl Logger {
     /// ```
     #[inline]
     pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
-        let mut open = match self.shared.exporters.takes_log(severity) {
+        let mut open = match self.shared.takes(severity) {
             false => None,
             true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.shared, severity),
@@ -118,7 +103,8 @@ impl Logger {
         Log { open, severity, shared: &self.shared }
     }
 
-    /// Returns whether a record of this severity would be sent. Check this before formatting an expensive text.
+    /// Returns whether a record of this severity would be sent, by the levels of the exporters and of the
+    /// [scope](crate::Config::scope_level). Check this before formatting an expensive text.
     ///
     /// ```
     /// use standpipe::{Config, Severity};
@@ -129,16 +115,23 @@ impl Logger {
     /// ```
     #[inline]
     pub fn is_enabled(&self, severity: Severity) -> bool {
-        let exporters = &self.shared.exporters;
-        exporters.takes_log(severity)
-            && (!context::may_be_suppressed() || exporters.suppression() == Suppression::None)
+        let is_free =
+            || !context::may_be_suppressed() || self.shared.exporters.suppression() == Suppression::None;
+        self.shared.takes(severity) && is_free()
+    }
+
+    /// Returns whether an event of this severity and name would be sent, like [`is_enabled`](Self::is_enabled). No
+    /// setting depends on the name.
+    #[inline]
+    pub fn is_event_enabled(&self, severity: Severity, _event_name: &str) -> bool {
+        self.is_enabled(severity)
     }
 
     /// Returns whether a record of this severity would be sent or counted.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
-        self.shared.exporters.takes_log(severity) && !context::runs_exporter_code()
+        self.shared.takes(severity) && !context::runs_exporter_code()
     }
 
     /// Counts a record that a bridge does not build because every exporter's level excludes it.
@@ -203,6 +196,20 @@ impl Log<'_> {
     #[inline]
     pub(crate) fn set_encoded(&mut self, attributes: &EncodedAttributes) -> bool {
         self.open.as_mut().is_none_or(|open| open.record.set_encoded(attributes))
+    }
+
+    /// Records an error: `exception.type`, `exception.message`, and its causes as `exception.stacktrace`, as
+    /// [`Span::error`](crate::Span::error) does. Attributes that are set afterwards replace these.
+    ///
+    /// ```
+    /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
+    /// # let logger = telemetry.logger("shop");
+    /// if let Err(error) = "4711!".parse::<u32>() {
+    ///     logger.error("no valid order").exception(&error).emit();
+    /// }
+    /// ```
+    pub fn exception<Kind>(self, error: &(impl AsError<Kind> + ?Sized)) -> Self {
+        self.change(|open| Exception::of(error).set(|key, value| open.record.set(key, value)))
     }
 
     /// Sets the event name. All records with the same event name should have the same attributes.

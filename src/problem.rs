@@ -78,7 +78,8 @@ pub enum ProblemKind {
     CardinalityLimit,
     /// A warning about the configuration, such as an unknown key or variable: one of
     /// [`Config::diagnostics`](crate::Config::diagnostics). Reported once, by
-    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.
+    /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it. Also reported if files with
+    /// certificates have changed and cannot be used.
     Configuration,
     /// No `service.name` is set, so the name is derived from the program's file. Reported once, by
     /// [`Telemetry::start`](crate::Telemetry::start) on the thread that calls it.

@@ -40,8 +40,9 @@
 //! - A worker holds the export state of an observable instrument (`metrics/observable`) while it enqueues the points,
 //!   and sends batches meanwhile if the queue is full. Only this worker ever takes that lock, so no other thread can
 //!   wait for it.
-//! - The C ABI holds `running` (`ffi/lifecycle`) while the program's problem callback runs, so that `standpipe_free` can
-//!   wait for its end. Callbacks of other exporters wait as well, but no thread that emits a record takes this lock.
+//! - The C ABI holds `running` (`ffi/lifecycle`) while the program's problem callback runs, so that `standpipe_free`
+//!   can wait for its end. Callbacks of other exporters wait as well, but no thread that emits a record takes this
+//!   lock.
 //!
 //! Two rules keep the program's own code out of this order:
 //!
@@ -56,8 +57,6 @@ mod spawn;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::error::Error;
-use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -165,6 +164,11 @@ impl<T> PerProcess<T> {
         if self.generation == generation() { Some(&self.value) } else { None }
     }
 
+    /// Returns the value that [`new`](Self::new) stored, even in a forked child, which must not lock anything in it.
+    pub(crate) fn inherited(&self) -> &T {
+        &self.value
+    }
+
     #[cold]
     fn get_in_child(&self) -> Option<&T> {
         self.child_instance.get()?.get()
@@ -254,32 +258,20 @@ fn register() {}
 /// Maximum number of nested payloads that [`discard`] drops. The drop of a payload may panic with another payload.
 const MAX_IN_A_ROW: usize = 8;
 
-/// The message of a panic.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Panic(pub(crate) String);
-
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Panic {}
-
 /// Makes a call that may panic, and contains the panic. The payload of the panic is dropped.
 ///
 /// # Errors
 /// Returns the message of the panic if the call panics.
-pub(crate) fn contain_panic<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
+pub(crate) fn contain_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(message)
 }
 
-fn message(payload: Box<dyn Any + Send>) -> Panic {
+fn message(payload: Box<dyn Any + Send>) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let message = text.unwrap_or("without a message").to_owned();
     discard(payload);
-    Panic(message)
+    message
 }
 
 /// Drops the payload of a panic. The drop may panic with another payload, whose drop may panic as well; after
@@ -321,17 +313,17 @@ mod tests {
         let dropped = Arc::new(AtomicUsize::new(0));
         let grenade = Grenade { left, dropped: Arc::clone(&dropped) };
         let contained = contain_panic(|| resume_unwind(Box::new(grenade)));
-        assert_eq!(contained, Err::<(), _>(Panic("without a message".to_owned())));
+        assert_eq!(contained, Err::<(), _>("without a message".to_owned()));
         (dropped.load(Ordering::Relaxed), Arc::strong_count(&dropped) - 1)
     }
 
     #[test]
     fn a_panic_becomes_its_message() {
         assert_eq!(contain_panic(|| 7), Ok(7));
-        assert_eq!(contain_panic(|| resume_unwind(Box::new("text"))), Err::<(), _>(Panic("text".to_owned())));
+        assert_eq!(contain_panic(|| resume_unwind(Box::new("text"))), Err::<(), _>("text".to_owned()));
         assert_eq!(
             contain_panic(|| resume_unwind(Box::new("own".to_owned()))),
-            Err::<(), _>(Panic("own".to_owned()))
+            Err::<(), _>("own".to_owned())
         );
     }
 

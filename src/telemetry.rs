@@ -2,6 +2,7 @@
 
 pub(crate) mod global;
 pub(crate) mod provider;
+mod resource;
 pub(crate) mod scope_cache;
 
 use std::error::Error;
@@ -14,20 +15,20 @@ use crate::config::{
     Config, ConfigError, Diagnostic, DiagnosticSeverity, Exporter, PeriodicReaderSettings, ProviderName,
     ProviderSettings, SpoolSettings, Transport, WhenFull, demand,
 };
-use crate::context::Owner;
+use crate::context::{Owner, Propagators, suppress_instrumentation};
 use crate::logs::Logger;
 use crate::metrics::{Meter, Reader, Registry};
-use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter, StartError};
-use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, deadline};
+use crate::pipeline::exporter_handle::{ExporterSpec, RecordFilter};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, StartError, deadline};
 use crate::pipeline::ledger::Ledger;
 use crate::pipeline::problems::ProblemReporter;
 use crate::pipeline::self_observation;
 use crate::problem::ProblemKind;
 use crate::process::Driver;
-use crate::record::Signal;
+use crate::record::{ScopeBuilder, Signal};
 use crate::telemetry::provider::Provider;
 use crate::trace::{OpenMarks, Tracer};
-use crate::transport::{self, HttpSpec, Opener};
+use crate::transport::{self, Opener};
 
 /// The program's telemetry: start it first, shut it down last.
 ///
@@ -74,8 +75,8 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts one background thread for each exporter, or none if the configuration is [disabled](Config::disabled). A
-    /// connection is made when the first records are sent. The background threads block all Unix signals except those of
-    /// faults and aborts, so that signal handlers run on the program's own threads.
+    /// connection is made when the first records are sent. The background threads block all Unix signals except those
+    /// of faults and aborts, so that signal handlers run on the program's own threads.
     ///
     /// Before this function returns, the [hook](Config::on_problem) receives each warning about the
     /// [configuration](ProblemKind::Configuration), such as an unknown variable, and a missing
@@ -94,13 +95,18 @@ impl Telemetry {
             config.exporters.clear();
         }
         let config = config.validate()?;
-        let (specs, faults) = provider_specs(&config, driver);
+        let (mut specs, faults) = provider_specs(&config, driver);
         if !faults.is_empty() {
             return Err(ConfigError::at_start(faults, config));
         }
-        match Self::start_providers(specs, config.end.drop_budget) {
+        let meter = prepare_self_observation(&mut specs, &config);
+        match Self::start_providers(specs, &config) {
             Ok(telemetry) => {
-                telemetry.start_self_observation(&config);
+                if let Some(meter) = meter {
+                    let (sets, marks) = (telemetry.providers(), telemetry.main.open_marks().clone());
+                    let sets = sets.map(|provider| Arc::downgrade(provider.exporters()));
+                    self_observation::observe(&sets, &meter, &config, move || marks.count());
+                }
                 report_configuration(&config);
                 Ok(telemetry)
             }
@@ -141,13 +147,16 @@ impl Telemetry {
     ///
     /// Queue, batches, throttle, retries and the ledger work as with threads. The differences are:
     ///
-    /// - Nothing happens between two calls. If the queue is full, a new record is dropped, or its caller sends until there is
-    ///   room, within [`block_timeout`](Exporter::block_timeout). Such a caller may hold a lock of the program, so it runs no
-    ///   callbacks of metrics, and problems are reported by the next call of `pump`, `flush` or `shutdown`.
+    /// - Nothing happens between two calls. If the queue is full, a new record is dropped, or its caller sends until
+    ///   there is room, within [`block_timeout`](Exporter::block_timeout). Such a caller may hold a lock of the
+    ///   program, so it runs no callbacks of metrics, and problems are reported by the next call of `pump`, `flush` or
+    ///   `shutdown`.
     /// - The [hook](Config::on_problem) and the callbacks of metrics run on the thread that calls `pump`, `flush` or
-    ///   `shutdown`. Records that they emit to the same telemetry are not enqueued but counted, as on an exporter's own thread.
+    ///   `shutdown`. Records that they emit to the same telemetry are not enqueued but counted, as on an exporter's own
+    ///   thread.
     /// - Names are resolved on the calling thread, without a timeout. An IP address needs no resolution.
-    /// - The libraries ureq and rustls may log on the calling thread, so a logger must not hold a lock while it emits a record.
+    /// - The libraries ureq and rustls may log on the calling thread, so a logger must not hold a lock while it emits a
+    ///   record.
     ///
     /// The telemetry may be used by several threads. One thread at a time drives an exporter; the others wait within
     /// their budgets.
@@ -160,56 +169,53 @@ impl Telemetry {
         Self::start_driven_by(Driver::Caller, config)
     }
 
-    fn start_providers(specs: [Parts; 2], drop_budget: Duration) -> Result<Self, StartError> {
+    fn start_providers(specs: [Parts; 2], config: &Config) -> Result<Self, StartError> {
         let open_marks = OpenMarks::new();
-        let start = |(spec, registry)| Provider::start(spec, registry, open_marks.clone());
+        let start =
+            |(spec, registry)| Provider::start(spec, registry, open_marks.clone(), config.propagators);
         let [main, application] = specs.map(start);
-        Ok(Self { main: main?, application: application?, drop_budget, pumps: AtomicUsize::new(0) })
+        let (drop_budget, pumps) = (config.end.drop_budget, AtomicUsize::new(0));
+        Ok(Self { main: main?, application: application?, drop_budget, pumps })
     }
 
-    fn start_self_observation(&self, config: &Config) {
-        if config.self_observation && demand::SELF_OBSERVATION.is_raised() {
-            // The main provider exports the metrics about all exporters, including those of the application.
-            let own = self.meter_with_version(self_observation::SCOPE, env!("CARGO_PKG_VERSION"));
-            let exporter_sets = self.providers().map(|provider| Arc::downgrade(provider.exporters()));
-            self_observation::observe(&exporter_sets, &own, &config.exporters);
-        }
-    }
-
-    /// Returns the tracer of a part of the program, by convention named after the crate.
-    pub fn tracer(&self, scope: &str) -> Tracer {
+    /// Returns the tracer of a part of the program: a name, by convention that of the crate, or a
+    /// [`Scope`](ScopeBuilder) with version, schema URL and attributes.
+    pub fn tracer<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
         self.main.tracer(scope)
     }
 
-    /// Returns the tracer of a part of the program, with its version.
-    pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
-        self.main.tracer_with_version(scope, version)
-    }
-
-    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
-    /// longer than emitting a record.
+    /// Returns the logger of a part of the program: a name, or a [`Scope`](ScopeBuilder). Keep the logger: this call
+    /// takes longer than emitting a record.
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
     /// telemetry.logger("shop").info("paid").set("amount", 12.5).emit();
     /// ```
-    pub fn logger(&self, scope: &str) -> Logger {
+    pub fn logger<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Logger {
         self.main.logger(scope)
     }
 
-    /// Returns the logger of a part of the program, with its version.
-    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
-        self.main.logger_with_version(scope, version)
-    }
-
-    /// Returns the meter of a part of the program, by convention named after the crate.
-    pub fn meter(&self, scope: &str) -> Meter {
+    /// Returns the meter of a part of the program: a name, or a [`Scope`](ScopeBuilder).
+    pub fn meter<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Meter {
         self.main.meter(scope)
     }
 
-    /// Returns the meter of a part of the program, with its version.
-    pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
-        self.main.meter_with_version(scope, version)
+    /// Returns the propagators that [`Config::propagators`], the file or `OTEL_PROPAGATORS` selects, to read the
+    /// contexts of callers and to pass contexts on. They also work if the telemetry is [disabled](Config::disabled).
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use standpipe::{Context, Telemetry};
+    ///
+    /// fn serve(telemetry: &Telemetry, headers: &HashMap<String, String>) {
+    ///     let propagators = telemetry.propagators();
+    ///     let _caller = propagators.extract(|name| headers.get(name)).enter();
+    ///     let _request = telemetry.tracer("shop").span("GET /orders");
+    ///     propagators.inject(&Context::current(), |name, value| println!("{name}: {value}"));
+    /// }
+    /// ```
+    pub fn propagators(&self) -> Propagators {
+        self.main.propagators()
     }
 
     /// Returns the second provider, for a program that runs an application: it keeps the application's telemetry
@@ -323,6 +329,21 @@ impl Drop for Telemetry {
     }
 }
 
+/// Prepares the exporters for self-observation, and returns the meter for it; `None` if it is off, or if nothing would
+/// export its metrics.
+fn prepare_self_observation(specs: &mut [Parts; 2], config: &Config) -> Option<Meter> {
+    if !config.self_observation || !demand::SELF_OBSERVATION.is_raised() {
+        return None;
+    }
+    let [(main, registry), (application, _)] = specs;
+    main.exporters.iter().find(|exporter| exporter.metrics.is_some())?;
+    let scope = ScopeBuilder::new(self_observation::SCOPE).version(env!("CARGO_PKG_VERSION"));
+    // The main provider exports the metrics about all exporters, including those of the application.
+    let meter = Meter::new(Arc::clone(registry), Arc::new(scope.into_scope(Signal::Metrics, None)));
+    self_observation::prepare([main, application], &meter, config);
+    Some(meter)
+}
+
 /// Reports warnings about the configuration, and a missing service name, to the hook.
 fn report_configuration(config: &Config) {
     let is_warning = |diagnostic: &&Diagnostic| diagnostic.severity == DiagnosticSeverity::Warning;
@@ -382,8 +403,8 @@ fn provider_spec(
     owner: Owner,
     faults: &mut Vec<Fault>,
 ) -> Parts {
-    let resource = settings.complete_resource().field();
-    let registry = Arc::new(Registry::new(readers(exporters)));
+    let resource = resource::source(settings, &config.detectors);
+    let registry = Arc::new(Registry::new(readers(exporters), settings.views.clone(), config.exemplars));
     let mut readers = (0..).map(|number| Reader::new(Arc::clone(&registry), number));
     let mut specs = Vec::new();
     for exporter in exporters {
@@ -400,11 +421,12 @@ fn provider_spec(
                     retry: exporter.retry,
                     spool: if connects { exporter.spool.clone() } else { SpoolSettings::default() },
                     attempt_timeout: exporter.attempt_timeout(),
-                    resource: resource.clone(),
+                    resource: Arc::clone(&resource),
                     metrics: reader.map(|reader| (reader, exporter.reader.interval)),
                     hook: config.on_problem.clone(),
                     transport,
                     driver,
+                    observer: None,
                 });
             }
             Err(error) => faults.push((exporter.name().to_owned(), error.to_string())),
@@ -416,7 +438,10 @@ fn provider_spec(
         limits: config.span_limits,
         log_limits: config.log_limits,
         baggage_attributes: config.baggage_attributes.clone(),
-        sampler: settings.sampler,
+        sampler: settings.sampler.clone(),
+        id_generator: config.id_generator.clone(),
+        scope_levels: config.scope_levels.clone(),
+        span_counts: None,
     };
     (spec, registry)
 }
@@ -431,15 +456,18 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error +
     if driver == Driver::Caller {
         check_waits(exporter)?;
     }
-    match exporter.connection.transport {
-        Transport::Http => {
-            let http = HttpSpec::new(&exporter.connection)?;
-            Ok(Box::new(move || Box::new(http.open(driver))))
-        }
-        Transport::Grpc if demand::GRPC.is_raised() => Ok(transport::grpc(&exporter.connection, driver)?),
+    let mut connection = exporter.connection.clone();
+    for source in &mut connection.header_sources {
+        // Telemetry of the function must not cause requests for which the function runs again.
+        let get = Arc::clone(&source.get);
+        source.get = Arc::new(move || suppress_instrumentation(|| get()));
+    }
+    match connection.transport {
+        Transport::Http | Transport::HttpJson => Ok(transport::http(&connection, driver)?),
+        Transport::Grpc if demand::GRPC.is_raised() => Ok(transport::grpc(&connection, driver)?),
         // Unreachable: every function that selects gRPC sets the flag. The branch lets the linker remove gRPC.
         Transport::Grpc => Err("nothing in this program asks for gRPC".into()),
-        Transport::Console => Ok(transport::console(exporter.spool.drains)?),
+        _ => Ok(transport::lines(&exporter.connection, exporter.spool.drains)?),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Helpers of unit tests: the number of cases that they try, and the reason for which they are skipped. `PROPTEST_CASES`
-//! sets the number for property tests and for all other searches.
+//! Helpers of unit tests and of the test binaries: the number of cases that they try, and the reason for which they are
+//! skipped. `PROPTEST_CASES` sets the number for property tests and for all other searches.
 
 use std::fmt::Display;
 use std::io::{self, Write};

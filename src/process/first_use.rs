@@ -31,7 +31,6 @@ thread_local! {
 }
 
 /// Guard: exists for as long as the use lasts.
-#[derive(Debug)]
 pub(crate) struct FirstUse {
     generation: u32,
 }

@@ -8,13 +8,13 @@
 //! crash handler would not run.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// The thread that does an exporter's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Driver {
     /// A thread that the exporter starts. It may start further threads.
+    #[default]
     OwnThread,
     /// The threads of callers. The exporter starts no thread at all.
     Caller,

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use super::Telemetry;
 use super::provider::Provider;
+use crate::context::Propagators;
 use crate::logs::Logger;
 use crate::metrics::Meter;
 use crate::pipeline::ledger::Ledger;
 use crate::process;
+use crate::record::ScopeBuilder;
 use crate::trace::Tracer;
 
 /// Counts installations and uninstallations. The count is odd while a telemetry is installed, and is then the number of
@@ -150,18 +152,23 @@ impl std::error::Error for InstallError {}
 /// Returns the tracer of a part of the program, from the [installed](Telemetry::install) telemetry. If none is
 /// installed, the tracer is a no-op, and remains one after an installation. Keep the tracer, because this call takes
 /// longer than a span; or use a [`Global`], which follows installations.
-pub fn tracer(scope: &str) -> Tracer {
+pub fn tracer<'s>(scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
     provider().tracer(scope)
 }
 
 /// Returns the logger of a part of the program; see [`tracer`].
-pub fn logger(scope: &str) -> Logger {
+pub fn logger<'s>(scope: impl Into<ScopeBuilder<'s>>) -> Logger {
     provider().logger(scope)
 }
 
 /// Returns the meter of a part of the program; see [`tracer`].
-pub fn meter(scope: &str) -> Meter {
+pub fn meter<'s>(scope: impl Into<ScopeBuilder<'s>>) -> Meter {
     provider().meter(scope)
+}
+
+/// Returns the propagators of the [installed](Telemetry::install) telemetry; the default ones if none is installed.
+pub fn propagators() -> Propagators {
+    provider().propagators()
 }
 
 fn provider() -> Provider {
@@ -208,7 +215,8 @@ struct Made<T> {
 }
 
 impl<T> Global<T> {
-    /// Returns a static without a value. `make` returns each value, and should call [`tracer`], [`logger`] or [`meter`].
+    /// Returns a static without a value. `make` returns each value, and should call [`tracer`], [`logger`] or
+    /// [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{LogLimits, Sampler, SpanLimits};
-use crate::context::Owner;
+use crate::config::{ExemplarFilter, LogLimits, Sampler, SpanLimits};
+use crate::context::{Owner, Propagators};
 use crate::logs::Logger;
 use crate::metrics::{Meter, Registry};
-use crate::pipeline::exporter_handle::StartError;
-use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec};
-use crate::record::{Scope, Signal};
+use crate::pipeline::exporter_set::{self, ExporterSet, FlushOutcome, ProviderSpec, StartError};
+use crate::record::{Scope, ScopeBuilder, Signal};
 use crate::telemetry::scope_cache::ScopeCache;
-use crate::trace::{OpenMarks, Tracer};
+use crate::trace::{Decider, OpenMarks, Tracer};
 
 /// A provider of tracers, loggers and meters, with its own resource, sampler, exporters and queues. The first provider
 /// is the [`Telemetry`](crate::Telemetry) itself; [`Telemetry::application`](crate::Telemetry::application) returns the
@@ -40,10 +39,12 @@ pub struct Provider {
     registry: Arc<Registry>,
     scopes: Arc<ScopeCache<ScopeKey, Arc<Scope>>>,
     open_marks: OpenMarks,
+    sampler: Arc<Decider>,
+    propagators: Propagators,
 }
 
-/// Signal, name and version of a scope.
-type ScopeKey = (Signal, String, String);
+/// Signal, name, version, schema URL and encoded attributes of a scope.
+type ScopeKey = (Signal, String, String, String, Vec<Vec<u8>>);
 
 impl Provider {
     /// Starts the exporters of a provider. They collect the metrics of the registry.
@@ -54,13 +55,15 @@ impl Provider {
         spec: ProviderSpec,
         registry: Arc<Registry>,
         open_marks: OpenMarks,
+        propagators: Propagators,
     ) -> Result<Self, StartError> {
         let exporters = Arc::new(ExporterSet::start(Arc::new(spec))?);
         let of_child = Arc::downgrade(&exporters);
         registry.start_in_child_by(move || {
             of_child.upgrade().iter().for_each(|exporters| exporters.start_in_child());
         });
-        Ok(Self { exporters, registry, scopes: Arc::default(), open_marks })
+        let sampler = Arc::new(Decider::new(exporters.spec().sampler.clone()));
+        Ok(Self { exporters, registry, scopes: Arc::default(), open_marks, sampler, propagators })
     }
 
     /// Returns a provider without exporters.
@@ -72,41 +75,36 @@ impl Provider {
             log_limits: LogLimits::default(),
             baggage_attributes: Vec::new(),
             sampler: Sampler::default(),
+            id_generator: None,
+            scope_levels: Vec::new(),
+            span_counts: None,
         };
-        let started = Self::start(spec, Arc::new(Registry::new(Vec::new())), OpenMarks::new());
+        let registry = Arc::new(Registry::new(Vec::new(), Vec::new(), ExemplarFilter::default()));
+        let started = Self::start(spec, registry, OpenMarks::new(), Propagators::default());
         started.unwrap_or_else(|_| unreachable!("no thread is started"))
     }
 
-    /// Returns the tracer of a part of the program, by convention named after the crate.
-    pub fn tracer(&self, scope: &str) -> Tracer {
-        self.tracer_with_version(scope, "")
+    /// Returns the tracer of a part of the program: a name, by convention that of the crate, or a
+    /// [`Scope`](ScopeBuilder) with version, schema URL and attributes.
+    pub fn tracer<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Tracer {
+        let scope = self.scope(Signal::Traces, &scope.into());
+        Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone(), Arc::clone(&self.sampler))
     }
 
-    /// Returns the tracer of a part of the program, with its version.
-    pub fn tracer_with_version(&self, scope: &str, version: &str) -> Tracer {
-        let scope = self.scope(Signal::Traces, scope, version);
-        Tracer::new(Arc::clone(&self.exporters), scope, self.open_marks.clone())
+    /// Returns the logger of a part of the program: a name, or a [`Scope`](ScopeBuilder). Keep the logger: this call
+    /// takes longer than emitting a record.
+    pub fn logger<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Logger {
+        Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, &scope.into()))
     }
 
-    /// Returns the logger of a part of the program, by convention named after the crate. Keep it: this call takes
-    /// longer than emitting a record.
-    pub fn logger(&self, scope: &str) -> Logger {
-        self.logger_with_version(scope, "")
+    /// Returns the meter of a part of the program: a name, or a [`Scope`](ScopeBuilder).
+    pub fn meter<'s>(&self, scope: impl Into<ScopeBuilder<'s>>) -> Meter {
+        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, &scope.into()))
     }
 
-    /// Returns the logger of a part of the program, with its version.
-    pub fn logger_with_version(&self, scope: &str, version: &str) -> Logger {
-        Logger::new(Arc::clone(&self.exporters), self.scope(Signal::Logs, scope, version))
-    }
-
-    /// Returns the meter of a part of the program, by convention named after the crate.
-    pub fn meter(&self, scope: &str) -> Meter {
-        self.meter_with_version(scope, "")
-    }
-
-    /// Returns the meter of a part of the program, with its version.
-    pub fn meter_with_version(&self, scope: &str, version: &str) -> Meter {
-        Meter::new(Arc::clone(&self.registry), self.scope(Signal::Metrics, scope, version))
+    /// Returns the selected propagators; see [`Telemetry::propagators`](crate::Telemetry::propagators).
+    pub fn propagators(&self) -> Propagators {
+        self.propagators
     }
 
     /// Sends all records that this provider accepted before the call, without waiting for throttle or linger, and
@@ -127,12 +125,17 @@ impl Provider {
         &self.open_marks
     }
 
-    /// Returns the scope of this name, and caches it if there is room.
-    fn scope(&self, signal: Signal, name: &str, version: &str) -> Arc<Scope> {
-        let is_it = |known: &ScopeKey| (known.0, &*known.1, &*known.2) == (signal, name, version);
+    /// Returns the encoded scope, and caches it if there is room.
+    fn scope(&self, signal: Signal, scope: &ScopeBuilder<'_>) -> Arc<Scope> {
+        let ScopeBuilder { name, version, schema_url, attributes } = scope;
+        let is_it = |(known, its_name, its_version, url, its_attributes): &ScopeKey| {
+            (*known, &**its_name, &**its_version) == (signal, *name, *version)
+                && (&**url, its_attributes) == (*schema_url, attributes)
+        };
         let make = || {
-            let key = (signal, name.to_owned(), version.to_owned());
-            (key, Arc::new(Scope::new(signal, name, version)))
+            let [name, version, url] = [name, version, schema_url].map(|text| (*text).to_owned());
+            let key = (signal, name, version, url, attributes.clone());
+            (key, Arc::new(scope.clone().into_scope(signal, None)))
         };
         self.scopes.get_or_make((signal, name, version), is_it, make).into_owned()
     }

@@ -108,6 +108,46 @@ fn an_error_sets_status_type_and_an_event_with_its_causes() {
 }
 
 #[test]
+fn further_attributes_of_an_error_are_on_its_event_and_win() {
+    let spans = sent(|tracer| {
+        let more = [("exception.message", "replaced".into()), ("attempt", "3".into())];
+        tracer.span("span").error_with(&Outer(timeout()), &more).set("later", 1);
+        tracer.span_builder("detached").detached().error_with(&Outer(timeout()), &more).set("later", 1);
+    });
+    assert_eq!(spans.len(), 2);
+    for span in &spans {
+        assert_eq!(status(span), (StatusCode::Error, "order not placed"));
+        let exceptions = exceptions(span);
+        let value = |key: &str| exceptions[0].iter().find(|pair| pair.0 == key).map(|pair| pair.1);
+        assert_eq!((value("exception.message"), value("attempt")), (Some("replaced"), Some("3")));
+        assert_eq!(value("exception.type"), Some(std::any::type_name::<Outer>()));
+        assert!(span.attribute("attempt").is_none());
+    }
+}
+
+#[test]
+fn a_log_record_has_the_same_attributes_of_an_error_as_a_span() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(receiver.endpoint()))).unwrap();
+    let logger = telemetry.logger("shop");
+    logger.error("order lost").exception(&Outer(timeout())).emit();
+    let boxed: Box<dyn Error> = Box::new(timeout());
+    logger.error("again").set("a", "b").exception(&boxed).set("exception.message", "replaced").emit();
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+    let logs = receiver.logs();
+    let pairs = |index: usize| logs[index].log.attributes.iter().map(pair).collect::<Vec<_>>();
+    let expected = [
+        ("exception.type", std::any::type_name::<Outer>()),
+        ("exception.message", "order not placed"),
+        ("exception.stacktrace", "bank is slow"),
+    ];
+    assert_eq!(pairs(0), expected);
+    assert_eq!(logs[1].attribute("a"), "b");
+    assert_eq!(logs[1].attribute("exception.message"), "replaced");
+    assert!(logs[1].attribute("exception.type").is_none());
+}
+
+#[test]
 fn every_form_of_an_error_is_taken() {
     let spans = sent(|tracer| {
         let plain: &dyn Error = &timeout();

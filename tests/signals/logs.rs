@@ -9,8 +9,8 @@ use standpipe::config::LogLimits;
 use standpipe::receiver::proto::Value as Received;
 use standpipe::receiver::{Answer, ReceivedLog, Receiver};
 use standpipe::{
-    Config, Context, FlushOutcome, Logger, ProblemKind, Severity, Signal, SpanContext, Telemetry, Value,
-    WhenFull,
+    Config, Context, FlushOutcome, Logger, ProblemKind, Scope, Severity, Signal, SpanContext, Telemetry,
+    Value, WhenFull,
 };
 
 use crate::support::scene::{A_WHILE, LONG, Problems, emit, exporter, gathering, start, start_with};
@@ -60,7 +60,7 @@ fn nanos(time: SystemTime) -> u64 {
 fn a_record_arrives_with_all_that_was_set() {
     let before = nanos(SystemTime::now());
     let logs = arrived(|telemetry, _| {
-        let logger = telemetry.logger_with_version("shop.cart", "1.2.3");
+        let logger = telemetry.logger(Scope::new("shop.cart").version("1.2.3"));
         logger.info("paid").set("amount", 12.5).set("currency", "SEK").set("amount", 13).emit();
     });
     let [log] = &logs[..] else { panic!("{logs:?}") };
@@ -469,4 +469,22 @@ fn a_collector_that_stops_taking_logs_again_is_reported_again() {
     }
     let kinds: Vec<_> = problems.reported().iter().map(|problem| problem.kind).collect();
     assert_eq!(kinds, [ProblemKind::NotTaken; 2]);
+}
+
+#[test]
+fn a_scope_has_its_own_level_beside_those_of_the_exporters() {
+    let config = Config::new().scope_level("noisy", Severity::Warn).scope_level("silent", Severity::Fatal4);
+    let logs = arrived_with(config, |telemetry, shop| {
+        let noisy = telemetry.logger("noisy");
+        for logger in [&noisy, shop, &telemetry.logger("silent")] {
+            logger.info("info").emit();
+            logger.warn("warn").emit();
+        }
+        let levels = [Severity::Info, Severity::Info4, Severity::Warn, Severity::Error];
+        assert_eq!(levels.map(|severity| noisy.is_enabled(severity)), [false, false, true, true]);
+        assert_eq!(levels.map(|severity| noisy.is_event_enabled(severity, "a")), [false, false, true, true]);
+        assert!(shop.is_enabled(Severity::Trace));
+        assert_eq!(telemetry.ledger().total().filtered, 0, "no exporter's level excludes them");
+    });
+    assert_eq!(bodies(&logs), ["warn", "info", "warn"]);
 }

@@ -10,7 +10,9 @@ mod logs;
 mod metrics;
 mod open_spans;
 mod propagation;
+mod propagators;
 mod sampling;
+mod scopes;
 mod spans;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,11 +1,15 @@
 //! A builder sets attributes and links before the start, in any order of calls, and only if the span is recorded.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use standpipe::receiver::ReceivedSpan;
-use standpipe::{IntoValue, Sampler, SpanContext, SpanKind, Value};
+use standpipe::config::IdGenerator;
+use standpipe::receiver::{ReceivedSpan, Receiver};
+use standpipe::{Config, IntoValue, Sampler, SpanContext, SpanId, SpanKind, TraceId, Value};
 
 use crate::detached::sent;
+use crate::support::points::attributes;
+use crate::support::scene::{LONG, exporter, start_with};
 
 const INCOMING: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -88,4 +92,69 @@ fn a_built_span_is_open_and_current_until_it_is_dropped() {
     });
     assert_eq!([&spans[0].span.name, &spans[1].span.name], ["child", "parent"]);
     assert_eq!(spans[0].span.parent_span_id, spans[1].span.span_id);
+}
+
+#[test]
+fn a_link_has_the_attributes_that_it_is_created_with() {
+    let incoming = SpanContext::from_traceparent(INCOMING).unwrap();
+    let spans = sent(Sampler::default(), |tracer| {
+        let why = [("why", "batch".into()), ("at", 7.into())];
+        let build = || tracer.span_builder("a").link_with(&incoming, &why);
+        build().link(&incoming).start().end();
+        build().link(&incoming).detached().end();
+    });
+    assert_eq!(spans.len(), 2);
+    for span in spans {
+        let links = span.span.links.iter().map(|link| attributes(&link.attributes));
+        assert_eq!(links.collect::<Vec<_>>(), ["why=batch,at=7", ""]);
+    }
+}
+
+/// Numbers the ids from one.
+#[derive(Default)]
+struct Numbers {
+    traces: AtomicU64,
+    spans: AtomicU64,
+    is_random: bool,
+}
+
+impl IdGenerator for Numbers {
+    fn trace_id(&self) -> TraceId {
+        let number = u128::from(1 + self.traces.fetch_add(1, Ordering::Relaxed));
+        TraceId::from_bytes(number.to_be_bytes()).unwrap()
+    }
+
+    fn span_id(&self) -> SpanId {
+        let number = 1 + self.spans.fetch_add(1, Ordering::Relaxed);
+        assert!(number != 4, "on purpose");
+        SpanId::from_bytes(number.to_be_bytes()).unwrap()
+    }
+
+    fn is_random(&self) -> bool {
+        self.is_random
+    }
+}
+
+#[test]
+fn a_generator_makes_all_ids_and_promises_random_ones_only_if_they_are() {
+    for (is_random, flags) in [(false, "01"), (true, "03")] {
+        let receiver = Receiver::start().unwrap();
+        let config = Config::new().id_generator(Numbers { is_random, ..Numbers::default() });
+        let telemetry = start_with(config.exporter(exporter(&receiver)));
+        let tracer = telemetry.tracer("shop");
+        {
+            let root = tracer.span("root");
+            let (trace, span) = (format!("{:032x}", 1), format!("{:016x}", 1));
+            assert_eq!(root.context().traceparent(), format!("00-{trace}-{span}-{flags}"));
+            let child = tracer.span("child");
+            assert_eq!(child.context().traceparent(), format!("00-{trace}-{:016x}-{flags}", 2));
+            let mut detached = tracer.span_builder("detached").root().detached();
+            assert_eq!(detached.context().traceparent(), format!("00-{:032x}-{:016x}-{flags}", 2, 3));
+            // The generator panics, and a random id takes the place of its own.
+            assert!(tracer.span("fourth").context().span_id().to_bytes()[..4] != [0; 4]);
+        }
+        assert_eq!(telemetry.shutdown(LONG).total().delivered, 4);
+        let ids: Vec<_> = receiver.spans().iter().map(|span| span.span.span_id.clone()).collect();
+        assert!(ids.contains(&1_u64.to_be_bytes().to_vec()) && ids.contains(&3_u64.to_be_bytes().to_vec()));
+    }
 }

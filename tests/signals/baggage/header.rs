@@ -88,13 +88,31 @@ fn what_every_participant_must_propagate_is_kept_and_more_is_left_out_member_by_
 
     let long = format!("a={}", "x".repeat(MAX_BYTES - 6));
     let full = Baggage::from_header(&format!("{long},b=22,c=3,d=4"));
-    assert_eq!(full.header(), format!("{long},c=3"), "what fits beside those before it is kept");
+    assert_eq!(full.header(), long, "nothing is read beyond the limit");
+    let full = Baggage::from_header(&format!("{long},c=3"));
     assert_eq!(full.header().len(), MAX_BYTES);
     // The new value does not fit, and the earlier value would be wrong, so the entry is removed.
     assert_eq!(full.with("c", "33").get("c"), None);
     assert_eq!(Baggage::new().with("a", &"x".repeat(MAX_BYTES)), Baggage::new());
     // Each space takes three bytes when encoded.
     assert_eq!(Baggage::new().with("a", &" ".repeat(MAX_BYTES / 2)), Baggage::new());
+}
+
+#[test]
+fn stops_at_the_limits_of_the_header_and_counts_malformed_members() {
+    let keys =
+        |header: &str| Baggage::from_header(header).iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();
+    // Malformed and empty members take places as well.
+    let malformed = "b,".repeat(MAX_MEMBERS - 1);
+    assert_eq!(keys(&format!("{malformed}last=1,more=2")), ["last"]);
+    assert_eq!(keys(&format!("{}a=1", ",".repeat(MAX_MEMBERS))), [""; 0]);
+    // So do repeated keys.
+    assert_eq!(keys(&format!("{}b=2", "a=1,".repeat(MAX_MEMBERS))), ["a"]);
+    // A member that crosses the limit is left out as a whole, though its value would fit without the white space.
+    let space = " ".repeat(MAX_BYTES - 7);
+    assert_eq!(keys(&format!("a=1,{space}b=2")), ["a", "b"]);
+    assert_eq!(keys(&format!("a=1,{space} b=2")), ["a"]);
+    assert_eq!(keys(&format!("a=1,{space} b=2,c=3")), ["a"]);
 }
 
 #[test]
