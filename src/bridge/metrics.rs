@@ -221,7 +221,7 @@ struct Family<I: Instrument> {
 }
 
 impl<I: Instrument> Instruments<I> {
-    /// Returns the handle of a key. Only the first `limit - 1` keys of a name get a handle each (racing threads may
+    /// Returns the handle of a key. Only the first `limit` keys of a name get a handle each (racing threads may
     /// add a few); all further keys share one handle. `make` creates the instrument, which reads its unit and
     /// description from the argument.
     #[inline]
@@ -240,8 +240,7 @@ impl<I: Instrument> Instruments<I> {
             Cow::Owned(family) => return Arc::new(Handle::new(&make(&family.metadata), Some(key))),
         };
         let instrument = get_or_set(&family.instrument, || make(&family.metadata));
-        // The last series is reserved for the overflow.
-        if family.handles.load(Ordering::Relaxed) + 1 >= limit {
+        if family.handles.load(Ordering::Relaxed) >= limit {
             let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument, None)));
             return Arc::clone(rest);
         }

@@ -370,8 +370,8 @@ fn a_name_for_a_counter_and_a_gauge_is_sent_as_both_and_reported() {
     let [counter, gauge] = &named(&receiver, "orders")[..] else { panic!() };
     assert_eq!((int(&numbers(counter)[0]), float(&numbers(gauge)[0])), (1, 2.5));
     let reported = problems.wait_for(ProblemKind::Instrument);
-    let expected =
-        "metric \"orders\" is defined twice, as a counter and as a gauge: both are sent; rename one";
+    let expected = "metric \"orders\" is defined twice, as a counter and as a gauge: both are sent; rename one, for example \
+         with View::new(\"orders\").kind(InstrumentKind::Gauge).rename(\"…\")";
     assert_eq!(reported.message, expected);
 }
 
@@ -424,7 +424,7 @@ fn each_exporter_is_reported_in_its_own_way() {
         named(receiver, name).iter().map(|metric| int(&numbers(metric)[0])).collect()
     };
     assert_eq!((sums(&one, "steps"), sums(&other, "steps")), (vec![1, 3, 6], vec![1, 2, 3]));
-    assert_eq!((sums(&one, "total"), sums(&other, "total")), (vec![5, 5, 9], vec![5, 4]));
+    assert_eq!((sums(&one, "total"), sums(&other, "total")), (vec![5, 5, 9], vec![5, 0, 4]));
     let counts = |receiver| -> Vec<_> {
         named(receiver, "size").iter().map(|metric| histograms(metric)[0].count).collect()
     };
@@ -454,10 +454,16 @@ fn what_is_beyond_the_limit_is_put_together_and_reported() {
         });
         flush(&telemetry);
         let rest = "otel.metric.overflow=true";
-        assert_eq!(ints(&receiver, "orders"), map([("customer=0", 2), ("customer=1", 2), (rest, 16)]));
-        assert_eq!(ints(&receiver, "total"), map([("customer=0", 1), ("customer=1", 2), (rest, 10)]));
+        assert_eq!(
+            ints(&receiver, "orders"),
+            map([("customer=0", 2), ("customer=1", 2), ("customer=2", 2), (rest, 14)])
+        );
+        assert_eq!(
+            ints(&receiver, "total"),
+            map([("customer=0", 1), ("customer=1", 2), ("customer=2", 3), (rest, 10)])
+        );
         let open: Vec<_> = newest(&receiver, "open").iter().map(float).collect();
-        assert_eq!(open, [0.0, 1.0, 9.0]);
+        assert_eq!(open, [0.0, 1.0, 2.0, 9.0]);
         let reported = problems.wait_for(ProblemKind::CardinalityLimit);
         assert!(
             reported.message.starts_with("metric \"orders\" has more than 3 sets of attributes"),
@@ -477,7 +483,7 @@ fn two_thousand_sets_of_labels_are_distinguished_unless_another_limit_is_set() {
     });
     flush(&telemetry);
     let points: Vec<_> = named(&receiver, "orders").iter().flat_map(numbers).collect();
-    assert_eq!((points.len(), points.iter().map(int).sum::<i64>()), (2000, 3000));
+    assert_eq!((points.len(), points.iter().map(int).sum::<i64>()), (2001, 3000));
 }
 
 #[test]

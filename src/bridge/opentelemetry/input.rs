@@ -1,19 +1,21 @@
 //! The common part of the exporters for the SDK: whether records are sent or counted, the shutdown, and the encoded
-//! resource and scopes of the SDK.
+//! resource and scopes of the SDK. Also converts values of the SDK to borrowed [`Value`]s.
 
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use opentelemetry::InstrumentationScope;
+use opentelemetry::logs::AnyValue;
+use opentelemetry::{Array, InstrumentationScope, StringValue};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 
-use super::value::with_value;
 use crate::context::{self, Suppression};
 use crate::pipeline::exporter_set::{ExporterSet, FlushOutcome};
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::{self, ForeignResource, ForeignScope, Scope, Signal};
+use crate::record::{self, MAX_DEPTH, Scope, ScopeBuilder, Signal, Value};
 use crate::telemetry::provider::Provider;
 use crate::telemetry::scope_cache::ScopeCache;
 
@@ -127,7 +129,7 @@ impl SdkInput {
 #[derive(Debug)]
 pub(super) struct Scopes {
     signal: Signal,
-    resource: Option<ForeignResource>,
+    resource: Option<Arc<[u8]>>,
     /// Keyed by the SDK's scope and by the target of a log record. The target replaces the name of the scope.
     known: ScopeCache<(InstrumentationScope, Option<String>), Arc<Scope>>,
 }
@@ -155,12 +157,12 @@ impl Scopes {
 
     fn make(&self, scope: &InstrumentationScope, target: Option<&str>) -> Scope {
         let name = target.unwrap_or_else(|| scope.name());
-        let (version, schema_url) = (scope.version(), scope.schema_url());
-        let mut made = ForeignScope::new(name, version.unwrap_or_default(), schema_url.unwrap_or_default());
+        let (version, schema_url) = (scope.version().unwrap_or_default(), scope.schema_url());
+        let mut made = ScopeBuilder::new(name).version(version).schema_url(schema_url.unwrap_or_default());
         for attribute in scope.attributes() {
-            with_value(&attribute.value, |value| made.set(attribute.key.as_str(), value));
+            with_value(&attribute.value, |value| made.put(attribute.key.as_str(), value));
         }
-        made.into_scope(self.signal, self.resource.as_ref())
+        made.into_scope(self.signal, self.resource.clone())
     }
 }
 
@@ -174,14 +176,122 @@ fn is_default(resource: &Resource) -> bool {
 }
 
 /// Encodes a resource in the order of its keys, so that equal resources have equal bytes.
-fn encoded(resource: &Resource) -> ForeignResource {
+fn encoded(resource: &Resource) -> Arc<[u8]> {
     let mut attributes: Vec<_> = resource.iter().collect();
     attributes.sort_unstable_by_key(|(key, _)| *key);
     let mut encoded = record::Resource::default();
     for (key, value) in attributes {
         with_value(value, |value| encoded.set(key.as_str(), value));
     }
-    ForeignResource::new(&encoded, resource.schema_url().unwrap_or_default())
+    encoded.schema_url = resource.schema_url().unwrap_or_default().to_owned();
+    encoded.field().into()
+}
+
+/// Calls `see` with an attribute value of a span, a scope or a resource.
+pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value<'_>) -> T) -> T {
+    see(ConvertedValue::new(value).value())
+}
+
+/// A converted value of the SDK, with the memory that it borrows.
+pub(super) enum ConvertedValue<'a> {
+    Value(Value<'a>),
+    Texts(Vec<&'a str>),
+    /// A kind of value that is newer than this code, as text.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> ConvertedValue<'a> {
+    pub(super) fn new(value: &'a opentelemetry::Value) -> Self {
+        Self::Value(match value {
+            opentelemetry::Value::Bool(truth) => Value::Bool(*truth),
+            opentelemetry::Value::I64(number) => Value::Int(*number),
+            opentelemetry::Value::F64(number) => Value::Float(*number),
+            opentelemetry::Value::String(text) => Value::Str(text.as_str()),
+            opentelemetry::Value::Array(Array::Bool(truths)) => Value::Bools(truths),
+            opentelemetry::Value::Array(Array::I64(numbers)) => Value::Ints(numbers),
+            opentelemetry::Value::Array(Array::F64(numbers)) => Value::Floats(numbers),
+            opentelemetry::Value::Array(Array::String(texts)) => {
+                return Self::Texts(texts.iter().map(StringValue::as_str).collect());
+            }
+            other => return Self::Text(other.as_str()),
+        })
+    }
+
+    pub(super) fn value(&self) -> Value<'_> {
+        match self {
+            Self::Value(value) => *value,
+            Self::Texts(texts) => Value::Strs(texts),
+            Self::Text(text) => Value::Str(text),
+        }
+    }
+}
+
+/// Calls `see` with the body or an attribute value of a log record.
+pub(super) fn with_any_value<T>(value: &AnyValue, see: impl FnOnce(Value<'_>) -> T) -> T {
+    let arena = ListArena::for_all_in(value);
+    see(arena.value(value, 0))
+}
+
+/// Arena for the lists of nested values. Each list has its own cell, because outer lists borrow inner ones.
+struct ListArena<'a> {
+    places: Vec<OnceCell<List<'a>>>,
+    taken: Cell<usize>,
+}
+
+enum List<'a> {
+    Array(Vec<Value<'a>>),
+    Map(Vec<(&'a str, Value<'a>)>),
+    Text(String),
+}
+
+impl<'a> ListArena<'a> {
+    fn for_all_in(value: &AnyValue) -> Self {
+        let places = std::iter::repeat_with(OnceCell::new).take(lists_in(value, 0)).collect();
+        Self { places, taken: Cell::new(0) }
+    }
+
+    fn value(&'a self, value: &'a AnyValue, depth: usize) -> Value<'a> {
+        match value {
+            AnyValue::Int(number) => Value::Int(*number),
+            AnyValue::Double(number) => Value::Float(*number),
+            AnyValue::String(text) => Value::Str(text.as_str()),
+            AnyValue::Boolean(truth) => Value::Bool(*truth),
+            AnyValue::Bytes(bytes) => Value::Bytes(bytes),
+            // The value is nested too deep to be written, so its contents are not converted.
+            AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => Value::Array(&[]),
+            AnyValue::ListAny(values) => {
+                let values = values.iter().map(|value| self.value(value, depth + 1));
+                self.keep(List::Array(values.collect()))
+            }
+            AnyValue::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| (key.as_str(), self.value(value, depth + 1)));
+                self.keep(List::Map(entries.collect()))
+            }
+            // A kind of value that is newer than this code is sent as text.
+            other => self.keep(List::Text(format!("{other:?}"))),
+        }
+    }
+
+    fn keep(&'a self, list: List<'a>) -> Value<'a> {
+        let place = self.taken.replace(self.taken.get() + 1);
+        match self.places[place].get_or_init(|| list) {
+            List::Array(values) => Value::Array(values),
+            List::Map(entries) => Value::Map(entries),
+            List::Text(text) => Value::Str(text),
+        }
+    }
+}
+
+/// Returns the number of cells that a value needs.
+fn lists_in(value: &AnyValue, depth: usize) -> usize {
+    match value {
+        AnyValue::Int(_) | AnyValue::Double(_) | AnyValue::String(_) => 0,
+        AnyValue::Boolean(_) | AnyValue::Bytes(_) => 0,
+        AnyValue::ListAny(_) | AnyValue::Map(_) if depth > MAX_DEPTH => 0,
+        AnyValue::ListAny(values) => 1 + values.iter().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        AnyValue::Map(entries) => 1 + entries.values().map(|value| lists_in(value, depth + 1)).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 #[cfg(test)]

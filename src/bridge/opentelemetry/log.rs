@@ -10,13 +10,12 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
+use super::input::with_any_value;
 use super::input::{Disposition, SdkInput, pass_to_input};
-use super::value::with_any_value;
 use crate::bridge::shows_credentials;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::Pool;
-use crate::record::{LogEnd, LogRecord, Severity, Signal, SpanId, SpanRef, TraceId};
+use crate::record::{LogEnd, LogRecord, Pool, Severity, Signal, SpanId, SpanRef, TraceId};
 use crate::telemetry::provider::Provider;
 
 thread_local! {

@@ -6,17 +6,18 @@ use std::time::{Duration, SystemTime};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::Temporality;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::data::{self, AggregatedMetrics, Metric, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
+use super::input::ConvertedValue;
 use super::input::{Disposition, Scopes, SdkInput, pass_to_input};
-use super::value::ConvertedValue;
 use crate::config;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::{
-    AggregationTemporality, AttributeSet, BucketsView, ExponentialPoint, FrameLimits, FramedPoints,
-    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, Point, PointKind, Signal,
+    AggregationTemporality, AttributeSet, BucketsView, Exemplar, ExponentialPoint, FrameLimits, FramedPoints,
+    HistogramPoint, MetricFramer, MetricHead, MetricRecord, Number, Period, Point, PointKind, Signal, SpanId,
+    SpanRef, TraceId,
 };
 use crate::telemetry::provider::Provider;
 
@@ -72,7 +73,7 @@ use crate::telemetry::provider::Provider;
 /// Metrics are sent as `opentelemetry-otlp` would send them, with these differences: the attributes of a point are
 /// sorted, each key occurs once, and empty keys are left out. An unsigned number that exceeds `i64::MAX` is sent as
 /// `i64::MAX` instead of 0. Empty buckets of an exponential histogram, and metrics without points, are not
-/// sent. The SDK has no exemplars yet.
+/// sent. Exemplars are sent, but the SDK makes none yet.
 #[derive(Debug)]
 pub struct MetricExporter {
     input: SdkInput,
@@ -157,43 +158,47 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
             let period = Period { start, time: unix_nanos(gauge.time()) };
             for point in gauge.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(&attributes, period, &Point::Number(point.value().number()));
+                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
+                framer.add(&attributes, period, &Point::Number(point.value().number()), &exemplars);
             }
         }
         MetricData::Sum(sum) => {
             let period = period(sum.start_time(), sum.time());
             for point in sum.data_points() {
                 let attributes = attributes(point.attributes());
-                framer.add(&attributes, period, &Point::Number(point.value().number()));
+                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
+                framer.add(&attributes, period, &Point::Number(point.value().number()), &exemplars);
             }
         }
         MetricData::Histogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
+                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
                 let (bounds, counts): (Vec<_>, Vec<_>) =
                     (point.bounds().collect(), point.bucket_counts().collect());
                 let point = HistogramPoint {
                     count: point.count(),
-                    sum: point.sum().float(),
+                    sum: Some(point.sum().float()),
                     min: point.min().map(Measured::float),
                     max: point.max().map(Measured::float),
                     bounds: &bounds,
                     counts: &counts,
                 };
-                framer.add(&attributes, period, &Point::Histogram(point));
+                framer.add(&attributes, period, &Point::Histogram(point), &exemplars);
             }
         }
         MetricData::ExponentialHistogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
             for point in histogram.data_points() {
                 let attributes = attributes(point.attributes());
+                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
                 let (positive, negative) = (point.positive_bucket(), point.negative_bucket());
                 let [positive_counts, negative_counts] =
                     [positive, negative].map(|bucket| bucket.counts().collect::<Vec<_>>());
                 let point = ExponentialPoint {
                     count: point.count() as u64,
-                    sum: point.sum().float(),
+                    sum: Some(point.sum().float()),
                     min: point.min().map(Measured::float),
                     max: point.max().map(Measured::float),
                     scale: point.scale().into(),
@@ -202,7 +207,7 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
                     positive: BucketsView { offset: positive.offset(), counts: &positive_counts },
                     negative: BucketsView { offset: negative.offset(), counts: &negative_counts },
                 };
-                framer.add(&attributes, period, &Point::Exponential(point));
+                framer.add(&attributes, period, &Point::Exponential(point), &exemplars);
             }
         }
     }
@@ -242,6 +247,17 @@ fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
     AttributeSet::new(shown.iter().map(|(key, shown)| (*key, shown.value())))
 }
 
+fn exemplar<T: Measured>(exemplar: &data::Exemplar<T>) -> Exemplar {
+    let (trace_id, span_id) = (TraceId(*exemplar.trace_id()), SpanId(*exemplar.span_id()));
+    let (is_in_span, trace_flags) = (trace_id.is_valid() && span_id.is_valid(), 0);
+    Exemplar {
+        value: exemplar.value.number(),
+        time: unix_nanos(exemplar.time()),
+        span: is_in_span.then_some(SpanRef { trace_id, span_id, trace_flags }),
+        removed: attributes(exemplar.filtered_attributes()),
+    }
+}
+
 /// A number type of the SDK's instruments.
 trait Measured: Copy {
     /// Converts to the type of a sum or a gauge in OTLP.
@@ -251,35 +267,25 @@ trait Measured: Copy {
     fn float(self) -> f64;
 }
 
-impl Measured for u64 {
-    fn number(self) -> Number {
-        // OTLP has no larger integer. A sum that falls to 0 would look like a restart of the program.
-        Number::Int(i64::try_from(self).unwrap_or(i64::MAX))
-    }
+macro_rules! measured {
+    ($($type:ty, $number:expr, $float:expr;)*) => {
+        $(impl Measured for $type {
+            fn number(self) -> Number {
+                $number(self)
+            }
 
-    fn float(self) -> f64 {
-        self as f64
-    }
+            fn float(self) -> f64 {
+                $float(self)
+            }
+        })*
+    };
 }
 
-impl Measured for i64 {
-    fn number(self) -> Number {
-        Number::Int(self)
-    }
-
-    fn float(self) -> f64 {
-        self as f64
-    }
-}
-
-impl Measured for f64 {
-    fn number(self) -> Number {
-        Number::Float(self)
-    }
-
-    fn float(self) -> f64 {
-        self
-    }
+measured! {
+    // OTLP has no larger integer. A sum that falls to 0 would look like a restart of the program.
+    u64, |value| Number::Int(i64::try_from(value).unwrap_or(i64::MAX)), |value| value as f64;
+    i64, Number::Int, |value| value as f64;
+    f64, Number::Float, f64::from;
 }
 
 #[cfg(test)]

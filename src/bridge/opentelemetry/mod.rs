@@ -64,7 +64,6 @@ mod input;
 mod log;
 mod metrics;
 mod span;
-mod value;
 
 pub use log::LogExporter;
 pub use metrics::MetricExporter;

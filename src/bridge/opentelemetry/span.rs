@@ -10,13 +10,13 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
+use super::input::with_value;
 use super::input::{Disposition, SdkInput, pass_to_input};
-use super::value::with_value;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
 use crate::record::Pool;
 use crate::record::{
-    DroppedBefore, LinkTarget, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
+    DroppedBefore, OtherSpan, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
 use crate::telemetry::provider::Provider;
 
@@ -123,7 +123,7 @@ fn write_event(event: &Event, record: &mut SpanRecord) {
 
 fn write_link(link: &Link, record: &mut SpanRecord) {
     let context = &link.span_context;
-    record.open_link(&LinkTarget {
+    record.open_link(&OtherSpan {
         trace_id: TraceId(context.trace_id().to_bytes()),
         span_id: SpanId(context.span_id().to_bytes()),
         is_remote: context.is_remote(),

@@ -12,8 +12,8 @@ use std::ops::Range;
 use tracing::field::{Field, Visit};
 
 use super::call_site::PlannedField;
-use crate::record::{Pool, SpanKind, Status, Value};
-use crate::trace::{self, DetachedSpan, OpenSpan};
+use crate::record::{self, Pool, SpanKind, Status, Value};
+use crate::trace::{DetachedSpan, OpenSpan};
 
 /// Fields in the order in which they were recorded. Reused by its thread.
 #[derive(Debug, Default)]
@@ -208,7 +208,7 @@ impl Visit for Fields {
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let text = self.write(format_args!("{value}"));
         let first = self.causes.len();
-        for cause in trace::causes(value) {
+        for cause in record::causes(value) {
             let range = self.write(format_args!("{cause}"));
             self.causes.push(range);
         }
@@ -272,7 +272,7 @@ impl FieldsOf<'_> {
     #[inline(always)]
     fn set(&mut self, field: &Field, value: Value<'_>) {
         match self.planned.get(field.index()) {
-            Some(planned) => self.span.record.set_at_start(planned.key, value),
+            Some(planned) => self.span.record.set_at_start(&planned.key, value),
             None => self.span.record.set(field.name(), value),
         }
     }
@@ -288,10 +288,11 @@ impl Visit for FieldsOf<'_> {
     #[inline]
     fn record_str(&mut self, field: &Field, value: &str) {
         match self.planned.get(field.index()) {
-            Some(planned) if !planned.is_special => {
-                self.span.record.set_at_start(planned.key, Value::Str(value));
+            Some(PlannedField { key, role: Role::Attribute }) => {
+                self.span.record.set_at_start(key, Value::Str(value));
             }
-            _ => set_text(self.span, field.name(), value),
+            Some(planned) => planned.role.apply(self.span, value),
+            None => set_text(self.span, field.name(), value),
         }
     }
 
@@ -321,7 +322,7 @@ pub(super) fn set_fields(span: &mut OpenSpan, fields: &Fields, exceptions: bool)
 }
 
 pub(super) fn set_exception(error: &ErrorText<'_>, set: impl FnMut(&str, Value<'_>)) {
-    trace::set_exception(error.text, &error.causes().join("\n"), set);
+    record::set_exception(error.text, &error.causes().join("\n"), set);
 }
 
 /// Sets the field of an error, and its causes as `<field>.chain`.
@@ -338,23 +339,48 @@ fn chain_key(field: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether a field may be special rather than an attribute.
-#[inline]
-pub(super) fn is_special(name: &str) -> bool {
-    name.starts_with("otel.")
+/// The property of a span that a text field sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Attribute,
+    Name,
+    Kind,
+    StatusCode,
+    StatusMessage,
+}
+
+impl Role {
+    pub(super) fn of(field: &str) -> Self {
+        match field {
+            "otel.name" => Self::Name,
+            "otel.kind" => Self::Kind,
+            "otel.status_code" => Self::StatusCode,
+            "otel.status_message" | "otel.status_description" => Self::StatusMessage,
+            _ => Self::Attribute,
+        }
+    }
+
+    /// Sets the property, unless it is an attribute.
+    #[inline(never)]
+    fn apply(self, span: &mut OpenSpan, text: &str) {
+        match self {
+            Self::Name => span.rename(text),
+            Self::Kind => kind(text).into_iter().for_each(|kind| span.record.set_kind(kind)),
+            Self::StatusCode if text.eq_ignore_ascii_case("ok") => span.record.set_status(Status::Ok),
+            Self::StatusCode if text.eq_ignore_ascii_case("error") => {
+                span.status_unless_set(Status::Error(""))
+            }
+            Self::StatusMessage => span.record.set_status(Status::Error(text)),
+            Self::StatusCode | Self::Attribute => {}
+        }
+    }
 }
 
 /// Applies a special field, and sets any other field as an attribute.
-#[inline(never)]
 fn set_text(span: &mut OpenSpan, name: &str, text: &str) {
-    match name {
-        "otel.name" => span.rename(text),
-        "otel.kind" => kind(text).into_iter().for_each(|kind| span.record.set_kind(kind)),
-        "otel.status_code" if text.eq_ignore_ascii_case("ok") => span.record.set_status(Status::Ok),
-        "otel.status_code" if text.eq_ignore_ascii_case("error") => span.status_unless_set(Status::Error("")),
-        "otel.status_code" => {}
-        "otel.status_message" | "otel.status_description" => span.record.set_status(Status::Error(text)),
-        _ => span.record.set(name, Value::Str(text)),
+    match Role::of(name) {
+        Role::Attribute => span.record.set(name, Value::Str(text)),
+        role => role.apply(span, text),
     }
 }
 
