@@ -17,6 +17,7 @@ use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
 use crate::problem::Problem;
 use crate::process::{PerProcess, lock};
+use crate::record::ScopeBuilder;
 use crate::telemetry::Telemetry;
 
 /// `standpipe`.
@@ -109,12 +110,14 @@ impl Options<'_> {
             return Ok(endpoint.map(|endpoint| Exporter::http(&*endpoint)));
         }
         if endpoint.is_none() {
-            return Err(invalid("STANDPIPE_GRPC needs an endpoint, which is NULL"));
+            return Err(invalid("STANDPIPE_GRPC: the endpoint is NULL; set the URL of the collector"));
         }
         #[cfg(feature = "grpc")]
         return Ok(endpoint.map(|endpoint| Exporter::grpc(&*endpoint)));
         #[cfg(not(feature = "grpc"))]
-        Err(invalid("STANDPIPE_GRPC: the library was built without its feature grpc"))
+        Err(invalid(
+            "STANDPIPE_GRPC: this build cannot send over gRPC; build standpipe with its feature \"grpc\"",
+        ))
     }
 
     /// Adds the exporter for the endpoint, and fills settings from the environment if the flag is set.
@@ -156,11 +159,13 @@ fn start(
 ) -> Code {
     let started = || {
         if out.is_null() {
-            return Err(invalid("out is NULL"));
+            return Err(invalid("out is NULL; pass the address of a pointer, which receives the handle"));
         }
         let options = options.read();
         if options.flags & !flag::ALL != 0 {
-            return Err(invalid("flags: a bit is set that this version of the library does not know"));
+            return Err(invalid(
+                "flags has a bit that this version does not know; install the library that belongs to the header",
+            ));
         }
         options.start(configure(&options)?)
     };
@@ -189,10 +194,12 @@ extern "C" fn standpipe_start(
 ) -> Code {
     start(&options, &out, &error, |options| {
         if options.endpoint.is_null() {
-            return Err(invalid("endpoint is NULL: nothing could be sent"));
+            return Err(invalid("the endpoint is NULL; set the URL of the collector"));
         }
         if options.has(flag::ENVIRONMENT) {
-            return Err(invalid("STANDPIPE_ENVIRONMENT: call standpipe_start_from_env instead"));
+            return Err(invalid(
+                "standpipe_start does not accept STANDPIPE_ENVIRONMENT; call standpipe_start_from_env",
+            ));
         }
         options.complete(Config::new())
     })
@@ -218,7 +225,8 @@ extern "C" fn standpipe_start_from_file(
     error: Out<'_, OwnedText>,
 ) -> Code {
     start(&options, &out, &error, |options| {
-        let path = path.path().ok_or_else(|| invalid("path is NULL"))?;
+        let path =
+            path.path().ok_or_else(|| invalid("path is NULL; pass the path of a configuration file"))?;
         options.complete(Config::from_file(path)?)
     })
 }
@@ -232,7 +240,8 @@ extern "C" fn standpipe_start_from_toml(
     error: Out<'_, OwnedText>,
 ) -> Code {
     start(&options, &out, &error, |options| {
-        let text = text.option(len).ok_or_else(|| invalid("text is NULL"))?;
+        let text =
+            text.option(len).ok_or_else(|| invalid("text is NULL; pass the text of a configuration"))?;
         options.complete(Config::from_toml_str(&text)?)
     })
 }
@@ -288,9 +297,12 @@ extern "C" fn standpipe_free(handle: Pointer<'_>) {
 pub(super) fn scoped<T>(
     handle: &Pointer<'_>,
     (scope, version): (CText<'_>, CText<'_>),
-    make: impl FnOnce(&Telemetry, &str, &str) -> T,
+    make: impl FnOnce(&Telemetry, ScopeBuilder<'_>) -> T,
 ) -> Option<Box<T>> {
-    guarded(|| Some(Box::new(make(&handle.get()?.telemetry, &scope.text(), &version.text()))))
+    guarded(|| {
+        let (scope, version) = (scope.text(), version.text());
+        Some(Box::new(make(&handle.get()?.telemetry, ScopeBuilder::new(&scope).version(&version))))
+    })
 }
 
 fn budget(milliseconds: u32) -> Duration {

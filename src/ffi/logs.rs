@@ -6,7 +6,6 @@ use super::spans::time;
 use super::{SizeFirst, Versioned, guarded};
 use crate::logs::{Log, Logger};
 use crate::record::Severity;
-use crate::telemetry::Telemetry;
 use crate::trace::OpenSpan;
 
 /// `standpipe_log_options`.
@@ -35,7 +34,7 @@ extern "C" fn standpipe_logger_new(
     scope: CText<'_>,
     version: CText<'_>,
 ) -> Option<Box<Logger>> {
-    scoped(&handle, (scope, version), Telemetry::logger_with_version)
+    scoped(&handle, (scope, version), |telemetry, scope| telemetry.logger(scope))
 }
 
 #[unsafe(no_mangle)]

@@ -2,13 +2,30 @@
 
 use super::input::{Arena, Attribute, CArray, CText};
 use super::lifecycle::{Pointer, scoped};
-use super::{Code, guarded};
+use super::{Code, SizeFirst, Versioned, guarded};
 use crate::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     Meter, Pair, Pairs, UpDownCounter,
 };
 use crate::record::Value;
-use crate::telemetry::Telemetry;
+
+/// `standpipe_instrument_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct InstrumentOptions<'a> {
+    pub(super) size: usize,
+    pub(super) kind: i32,
+    pub(super) reserved: u32,
+    pub(super) name: CText<'a>,
+    pub(super) unit: CText<'a>,
+    pub(super) description: CText<'a>,
+    pub(super) bounds: CArray<'a, f64>,
+    pub(super) bound_count: usize,
+}
+
+// SAFETY: the struct is `repr(C)` and begins with its size. All other fields are numbers and pointers, for which zero
+// means unset.
+unsafe impl SizeFirst for InstrumentOptions<'_> {}
 
 /// `standpipe_instrument`.
 enum Instrument {
@@ -32,7 +49,7 @@ extern "C" fn standpipe_meter_new(
     scope: CText<'_>,
     version: CText<'_>,
 ) -> Option<Box<Meter>> {
-    scoped(&handle, (scope, version), Telemetry::meter_with_version)
+    scoped(&handle, (scope, version), |telemetry, scope| telemetry.meter(scope))
 }
 
 #[unsafe(no_mangle)]
@@ -43,14 +60,10 @@ extern "C" fn standpipe_meter_free(meter: Option<Box<Meter>>) {
 #[unsafe(no_mangle)]
 extern "C" fn standpipe_instrument_new(
     meter: Option<&Meter>,
-    kind: i32,
-    name: CText<'_>,
-    unit: CText<'_>,
-    description: CText<'_>,
-    bounds: CArray<'_, f64>,
-    bound_count: usize,
+    options: Versioned<'_, InstrumentOptions<'_>>,
 ) -> Option<Box<Instrument>> {
     guarded(|| {
+        let InstrumentOptions { kind, name, unit, description, bounds, bound_count, .. } = options.read();
         let (name, unit, description) = (name.text(), unit.text(), description.text());
         let mut instrument = meter?.build(&name).unit(&unit).description(&description);
         let bounds = bounds.all(bound_count);

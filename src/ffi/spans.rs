@@ -8,7 +8,6 @@ use super::lifecycle::{Pointer, scoped};
 use super::{Code, SizeFirst, Versioned, guarded};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
-use crate::telemetry::Telemetry;
 use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, Tracer};
 
 /// `standpipe_span_options`.
@@ -37,7 +36,7 @@ extern "C" fn standpipe_tracer_new(
     scope: CText<'_>,
     version: CText<'_>,
 ) -> Option<Box<Tracer>> {
-    scoped(&handle, (scope, version), Telemetry::tracer_with_version)
+    scoped(&handle, (scope, version), |telemetry, scope| telemetry.tracer(scope))
 }
 
 #[unsafe(no_mangle)]
@@ -69,13 +68,7 @@ extern "C" fn standpipe_span_start_with(
     guarded(|| {
         let options = options.read();
         let name = options.name.text();
-        let mut span = tracer?.span_builder(&name).kind(match options.kind {
-            2 => SpanKind::Server,
-            3 => SpanKind::Client,
-            4 => SpanKind::Producer,
-            5 => SpanKind::Consumer,
-            _ => SpanKind::Internal,
-        });
+        let mut span = tracer?.span_builder(&name).kind(SpanKind::from_number(options.kind));
         if let Some(start) = time(options.start_unix_ns) {
             span = span.start_time(start);
         }

@@ -19,26 +19,27 @@
  *
  * Rules for all functions:
  *
- * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing: if the telemetry cannot be started, all
- *   handles made from it are NULL, and the program runs without telemetry. If a function cannot work without another
- *   argument that is NULL, it returns STANDPIPE_INVALID_ARGUMENT.
- * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread frees
- *   the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
+ * - NULL. Every pointer may be NULL. With a NULL handle, a function does nothing: if the telemetry cannot be started,
+ *   all handles made from it are NULL, and the program runs without telemetry. If a function cannot work without
+ *   another argument that is NULL, it returns STANDPIPE_INVALID_ARGUMENT.
+ * - Threads. Handles of all types except standpipe_span may be used by several threads at once, as long as no thread
+ *   frees the handle meanwhile. A span may move between threads, but only one thread may use it at a time.
  * - Ownership. The caller owns the result of a function ..._new or ..._start until it passes it to ..._free or ..._end.
  *   Arguments are read within the call and never stored, except for `problem` and `user` of standpipe_options.
- * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are no-ops.
+ * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are
+ *   no-ops.
  * - Texts end with a zero byte, or have an explicit length. They are UTF-8; invalid bytes are sent as U+FFFD.
  * - Full queue. New records are dropped and counted as `not_enqueued`, and the caller never waits. With
  *   STANDPIPE_BLOCK_WHEN_FULL, or if a file or a variable says so, the caller waits for room instead.
  * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
  *   registers nothing with atexit.
- * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the records
- *   that were queued, and the spans that were open, at the fork.
- * - Signals. The library's threads block all Unix signals except those that a fault or an abort of the thread raises. No
- *   function raises SIGPIPE. No function may be called in a signal handler.
- * - The library neither prints nor ends the process. Functions do not throw. If a bug makes the library panic, the function
- *   returns STANDPIPE_PANICKED; a function without a result code returns NULL, false or 0, or does nothing. Only a
- *   library that was installed with --abort ends the process at a panic.
+ * - Fork. A child process may use all handles. It starts its own threads at its first record. The parent sends the
+ *   records that were queued, and the spans that were open, at the fork.
+ * - Signals. The library's threads block all Unix signals except those that a fault or an abort of the thread raises.
+ *   No function raises SIGPIPE. No function may be called in a signal handler.
+ * - The library neither prints nor ends the process. Functions do not throw. If a bug makes the library panic, the
+ *   function returns STANDPIPE_PANICKED; a function without a result code returns NULL, false or 0, or does nothing.
+ *   Only a library that was installed with --abort ends the process at a panic.
  * - Structs that begin with `size` get further fields at their end in later versions. Set `size` to sizeof, and unused
  *   fields to zero. An older library ignores unknown fields; a newer library treats missing fields as zero.
  *
@@ -173,12 +174,13 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
 
 /* ---- Start and end ---- */
 
-/* Callback for problems. A recurring problem is reported at most once per minute and signal. The callback runs on a thread of
- * the library, with two exceptions: a start function calls it on the calling thread for STANDPIPE_PROBLEM_CONFIGURATION and
- * STANDPIPE_PROBLEM_NO_SERVICE_NAME, and with STANDPIPE_MANUAL it runs on the thread that sends. It never runs on two threads
- * at once, and is never called after standpipe_free has returned. It should return soon, and must neither throw nor longjmp.
- * Records that it emits to the same telemetry are dropped and counted as `not_enqueued`. `message` contains no secrets and is
- * valid until the callback returns; `times` is the number of occurrences since the last report. */
+/* Callback for problems. A recurring problem is reported at most once per minute and signal. The callback runs on a
+ * thread of the library, with two exceptions: a start function calls it on the calling thread for
+ * STANDPIPE_PROBLEM_CONFIGURATION and STANDPIPE_PROBLEM_NO_SERVICE_NAME, and with STANDPIPE_MANUAL it runs on the
+ * thread that sends. It never runs on two threads at once, and is never called after standpipe_free has returned. It
+ * should return soon, and must neither throw nor longjmp. Records that it emits to the same telemetry are dropped and
+ * counted as `not_enqueued`. `message` contains no secrets and is valid until the callback returns; `times` is the
+ * number of occurrences since the last report. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
 
 #define STANDPIPE_PROBLEM_UNAVAILABLE 1        /* the collector cannot be reached; records are kept and sent again */
@@ -192,21 +194,21 @@ typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *messa
 #define STANDPIPE_PROBLEM_WORKER_PANICKED 9    /* a bug in the library; the current batch is lost */
 #define STANDPIPE_PROBLEM_CALLBACK_PANICKED 10 /* a callback of a metric panicked; not used in C */
 #define STANDPIPE_PROBLEM_INSTRUMENT 11        /* an instrument has an invalid name, bounds or measurement */
-#define STANDPIPE_PROBLEM_CARDINALITY 12       /* an instrument has too many sets of attributes; further sets share a series */
+#define STANDPIPE_PROBLEM_CARDINALITY 12       /* too many sets of attributes; further sets share a series */
 #define STANDPIPE_PROBLEM_CONFIGURATION 13     /* a warning about the configuration */
 #define STANDPIPE_PROBLEM_NO_SERVICE_NAME 14   /* no service name is set; it is derived from the program's file */
-#define STANDPIPE_PROBLEM_SPOOL 15             /* the spool is full, unreadable or damaged; new records stay in memory */
+#define STANDPIPE_PROBLEM_SPOOL 15             /* the spool is full, unreadable or damaged; records stay in memory */
 
 /* Flags. */
-#define STANDPIPE_BLOCK_WHEN_FULL 1 /* if the queue is full, callers wait for room, up to the exporter's block-timeout */
+#define STANDPIPE_BLOCK_WHEN_FULL 1 /* if the queue is full, callers wait for room, up to block-timeout */
 #define STANDPIPE_GRPC 2            /* `endpoint`, which must be set, uses gRPC instead of HTTP */
 #define STANDPIPE_ENVIRONMENT 4     /* OpenTelemetry's variables fill settings that neither file nor struct sets */
 #define STANDPIPE_MANUAL 8          /* no threads: standpipe_pump, standpipe_flush and standpipe_shutdown send */
 
 typedef struct {
     size_t size;
-    const char *endpoint; /* base URL, such as "http://localhost:4318", to which /v1/traces, /v1/logs and /v1/metrics are
-                             appended. With STANDPIPE_GRPC: host and port, with TLS unless the endpoint begins with
+    const char *endpoint; /* base URL, such as "http://localhost:4318", to which /v1/traces, /v1/logs and /v1/metrics
+                             are appended. With STANDPIPE_GRPC: host and port, with TLS unless the endpoint begins with
                              http:// or is a loopback address */
     const char *service;  /* service.name */
     uint32_t flags;
@@ -233,58 +235,60 @@ typedef struct {
     uint64_t spooled;      /* stored in the spool, to be sent by this process or a later one */
 } standpipe_ledger;
 
-/* These functions start the telemetry, with one thread for each exporter unless STANDPIPE_MANUAL is set. Connections are made
- * when records are sent.
+/* These functions start the telemetry, with one thread for each exporter unless STANDPIPE_MANUAL is set. Connections
+ * are made when records are sent.
  *
- * They return STANDPIPE_OK or an error code. *out is a handle or NULL. *error is NULL, or a text with all errors, which the
- * caller frees with standpipe_text_free. If `error` itself is NULL, no text is returned.
+ * They return STANDPIPE_OK or an error code. *out is a handle or NULL. *error is NULL, or a text with all errors, which
+ * the caller frees with standpipe_text_free. If `error` itself is NULL, no text is returned.
  *
  * The functions differ in the source of the configuration. If the path or the text is NULL, they return
- * STANDPIPE_INVALID_ARGUMENT. A program that calls only standpipe_start and is linked with --gc-sections does not contain the
- * parsers for files and variables. */
+ * STANDPIPE_INVALID_ARGUMENT. A program that calls only standpipe_start and is linked with --gc-sections does not
+ * contain the parsers for files and variables. */
 
 /* Starts one exporter for options->endpoint, which must be set. The flag STANDPIPE_ENVIRONMENT is not accepted. */
 int32_t standpipe_start(const standpipe_options *options, standpipe **out, char **error);
-/* Starts the exporters that OpenTelemetry's environment variables describe. If options->endpoint is set, starts one exporter
- * for it instead, and the variables fill its other settings. */
+/* Starts the exporters that OpenTelemetry's environment variables describe. If options->endpoint is set, starts one
+ * exporter for it instead, and the variables fill its other settings. */
 int32_t standpipe_start_from_env(const standpipe_options *options, standpipe **out, char **error);
-/* Starts the exporters of a TOML file, or of a YAML file if the library was built with the feature yaml. Starts one more
- * exporter for options->endpoint, if it is set. */
+/* Starts the exporters of a TOML file, or of a YAML file if the library was built with the feature yaml. Starts one
+ * more exporter for options->endpoint, if it is set. */
 int32_t standpipe_start_from_file(const char *path, const standpipe_options *options, standpipe **out, char **error);
 /* Like standpipe_start_from_file, with the TOML text itself. `len` may be STANDPIPE_NUL_TERMINATED. */
 int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_options *options, standpipe **out,
                                   char **error);
 
-/* Sends all accepted records, and the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not enough; *left is the number
- * of remaining records. If `problem` calls this function, it sends nothing. */
+/* Sends all accepted records, and the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not enough; *left is the
+ * number of remaining records. If `problem` calls this function, it sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
 
-/* With STANDPIPE_MANUAL: sends and retries, on this thread, the batches that are due. *next_ms is the time until the program
- * should call this function again, or UINT32_MAX if nothing is queued and no metrics are to be collected. The program should
- * also call it after emitting records. It begins no request after the budget is used up, but a running request may exceed
- * the budget by up to the exporter's timeout. With a budget of 0, it only returns the time. Without STANDPIPE_MANUAL, it does
- * nothing. */
+/* With STANDPIPE_MANUAL: sends and retries, on this thread, the batches that are due. *next_ms is the time until the
+ * program should call this function again, or UINT32_MAX if nothing is queued and no metrics are to be collected. The
+ * program should also call it after emitting records. It begins no request after the budget is used up, but a running
+ * request may exceed the budget by up to the exporter's timeout. With a budget of 0, it only returns the time. Without
+ * STANDPIPE_MANUAL, it does nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
-/* Writes the current ledger. `ledger->size` must be set; fields that the caller's version or the library's version of the
- * struct lacks are not written. */
+/* Writes the current ledger. `ledger->size` must be set; fields that the caller's version or the library's version of
+ * the struct lacks are not written. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
 /* Returns the ledger of each exporter and signal, with all reasons, as JSON. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
 
-/* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms, whatever the
- * network does. Returns STANDPIPE_INCOMPLETE if records could not be sent, which the ledger counts as dropped. A second call
- * has no further effect. If `problem` calls this function, it only begins the shutdown and returns at once. */
+/* Sends all queued records, ends the threads and writes the final ledger. Returns within the budget plus 50 ms,
+ * whatever the network does. Returns STANDPIPE_INCOMPLETE if records could not be sent, which the ledger counts as
+ * dropped. A second call has no further effect. If `problem` calls this function, it only begins the shutdown and
+ * returns at once. */
 int32_t standpipe_shutdown(const standpipe *telemetry, uint32_t budget_ms, standpipe_ledger *ledger);
 
 /* Frees the handle. If the telemetry was not shut down, shuts it down with a budget of two seconds. Waits for a running
- * `problem`, so the caller must not hold a lock that `problem` takes. If `problem` itself calls this function, it does not
- * wait. */
+ * `problem`, so the caller must not hold a lock that `problem` takes. If `problem` itself calls this function, it does
+ * not wait. */
 void standpipe_free(standpipe *telemetry);
 
 /* ---- Traces ---- */
 
-/* Makes a tracer for a part of the program, with its name and version. Keep the tracer: this call takes longer than a span. */
+/* Makes a tracer for a part of the program, with its name and version. Keep the tracer: this call takes longer than a
+ * span. */
 standpipe_tracer *standpipe_tracer_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_tracer_free(standpipe_tracer *tracer);
 
@@ -308,8 +312,8 @@ typedef struct {
     size_t n;
 } standpipe_span_options;
 
-/* Starts a span: a child of `parent`, else of the thread's current span, else the root of a new trace. The span does not
- * become the thread's current span; see standpipe_span_enter. */
+/* Starts a span: a child of `parent`, else of the thread's current span, else the root of a new trace. The span does
+ * not become the thread's current span; see standpipe_span_enter. */
 standpipe_span *standpipe_span_start(const standpipe_tracer *tracer, const char *name, standpipe_span *parent);
 standpipe_span *standpipe_span_start_with(const standpipe_tracer *tracer, const standpipe_span_options *options);
 
@@ -348,22 +352,23 @@ typedef struct {
     uint64_t opaque[4];
 } standpipe_scope;
 
-/* Makes the span the thread's current span until the scope is left: it becomes the parent of spans that start without one,
- * and log records of the thread contain its ids. The previous content of the scope is overwritten. */
+/* Makes the span the thread's current span until the scope is left: it becomes the parent of spans that start without
+ * one, and log records of the thread contain its ids. The previous content of the scope is overwritten. */
 int32_t standpipe_span_enter(standpipe_span *span, standpipe_scope *scope);
-/* Makes the context of these headers current. It replaces the thread's current span and baggage until the scope is left. */
+/* Makes the context of these headers current. It replaces the thread's current span and baggage until the scope is
+ * left. */
 int32_t standpipe_context_enter(const char *traceparent, const char *tracestate, const char *baggage,
                                 standpipe_scope *scope);
-/* Leaves a scope and sets it to zeros. Scopes may be left in any order, but only on the thread that entered them. A scope of
- * zeros is ignored. */
+/* Leaves a scope and sets it to zeros. Scopes may be left in any order, but only on the thread that entered them. A
+ * scope of zeros is ignored. */
 int32_t standpipe_scope_leave(standpipe_scope *scope);
 
-/* Return the identity of the span, or of the thread's current span if `span` is NULL: ids and flags, or headers. Without a
- * span, ids are zeros and texts are empty. */
+/* Return the identity of the span, or of the thread's current span if `span` is NULL: ids and flags, or headers.
+ * Without a span, ids are zeros and texts are empty. */
 int32_t standpipe_span_ids(standpipe_span *span, uint8_t trace_id[16], uint8_t span_id[8], uint8_t *flags);
 int32_t standpipe_span_traceparent(standpipe_span *span, char out[56]);
-/* Returns the length of the header, which has at most 512 bytes. Writes the header if it fits into `room` bytes with its zero
- * byte, else an empty text. */
+/* Returns the length of the header, which has at most 512 bytes. Writes the header if it fits into `room` bytes with
+ * its zero byte, else an empty text. */
 size_t standpipe_span_tracestate(standpipe_span *span, char *out, size_t room);
 /* Returns the thread's baggage as a header, of at most 8192 bytes, in the same way. */
 size_t standpipe_baggage(char *out, size_t room);
@@ -374,8 +379,8 @@ size_t standpipe_baggage(char *out, size_t room);
 standpipe_logger *standpipe_logger_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_logger_free(standpipe_logger *logger);
 
-/* Severities. OpenTelemetry's numbers are 1 to 24, four for each name; the constants are the first of each four. 0 means
- * STANDPIPE_INFO, a negative number means 1, and a number above 24 means 24. */
+/* Severities. OpenTelemetry's numbers are 1 to 24, four for each name; the constants are the first of each four. 0
+ * means STANDPIPE_INFO, a negative number means 1, and a number above 24 means 24. */
 #define STANDPIPE_TRACE 1
 #define STANDPIPE_DEBUG 5
 #define STANDPIPE_INFO 9
@@ -396,8 +401,8 @@ typedef struct {
     size_t n;
 } standpipe_log_options;
 
-/* Returns whether a record of this severity would be exported. Check it before formatting an expensive text. A configuration
- * can set a lowest severity; records below it are only counted. */
+/* Returns whether a record of this severity would be exported. Check it before formatting an expensive text. A
+ * configuration can set a lowest severity; records below it are only counted. */
 bool standpipe_log_enabled(const standpipe_logger *logger, int32_t severity);
 /* Emits a record with a text. It belongs to `span`, or to the thread's current span if `span` is NULL. */
 void standpipe_log(const standpipe_logger *logger, int32_t severity, const char *body, standpipe_span *span,
@@ -418,20 +423,29 @@ void standpipe_meter_free(standpipe_meter *meter);
 #define STANDPIPE_COUNTER_DOUBLE 5         /* standpipe_add_double; no negative values */
 #define STANDPIPE_UP_DOWN_COUNTER_DOUBLE 6 /* standpipe_add_double */
 
-/* Makes an instrument, or another handle of an existing one. Returns NULL for an unknown kind. `bounds` are the bucket bounds
- * of a histogram; without bounds, the histogram has default ones. */
-standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter, int32_t kind, const char *name,
-                                               const char *unit, const char *description, const double *bounds,
-                                               size_t n);
-/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. Measurements with this handle
- * accept no further attributes. Returns NULL if `instrument` already has fixed attributes. */
+typedef struct {
+    size_t size;
+    int32_t kind;
+    uint32_t reserved;
+    const char *name;
+    const char *unit; /* UCUM, such as "ms" or "By" */
+    const char *description;
+    const double *bounds; /* bucket bounds of a histogram; without bounds, it has default ones */
+    size_t n;             /* number of bounds */
+} standpipe_instrument_options;
+
+/* Makes an instrument, or another handle of an existing one. Returns NULL for an unknown kind. */
+standpipe_instrument *standpipe_instrument_new(const standpipe_meter *meter,
+                                               const standpipe_instrument_options *options);
+/* Returns a handle with fixed attributes, for hot code: a measurement need not look them up. Measurements with this
+ * handle accept no further attributes. Returns NULL if `instrument` already has fixed attributes. */
 standpipe_instrument *standpipe_instrument_bind(const standpipe_instrument *instrument, const standpipe_attr *attrs,
                                                 size_t n);
 void standpipe_instrument_free(standpipe_instrument *instrument);
 
-/* Record a measurement. These functions return STANDPIPE_INVALID_ARGUMENT and record nothing if the instrument is of another
- * kind, if the value of a counter without negative values is negative, or if attributes are passed with a bound instrument.
- * NaN and infinities are reported to `problem` and not recorded. */
+/* Record a measurement. These functions return STANDPIPE_INVALID_ARGUMENT and record nothing if the instrument is of
+ * another kind, if the value of a counter without negative values is negative, or if attributes are passed with a bound
+ * instrument. NaN and infinities are reported to `problem` and not recorded. */
 int32_t standpipe_add(const standpipe_instrument *instrument, int64_t value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_add_double(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);
 int32_t standpipe_record(const standpipe_instrument *instrument, double value, const standpipe_attr *attrs, size_t n);

@@ -9,6 +9,7 @@ use super::input::{AnyValue, Arena, Attribute, Content, List, Text};
 use super::ledger::Ledger;
 use super::lifecycle::{Callback, Gate, Options};
 use super::logs::LogOptions;
+use super::metrics::InstrumentOptions;
 use super::spans::SpanOptions;
 use super::*;
 use crate::problem::{Problem, ProblemKind};
@@ -131,6 +132,10 @@ fn structs_have_the_layout_of_the_header() {
             "size" size, "severity" severity, "reserved" reserved, "body" body, "event_name" event_name,
             "severity_text" severity_text, "unix_ns" unix_ns, "span" span, "attrs" attributes,
             "n" attribute_count,
+        }
+        "standpipe_instrument_options" InstrumentOptions<'_> {
+            "size" size, "kind" kind, "reserved" reserved, "name" name, "unit" unit,
+            "description" description, "bounds" bounds, "n" bound_count,
         }
         "standpipe_scope" Scope { "opaque" thread }
     };

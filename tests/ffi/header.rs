@@ -27,7 +27,6 @@ const TYPES: &[(&str, &[&str])] = &[
     ("char [56]",                          &["TextBuffer<'_>"]),
     ("char **",                            &["Out<'_, OwnedText>"]),
     ("const char *",                       &["CText<'_>", "CArray<'_, u8>"]),
-    ("const double *",                     &["CArray<'_, f64>"]),
     ("uint8_t *",                          &["Out<'_, u8>"]),
     ("uint8_t [8]",                        &["Out<'_, [u8; 8]>"]),
     ("uint8_t [16]",                       &["Out<'_, [u8; 16]>"]),
@@ -51,6 +50,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("const standpipe_log_options *",      &["Versioned<'_, LogOptions<'_>>"]),
     ("standpipe_meter *",                  &["Option<Box<Meter>>"]),
     ("const standpipe_meter *",            &["Option<&Meter>"]),
+    ("const standpipe_instrument_options *", &["Versioned<'_, InstrumentOptions<'_>>"]),
     ("standpipe_instrument *",             &["Option<Box<Instrument>>"]),
     ("const standpipe_instrument *",       &["Option<&Instrument>"]),
 ];
@@ -166,13 +166,14 @@ fn every_function_is_called_with_null() {
 }
 
 #[test]
-fn the_header_is_strict_c99_and_cxx17_by_itself() {
-    for language in [Language::C99, Language::Cxx17] {
+fn the_headers_are_strict_c99_and_cxx17_by_themselves() {
+    for (language, header) in
+        [(Language::C99, "standpipe.h"), (Language::Cxx17, "standpipe.h"), (Language::Cxx17, "standpipe.hpp")]
+    {
         let Some(mut compiler) = compiler(language) else { continue };
         let output =
             compiler.args(["-Wno-pragma-once-outside-header", "-Wno-unused-function", "-fsyntax-only"]);
-        let output =
-            output.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ffi/standpipe.h")).output().unwrap();
+        let output = output.arg(format!("{}/src/ffi/{header}", env!("CARGO_MANIFEST_DIR"))).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -66,13 +66,14 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Builds `tests/ffi/programs/NAME.c` and links it with the library. Prints the reason if that is impossible.
+    /// Builds `tests/ffi/programs/NAME`, with the extension `.c` by default, and links it with the library. Prints the reason if that is impossible.
     pub(crate) fn new(name: &str, language: Language) -> Option<Self> {
         let mut compiler = compiler(language)?;
         let (folder, library) = (Scratch::new(), library());
         let program = folder.path().join(name);
         let beside = library.parent().expect("it is in a folder");
-        compiler.arg(format!("{FOLDER}/{name}.c")).args(["-x", "none", "-o"]).arg(&program);
+        let file = [name, if name.contains('.') { "" } else { ".c" }].concat();
+        compiler.arg(format!("{FOLDER}/{file}")).args(["-x", "none", "-o"]).arg(&program);
         compiler.arg("-L").arg(beside).arg(format!("-l{LIBRARY}"));
         compiler.arg(format!("-Wl,-rpath,{}", beside.display())).args(["-pthread", "-ldl"]);
         let output = compiler.output().expect("the compiler runs");

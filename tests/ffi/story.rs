@@ -114,18 +114,64 @@ fn a_program_in_cxx17_sends_all_signals() {
 
 /// Runs a script with the library and the endpoint as arguments, if its interpreter can be started; `version` is the
 /// option with which the interpreter prints its version.
-fn tell_by(interpreter: &str, version: &str, name: &str) {
+fn run_by(interpreter: &str, version: &str, name: &str) -> Option<Receiver> {
     // An interpreter for another machine cannot load the library.
-    if compiler(Language::C99).is_none() {
-        return;
-    }
+    compiler(Language::C99)?;
     if let Err(error) = Command::new(interpreter).arg(version).output() {
-        return crate::support::skip(format_args!("there is no {interpreter}: {error}"));
+        crate::support::skip(format_args!("there is no {interpreter}: {error}"));
+        return None;
     }
     let receiver = Receiver::start().unwrap();
     finish(Command::new(interpreter).arg(script(name)).arg(library()).arg(receiver.endpoint()), &[]);
+    Some(receiver)
+}
+
+fn tell_by(interpreter: &str, version: &str, name: &str) {
+    let Some(receiver) = run_by(interpreter, version, name) else { return };
     assert_story(&receiver);
     assert_eq!((receiver.span_count(), receiver.log_count()), (2, 1));
+}
+
+#[test]
+fn spans_of_the_cxx_wrapper_end_with_their_scope() {
+    let Some(program) = Built::new("shop.cpp", Language::Cxx17) else { return };
+    let receiver = Receiver::start().unwrap();
+    let printed = program.run(&[&receiver.endpoint()]);
+    assert_eq!(printed, "4 of 4 spans and logs delivered\n");
+    let trace = receiver.only_trace();
+    let (checkout, payment) = (trace.span("checkout"), trace.span("payment"));
+    assert_eq!(payment.parent().unwrap().received().name(), "checkout");
+    assert_eq!(checkout.received().attribute("order.id"), 4711);
+    assert_eq!(checkout.received().attribute("card"), "visa");
+    assert_eq!(checkout.received().attribute("express"), true);
+    assert_eq!(payment.received().status(), Some(Status::Error("card declined")));
+    assert_eq!(payment.received().events()[0].attribute("amount"), 12.5);
+    assert_eq!(payment.logs()[0].body(), "card declined");
+    // A span that an exception leaves is ended, too.
+    assert_eq!(trace.span("refund").received().status(), Some(Status::Error("no such order")));
+    assert_eq!(receiver.metric("orders").unwrap().value(&[("country", "SE")]), 3);
+    let point = receiver.metric("checkout.duration").unwrap();
+    assert_eq!((point.unit(), point.point(()).unwrap().bounds()), ("ms", [10.0, 100.0].as_slice()));
+}
+
+#[test]
+fn the_metrics_of_the_guide_arrive() {
+    let Some(program) = Built::new("metrics", Language::C99) else { return };
+    let receiver = Receiver::start().unwrap();
+    program.run_with(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", &receiver.endpoint())]);
+    assert_eq!(receiver.metric("orders").unwrap().value(&[("country", "SE")]), 3);
+    let duration = receiver.metric("checkout.duration").unwrap();
+    let point = duration.point(()).unwrap();
+    assert_eq!((duration.unit(), point.count(), point.sum()), ("ms", 2, Some(292.0)));
+    assert_eq!(receiver.metric("stock").unwrap().value(()), 40.0);
+}
+
+#[test]
+fn the_python_of_the_guide_shows_its_trace() {
+    let Some(receiver) = run_by("python3", "--version", "shop.py") else { return };
+    let trace = receiver.only_trace();
+    assert_eq!(trace.root().received().attribute("order.id"), 4711);
+    assert_eq!(trace.span("payment").received().status(), Some(Status::Error("card declined")));
 }
 
 #[test]

@@ -59,7 +59,7 @@ static void pass_nothing(void) {
     standpipe_log_with(NULL, NULL);
     EXPECT(standpipe_meter_new(NULL, NULL, NULL) == NULL);
     standpipe_meter_free(NULL);
-    EXPECT(standpipe_instrument_new(NULL, STANDPIPE_COUNTER, NULL, NULL, NULL, NULL, 1) == NULL);
+    EXPECT(standpipe_instrument_new(NULL, NULL) == NULL);
     EXPECT(standpipe_instrument_bind(NULL, NULL, 1) == NULL);
     standpipe_instrument_free(NULL);
     EXPECT(standpipe_add(NULL, 1, NULL, 1) == STANDPIPE_OK);
@@ -71,10 +71,13 @@ static void pass_handles_and_nothing(const standpipe *telemetry) {
     standpipe_tracer *tracer = standpipe_tracer_new(telemetry, NULL, NULL);
     standpipe_logger *logger = standpipe_logger_new(telemetry, NULL, NULL);
     standpipe_meter *meter = standpipe_meter_new(telemetry, NULL, NULL);
-    standpipe_instrument *counter = standpipe_instrument_new(meter, STANDPIPE_COUNTER, NULL, NULL, NULL, NULL, 9);
+    standpipe_instrument_options counter_options = {sizeof counter_options, STANDPIPE_COUNTER, 0, NULL, NULL, NULL, NULL, 9};
+    standpipe_instrument *counter = standpipe_instrument_new(meter, &counter_options);
     standpipe_span *span = standpipe_span_start_with(tracer, NULL), *child = standpipe_span_start(tracer, NULL, span);
     EXPECT(span != NULL && child != NULL && counter != NULL);
-    EXPECT(standpipe_instrument_new(meter, 99, "x", NULL, NULL, NULL, 0) == NULL);
+    EXPECT(standpipe_instrument_new(meter, NULL) == NULL);
+    counter_options.kind = 99;
+    EXPECT(standpipe_instrument_new(meter, &counter_options) == NULL);
     standpipe_span_set_str(span, NULL, NULL);
     standpipe_span_set_str(span, "none", NULL);
     standpipe_span_set_strn(span, NULL, NULL, 5);
@@ -188,8 +191,13 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
 /* A counter only increases: negative additions are refused. */
 static void lower_counters(const standpipe *telemetry) {
     standpipe_meter *meter = standpipe_meter_new(telemetry, "hostile", NULL);
-    standpipe_instrument *whole = standpipe_instrument_new(meter, STANDPIPE_COUNTER, "whole", NULL, NULL, NULL, 0);
-    standpipe_instrument *parts = standpipe_instrument_new(meter, STANDPIPE_COUNTER_DOUBLE, "parts", NULL, NULL, NULL, 0);
+    /* As if the struct had been shorter in the version of this program. */
+    standpipe_instrument_options options = {offsetof(standpipe_instrument_options, unit), STANDPIPE_COUNTER, 0, "whole",
+                                            "cut", "cut", NULL, 9};
+    standpipe_instrument *whole = standpipe_instrument_new(meter, &options), *parts;
+    options.kind = STANDPIPE_COUNTER_DOUBLE;
+    options.name = "parts";
+    parts = standpipe_instrument_new(meter, &options);
     standpipe_instrument *bound = standpipe_instrument_bind(parts, NULL, 0);
     EXPECT(standpipe_add(whole, -1, NULL, 0) == STANDPIPE_INVALID_ARGUMENT);
     EXPECT(standpipe_add_double(parts, -0.5, NULL, 0) == STANDPIPE_INVALID_ARGUMENT);

@@ -140,15 +140,30 @@ static void log_with(const standpipe_logger *logger) {
     standpipe_log_with(logger, &options);
 }
 
+/* `bounds` is NULL, or has two elements. */
+static standpipe_instrument *instrument(const standpipe_meter *meter, int32_t kind, const char *name, const char *unit,
+                                        const double *bounds) {
+    standpipe_instrument_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.kind = kind;
+    options.name = name;
+    options.unit = unit;
+    options.description = "all";
+    options.bounds = bounds;
+    options.n = bounds ? 2 : 0;
+    return standpipe_instrument_new(meter, &options);
+}
+
 static void measure(const standpipe *telemetry) {
     static const double bounds[] = {1, 10};
     standpipe_attr country[1];
     standpipe_meter *meter = standpipe_meter_new(telemetry, "shop", "1.2");
-    standpipe_instrument *orders = standpipe_instrument_new(meter, STANDPIPE_COUNTER, "orders", "{order}", "all", NULL, 0);
-    standpipe_instrument *stock = standpipe_instrument_new(meter, STANDPIPE_UP_DOWN_COUNTER, "stock", NULL, NULL, NULL, 0);
-    standpipe_instrument *heat = standpipe_instrument_new(meter, STANDPIPE_GAUGE, "heat", "Cel", NULL, NULL, 0);
-    standpipe_instrument *total = standpipe_instrument_new(meter, STANDPIPE_HISTOGRAM, "total", NULL, NULL, bounds, 2);
-    standpipe_instrument *litres = standpipe_instrument_new(meter, STANDPIPE_COUNTER_DOUBLE, "litres", "L", NULL, NULL, 0);
+    standpipe_instrument *orders = instrument(meter, STANDPIPE_COUNTER, "orders", "{order}", NULL);
+    standpipe_instrument *stock = instrument(meter, STANDPIPE_UP_DOWN_COUNTER, "stock", NULL, NULL);
+    standpipe_instrument *heat = instrument(meter, STANDPIPE_GAUGE, "heat", "Cel", NULL);
+    standpipe_instrument *total = instrument(meter, STANDPIPE_HISTOGRAM, "total", NULL, bounds);
+    standpipe_instrument *litres = instrument(meter, STANDPIPE_COUNTER_DOUBLE, "litres", "L", NULL);
     standpipe_instrument *bound;
     country[0] = standpipe_attr_str("country", "SE");
     bound = standpipe_instrument_bind(orders, country, 1);

@@ -59,9 +59,14 @@ lib.standpipe_span_end(checkout)
 assert(payment[0] == nil and checkout[0] == nil)
 
 local bounds = ffi.new("double[2]", 1, 10)
-local orders = lib.standpipe_instrument_new(meter, 1, "orders", "{order}", "all", nil, 0)
-local heat = lib.standpipe_instrument_new(meter, 3, "heat", nil, nil, nil, 0)
-local total = lib.standpipe_instrument_new(meter, 4, "total", nil, nil, bounds, 2)
+local function instrument(fields)
+    local options = ffi.new("standpipe_instrument_options", fields)
+    options.size = ffi.sizeof(options)
+    return lib.standpipe_instrument_new(meter, options)
+end
+local orders = instrument { kind = 1, name = "orders", unit = "{order}", description = "all" }
+local heat = instrument { kind = 3, name = "heat" }
+local total = instrument { kind = 4, name = "total", bounds = bounds, n = 2 }
 assert(lib.standpipe_add(orders, 3, attr("country", "SE"), 1) == 0)
 assert(lib.standpipe_record(heat, 21.5, nil, 0) == 0)
 assert(lib.standpipe_record(total, 0.5, nil, 0) == 0)

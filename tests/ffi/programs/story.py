@@ -50,6 +50,19 @@ class SpanOptions(Structure):
     ]
 
 
+class InstrumentOptions(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("kind", c_int32),
+        ("reserved", c_uint32),
+        ("name", c_char_p),
+        ("unit", c_char_p),
+        ("description", c_char_p),
+        ("bounds", POINTER(c_double)),
+        ("n", c_size_t),
+    ]
+
+
 def attrs(**values):
     """Returns an array of attributes, and their number."""
     array = (Attr * len(values))()
@@ -81,7 +94,7 @@ def bind(library):
     library.standpipe_span_event.argtypes = [pointer, text, pointer, c_size_t]
     library.standpipe_span_status.argtypes = [pointer, c_int32, text]
     library.standpipe_log.argtypes = [pointer, c_int32, text, pointer, pointer, c_size_t]
-    library.standpipe_instrument_new.argtypes = [pointer, c_int32, text, text, text, pointer, c_size_t]
+    library.standpipe_instrument_new.argtypes = [pointer, pointer]
     library.standpipe_add.argtypes = [pointer, c_int64, pointer, c_size_t]
     library.standpipe_record.argtypes = [pointer, c_double, pointer, c_size_t]
     library.standpipe_shutdown.argtypes = [pointer, c_uint32, pointer]
@@ -113,9 +126,13 @@ def main(path, endpoint):
     lib.standpipe_span_end(byref(checkout))
     assert not payment and not checkout
 
-    orders = lib.standpipe_instrument_new(meter, 1, b"orders", b"{order}", b"all", None, 0)
-    heat = lib.standpipe_instrument_new(meter, 3, b"heat", None, None, None, 0)
-    total = lib.standpipe_instrument_new(meter, 4, b"total", None, None, (c_double * 2)(1, 10), 2)
+    def instrument(**fields):
+        options = InstrumentOptions(size=sizeof(InstrumentOptions), **fields)
+        return lib.standpipe_instrument_new(meter, byref(options))
+
+    orders = instrument(kind=1, name=b"orders", unit=b"{order}", description=b"all")
+    heat = instrument(kind=3, name=b"heat")
+    total = instrument(kind=4, name=b"total", bounds=(c_double * 2)(1, 10), n=2)
     assert lib.standpipe_add(orders, 3, *attrs(country="SE")) == 0
     assert lib.standpipe_record(heat, 21.5, None, 0) == 0
     assert lib.standpipe_record(total, 0.5, None, 0) == 0
