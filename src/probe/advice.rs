@@ -8,7 +8,7 @@ use super::stages::Protocol;
 use crate::config::Transport;
 use crate::transport::{ProbeFailure, TlsFault, TlsFaultKind};
 
-const SILENT: &str = "the request timed out";
+const SILENT: &str = "no answer in time";
 const CLOSED: &str = "the server closed the connection without an answer";
 
 const CHECK_NAME: &str = "is the name right? in a container, is it on the same network?";
@@ -31,7 +31,7 @@ impl Problem {
     }
 }
 
-/// Explains why no address was found for a host.
+/// Explains why a host was not found.
 pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
     match failure {
         ProbeFailure::TimedOut => {
@@ -43,7 +43,7 @@ pub(super) fn unresolved(who: &str, failure: &ProbeFailure) -> Problem {
             let what = format!("the DNS lookup failed temporarily for {who}");
             Problem::new(what, format!("{CHECK_NAME} is there a network at all?"))
         }
-        _ => Problem::new(format!("no address was found for {who}"), CHECK_NAME),
+        _ => Problem::new(format!("host not found: {who}"), CHECK_NAME),
     }
 }
 
@@ -72,12 +72,10 @@ pub(super) fn unconnected(target: &Target<'_>, failure: &ProbeFailure) -> Proble
         ProbeFailure::Io { kind: ErrorKind::ConnectionRefused, .. } => {
             let advice = match (target.proxy, target.transport) {
                 (Some(_), _) => proxy_down.as_str(),
-                (None, Transport::Http | Transport::Console) => {
-                    "is a collector running? try: standpipe receive"
-                }
                 (None, Transport::Grpc) => {
                     "is a collector running, and does it take gRPC on this port, usually 4317? try: standpipe receive"
                 }
+                (None, _) => "is a collector running? try: standpipe receive",
             };
             (format!("connection refused by {who}"), advice)
         }
@@ -123,13 +121,8 @@ fn faulty(fault: &TlsFault, url: &EndpointUrl, has_ca: bool, certificate: Option
     let what = fault.what.clone();
     let advice = match fault.kind {
         TlsFaultKind::UnknownIssuer => return unknown_issuer(what, has_ca, certificate),
-        TlsFaultKind::ClientCertificateWanted => {
-            let advice = "set client-certificate-file and client-key-file";
-            return Problem::new("client certificate required", advice);
-        }
-        TlsFaultKind::NoHttp2 => {
-            return Problem::new("the server offers no HTTP/2 (ALPN h2), which gRPC needs", NOT_HTTP_PORT);
-        }
+        TlsFaultKind::ClientCertificateWanted => "set client-certificate-file and client-key-file",
+        TlsFaultKind::NoHttp2 => NOT_HTTP_PORT,
         TlsFaultKind::WrongHost => {
             let advice = "set the endpoint to a name in the certificate, or get a certificate for this host";
             // rustls quotes the real host, which may be secret.
@@ -174,7 +167,7 @@ pub(super) fn unanswered(failure: &ProbeFailure, protocol: Protocol, is_tls: boo
             Problem::new(CLOSED, "is it a gRPC port? the HTTP port is usually 4318")
         }
         (_, ProbeFailure::Closed) => Problem::new(CLOSED, HTTP_PORT),
-        (_, ProbeFailure::NotHttp) => Problem::new("the response is not HTTP", HTTP_PORT),
+        (_, ProbeFailure::NotHttp) => Problem::new("the answer is not HTTP", HTTP_PORT),
         (_, ProbeFailure::Proxy { status, advice }) => {
             let what = format!("the proxy refuses the request: {status}");
             Problem::new(what, advice.clone().unwrap_or_default())
@@ -204,7 +197,7 @@ pub(super) fn no_grpc(failure: &ProbeFailure, protocol: Protocol) -> Problem {
     match (protocol, failure) {
         (Protocol::Http1, _) => Problem::new("this port speaks HTTP/1", NOT_HTTP_PORT),
         (Protocol::Tls, _) => speaks_tls(),
-        (Protocol::Unknown, _) => Problem::new("the response is not HTTP/2", GRPC_PORT),
+        (Protocol::Unknown, _) => Problem::new("the answer is not HTTP/2", GRPC_PORT),
         (_, ProbeFailure::TimedOut) => Problem::new(SILENT, may_want_tls),
         _ => Problem::new(CLOSED, may_want_tls),
     }
@@ -235,7 +228,7 @@ mod tests {
         for (failure, expected) in [
             (
                 io(ErrorKind::Other, "failed to lookup address information: Name or service not known"),
-                "no address was found for \"collector\" | is the name right? in a container, is it on the same network?",
+                "host not found: \"collector\" | is the name right? in a container, is it on the same network?",
             ),
             (
                 io(
@@ -353,17 +346,17 @@ mod tests {
             (Protocol::Http2, ProbeFailure::TimedOut, grpc),
             (Protocol::Tls, ProbeFailure::NotHttp, https),
             (Protocol::Tls, ProbeFailure::Closed, https),
-            (Protocol::Nothing, ProbeFailure::TimedOut, "the request timed out"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "no answer in time"),
             (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
-            (Protocol::Unknown, ProbeFailure::NotHttp, "the response is not HTTP"),
+            (Protocol::Unknown, ProbeFailure::NotHttp, "the answer is not HTTP"),
         ] {
             assert_eq!(unanswered(&failure, protocol, false).what, what, "{protocol:?} {failure:?}");
         }
         for (protocol, failure, what) in [
             (Protocol::Http1, ProbeFailure::Closed, "this port speaks HTTP/1"),
             (Protocol::Tls, ProbeFailure::Closed, https),
-            (Protocol::Unknown, ProbeFailure::Closed, "the response is not HTTP/2"),
-            (Protocol::Nothing, ProbeFailure::TimedOut, "the request timed out"),
+            (Protocol::Unknown, ProbeFailure::Closed, "the answer is not HTTP/2"),
+            (Protocol::Nothing, ProbeFailure::TimedOut, "no answer in time"),
             (Protocol::Nothing, ProbeFailure::Closed, "the server closed the connection without an answer"),
         ] {
             assert_eq!(no_grpc(&failure, protocol).what, what, "{protocol:?} {failure:?}");

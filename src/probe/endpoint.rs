@@ -41,6 +41,8 @@ pub(super) struct EndpointUrl {
     pub(super) shown_host: String,
     /// Path as the user wrote it, without the query.
     pub(super) shown_path: String,
+    /// Displayable address of a Unix socket; `None` for a host.
+    pub(super) socket: Option<String>,
     /// True if the host comes from a secret, so that its address is not shown either.
     hides_address: bool,
 }
@@ -49,14 +51,17 @@ impl EndpointUrl {
     /// Reads the real URL and its displayable form.
     pub(super) fn parse(url: &str, shown: &str) -> Option<Self> {
         let (scheme, authority, _) = split(url)?;
+        let socket = shown.starts_with("unix").then(|| shown.to_owned());
         // If the whole endpoint comes from a secret, no part of it can be shown.
-        let (_, shown_authority, shown_path) = split(shown).unwrap_or_default();
+        let (_, shown_authority, shown_path) =
+            split(if socket.is_some() { url } else { shown }).unwrap_or_default();
         let (host, hides_address) = (host(authority), authority != shown_authority);
         Some(Self {
             is_tls: scheme.eq_ignore_ascii_case("https"),
             host: host.to_owned(),
             shown_host: if hides_address { HIDDEN } else { host }.to_owned(),
             shown_path: shown_path.to_owned(),
+            socket,
             hides_address,
         })
     }

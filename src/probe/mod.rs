@@ -25,7 +25,7 @@ use crate::config::{ConnectionSettings, Exporter, Transport};
 use crate::escape::{escape_all_but, shows_itself};
 use crate::process::spawn_scoped;
 use crate::record::Signal;
-use crate::transport::{GrpcSpec, HttpSpec, SetupError};
+use crate::transport::{GrpcSpec, HttpSpec, SetupError, with_current_headers};
 
 /// Replaces a budget whose deadline the clock cannot represent.
 const MAX_BUDGET: Duration = Duration::from_secs(3600);
@@ -55,7 +55,7 @@ pub fn probe(exporter: &Exporter, budget: Duration) -> Report {
     let now = Instant::now();
     let deadline = now.checked_add(budget).unwrap_or(now + MAX_BUDGET);
     let endpoints = endpoints(exporter);
-    let spec = Spec::new(&exporter.connection);
+    let spec = with_current_headers(&exporter.connection).and_then(|settings| Spec::new(&settings));
     let has_proxy = spec.as_ref().is_ok_and(|spec| spec.proxy().is_some());
     let probe = |endpoint: &Endpoint| probe_endpoint(&exporter.connection, &spec, endpoint, deadline);
     let stages = if has_proxy { one_by_one(&endpoints, probe) } else { all_at_once(&endpoints, &probe) };
@@ -248,9 +248,7 @@ impl Spec {
         match settings.transport {
             Transport::Grpc => GrpcSpec::for_probe(settings).map(|spec| Self::Grpc(Box::new(spec))),
             // A console has no endpoint to probe.
-            Transport::Http | Transport::Console => {
-                HttpSpec::for_probe(settings).map(|spec| Self::Http(Box::new(spec)))
-            }
+            _ => HttpSpec::for_probe(settings).map(|spec| Self::Http(Box::new(spec))),
         }
     }
 
@@ -307,7 +305,7 @@ fn probe_endpoint(
 fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };
-    let problem = Problem::new("the probe panicked", "please report this");
+    let problem = Problem::new("the probe panicked", "this is a bug in standpipe, please report it");
     stages.fail(StageKind::Settings, now, problem, false);
     stages.done
 }

@@ -33,8 +33,8 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // A placeholder that is never shown: the failure is used only if the request did not reach a stage, and then the
-        // request has a failure.
+        // A placeholder that is never shown: the failure is used only if the request did not reach a stage, and then
+        // the request has a failure.
         let none = ProbeFailure::Closed;
         let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
         let Some(at) = timeline.resolved else {
@@ -46,11 +46,14 @@ impl ProbeTarget<'_> {
             stages.fail(StageKind::Resolve, request.ended, problem, failure.is_final());
             return false;
         };
-        stages.pass(StageKind::Resolve, at, self.addresses(timeline));
+        if self.url.socket.is_none() {
+            stages.pass(StageKind::Resolve, at, self.addresses(timeline));
+        }
         let Some(at) = timeline.connected else {
             let transport = self.settings.transport;
             let proxy = self.proxy.as_deref();
-            let target = Target { addresses: self.addresses(timeline), proxy, transport };
+            let addresses = self.url.socket.clone().unwrap_or_else(|| self.addresses(timeline));
+            let target = Target { addresses, proxy, transport };
             let problem = advice::unconnected(&target, failure);
             stages.fail(StageKind::Connect, request.ended, problem, failure.is_final());
             return false;
@@ -98,6 +101,7 @@ impl ProbeTarget<'_> {
 
     fn connection(&self, timeline: &Timeline) -> String {
         match (&self.proxy, timeline.peer) {
+            _ if self.url.socket.is_some() => self.url.socket.clone().unwrap_or_default(),
             (Some(proxy), _) => format!("by way of the proxy {proxy}"),
             (None, Some(peer)) => self.url.shown_address(peer),
             (None, None) => "connected".to_owned(),

@@ -1,4 +1,4 @@
-//! Bodies of answers, and the mapping between HTTP status and gRPC code. Large bodies are generated while being sent.
+//! Bodies of answers, and the mapping between HTTP status and gRPC code.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,7 +15,6 @@ const BLOCK: usize = 1 << 20;
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// An empty final deflate block.
 const END_OF_STREAM: [u8; 2] = [3, 0];
-const CHECKSUM_AND_LENGTH: usize = 8;
 pub(super) const PIECE: usize = 64 * 1024;
 /// Bytes that a cut-short answer announces, but does not send.
 pub(super) const CUT_SHORT_BYTES: u64 = 1024;
@@ -24,7 +23,6 @@ pub(super) const CUT_SHORT_BYTES: u64 = 1024;
 pub(super) enum Sendable<'a> {
     Bytes(Cow<'a, [u8]>),
     Zeros(u64),
-    Bomb(GzipBomb),
 }
 
 impl<'a> Sendable<'a> {
@@ -32,7 +30,7 @@ impl<'a> Sendable<'a> {
     pub(super) fn of(answer: &'a Answer, form: Form) -> Self {
         let encoded = match (&answer.body, form.format) {
             (Body::Zeros(length), _) => return Sendable::Zeros(*length),
-            (Body::GzipBomb(unpacked), _) => return Sendable::Bomb(GzipBomb::new(*unpacked)),
+            (Body::GzipBomb(unpacked), _) => gzip_bomb(*unpacked),
             (Body::Empty, Format::Json) => b"{}".to_vec(),
             (Body::Empty, Format::Protobuf) => Vec::new(),
             (Body::Bytes(bytes), _) => return Sendable::Bytes(Cow::Borrowed(bytes)),
@@ -52,7 +50,6 @@ impl<'a> Sendable<'a> {
         match self {
             Sendable::Bytes(bytes) => bytes.len() as u64,
             Sendable::Zeros(length) => *length,
-            Sendable::Bomb(bomb) => bomb.len(),
         }
     }
 
@@ -60,7 +57,6 @@ impl<'a> Sendable<'a> {
         match self {
             Sendable::Bytes(bytes) => out.write_all(bytes),
             Sendable::Zeros(length) => send_repeated(out, &[0; PIECE], *length),
-            Sendable::Bomb(bomb) => bomb.write_to(out),
         }
     }
 }
@@ -91,44 +87,26 @@ pub(super) fn send_slowly(
     Ok(())
 }
 
-/// A gzip stream with a single member, which decompresses to a whole number of mebibytes of zeros. The receiver itself
-/// never decompresses it.
-pub(super) struct GzipBomb {
-    block: Vec<u8>,
-    blocks: u64,
-}
-
-impl GzipBomb {
-    /// Creates a stream that decompresses to at least `unpacked` bytes.
-    pub(super) fn new(unpacked: u64) -> Self {
-        let mut compress = Compress::new(Compression::best(), false);
-        let mut block = Vec::with_capacity(BLOCK / 64);
-        // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call
-        // cannot fail: the output has sixteen times the room that these zeros need when compressed.
-        let _ = compress.compress_vec(&vec![0; BLOCK], &mut block, FlushCompress::Full);
-        Self { block, blocks: unpacked.div_ceil(BLOCK as u64) }
+/// Returns a gzip stream with a single member, which decompresses to a whole number of mebibytes of zeros, at least
+/// `unpacked` bytes. The receiver itself never decompresses it.
+fn gzip_bomb(unpacked: u64) -> Vec<u8> {
+    let zeros = vec![0; BLOCK];
+    let mut block = Vec::with_capacity(BLOCK / 64);
+    // A full flush ends at a byte boundary and resets the window, so the same bytes can be repeated. The call cannot
+    // fail: the output has sixteen times the room that these zeros need when compressed.
+    let _ = Compress::new(Compression::best(), false).compress_vec(&zeros, &mut block, FlushCompress::Full);
+    let (mut block_checksum, mut checksum) = (Crc::new(), Crc::new());
+    block_checksum.update(&zeros);
+    let mut stream = HEADER.to_vec();
+    for _ in 0..unpacked.div_ceil(BLOCK as u64) {
+        stream.extend_from_slice(&block);
+        // The checksum of the repeated block is combined arithmetically, instead of hashing all zeros again.
+        checksum.combine(&block_checksum);
     }
-
-    /// Returns the compressed length.
-    pub(super) fn len(&self) -> u64 {
-        let frame = HEADER.len() + END_OF_STREAM.len() + CHECKSUM_AND_LENGTH;
-        self.blocks * self.block.len() as u64 + frame as u64
-    }
-
-    pub(super) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut block_checksum = Crc::new();
-        block_checksum.update(&vec![0; BLOCK]);
-        let mut checksum = Crc::new();
-        out.write_all(&HEADER)?;
-        for _ in 0..self.blocks {
-            out.write_all(&self.block)?;
-            // The checksum of the repeated block is combined arithmetically, instead of hashing all zeros again.
-            checksum.combine(&block_checksum);
-        }
-        out.write_all(&END_OF_STREAM)?;
-        out.write_all(&checksum.sum().to_le_bytes())?;
-        out.write_all(&checksum.amount().to_le_bytes())
-    }
+    stream.extend_from_slice(&END_OF_STREAM);
+    stream.extend_from_slice(&checksum.sum().to_le_bytes());
+    stream.extend_from_slice(&checksum.amount().to_le_bytes());
+    stream
 }
 
 /// Returns the gRPC code of an HTTP status.
@@ -229,10 +207,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_valid_gzip_a_thousand_times_smaller_than_its_content() {
-        let bomb = GzipBomb::new(3 * BLOCK as u64 - 1);
-        let mut wire = Vec::new();
-        bomb.write_to(&mut wire).unwrap();
-        assert_eq!(wire.len() as u64, bomb.len());
+        let wire = gzip_bomb(3 * BLOCK as u64 - 1);
         assert!(wire.len() < 3 * BLOCK / 500);
         let mut unpacked = Vec::new();
         GzDecoder::new(&wire[..]).read_to_end(&mut unpacked).unwrap();

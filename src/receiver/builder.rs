@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::listener::{self, Listener};
+use super::listener::Listener;
 use super::refusal::RefusedRequest;
 use super::request_sink::Script;
 use super::state::{Addresses, Callback, Settings, Shared};
@@ -32,6 +33,8 @@ const MIB: usize = 1024 * 1024;
 pub struct Builder {
     address: io::Result<Vec<SocketAddr>>,
     grpc_address: io::Result<Vec<SocketAddr>>,
+    /// Unix sockets for HTTP and for gRPC.
+    sockets: [Option<PathBuf>; 2],
     settings: Settings,
     keep_bytes: usize,
     script: Script,
@@ -42,6 +45,7 @@ impl Builder {
         Self {
             address: Ok(vec![([127, 0, 0, 1], 0).into()]),
             grpc_address: Ok(vec![([127, 0, 0, 1], 0).into()]),
+            sockets: [None, None],
             settings: Settings {
                 max_body_bytes: 64 * MIB,
                 max_memory_bytes: 512 * MIB,
@@ -49,6 +53,7 @@ impl Builder {
                 max_connections: 256,
                 read_timeout: Duration::from_secs(30),
                 local_hosts_only: false,
+                allowed_origins: None,
                 on_batch: None,
                 on_refusal: None,
             },
@@ -68,6 +73,36 @@ impl Builder {
     /// Sets the address for OTLP over gRPC, like [`Builder::address`] for HTTP.
     pub fn grpc_address(self, address: impl ToSocketAddrs) -> Self {
         Self { grpc_address: address.to_socket_addrs().map(Iterator::collect), ..self }
+    }
+
+    /// Also serves OTLP over HTTP on a Unix socket, for exporters with the endpoint `unix:path`. A socket without a
+    /// listener at this path is replaced; the file is removed when the receiver stops. Its mode follows the umask. On
+    /// systems other than Unix, the start fails.
+    ///
+    /// ```
+    /// use standpipe::receiver::Receiver;
+    /// use standpipe::{Config, Exporter, Telemetry};
+    ///
+    /// # #[cfg(unix)] {
+    /// let path = std::env::temp_dir().join(format!("standpipe-{}.sock", std::process::id()));
+    /// let receiver = Receiver::builder().unix_socket(&path).start()?;
+    /// let exporter = Exporter::http(format!("unix:{}", path.display()));
+    /// let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter))?;
+    /// telemetry.tracer("shop").span("checkout").end();
+    /// telemetry.shutdown(std::time::Duration::from_secs(2));
+    /// assert_eq!(receiver.span_count(), 1);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sockets[0] = Some(path.into());
+        self
+    }
+
+    /// Also serves OTLP over gRPC on a Unix socket, like [`Builder::unix_socket`] for HTTP.
+    pub fn grpc_unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sockets[1] = Some(path.into());
+        self
     }
 
     /// Sets the maximum length of a decompressed body. The default is 64 MiB. A request with a longer body is answered
@@ -162,6 +197,15 @@ impl Builder {
         self
     }
 
+    /// Lets web pages send telemetry over HTTP (CORS): pages from this machine (`http://localhost:3000`), and from
+    /// `origins`, for example `https://shop.example`. Without this setting, browsers keep all web pages from sending.
+    ///
+    /// A page can send, but it cannot read records.
+    pub fn allow_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.settings.allowed_origins = Some(origins.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Sets the memory limit of the kept spans, log records and metrics together; the kept requests have a separate
     /// limit of the same size. The default is 256 MiB, and 0 keeps nothing.
     ///
@@ -187,21 +231,23 @@ impl Builder {
         let addresses = Addresses::of_listeners(http.local_addr()?, grpc.local_addr()?, local_only);
         let shared =
             Arc::new(Shared::new(self.settings, addresses, Store::new(self.keep_bytes), self.script));
-        let http = Listener::start(http, shared.clone(), http::serve)?;
-        match Listener::start(grpc, shared.clone(), grpc::serve) {
-            Ok(grpc) => Ok(Receiver { shared, http, grpc }),
-            Err(error) => {
-                listener::stop(&[&http], &shared);
-                Err(error)
-            }
-        }
+        // Dropped, it stops the listeners that were started.
+        let mut receiver = Receiver { listeners: Vec::new(), shared: shared.clone() };
+        receiver.listeners.push(Listener::start(http, shared.clone(), http::serve)?);
+        receiver.listeners.push(Listener::start(grpc, shared.clone(), grpc::serve)?);
+        let [http, grpc] = self.sockets;
+        let start_http = |path| Listener::start_unix(path, shared.clone(), http::serve);
+        receiver.listeners.extend(http.map(start_http).transpose()?);
+        let start_grpc = |path| Listener::start_unix(path, shared.clone(), grpc::serve);
+        receiver.listeners.extend(grpc.map(start_grpc).transpose()?);
+        Ok(receiver)
     }
 
     /// Serves the web pages of the `standpipe` command-line program over HTTP/1, with the limits of a receiver, for as
     /// long as the process lives.
     ///
-    /// `answer` is called with each valid request, or with the refusal of an invalid one; a request that has a body is
-    /// refused. If `answer` returns `None`, it has written to the socket itself, and the connection ends.
+    /// `answer` is called with each valid request and its body, or with the refusal of an invalid one. If
+    /// `answer` returns `None`, it has written to the socket itself, and the connection ends.
     #[doc(hidden)]
     pub fn serve_pages(self, listener: TcpListener, answer: Arc<http::OnPageRequest>) -> io::Result<()> {
         let address = listener.local_addr()?;

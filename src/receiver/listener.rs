@@ -2,6 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+#[cfg(unix)]
+use std::os::unix::{
+    fs::FileTypeExt,
+    net::{UnixListener, UnixStream},
+};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,8 +32,17 @@ impl<F: Fn(&Shared, &TcpStream, u64) + Clone + Send + 'static> Serve for F {}
 /// An acceptor thread, and the threads of its clients.
 #[derive(Debug)]
 pub(super) struct Listener {
-    pub(super) address: SocketAddr,
+    address: Address,
     threads: Mutex<Option<Threads>>,
+}
+
+/// Where clients connect.
+#[derive(Debug)]
+enum Address {
+    Tcp(SocketAddr),
+    /// The file is removed at the stop.
+    #[cfg(unix)]
+    Unix(PathBuf),
 }
 
 #[derive(Debug)]
@@ -38,14 +53,57 @@ struct Threads {
 
 impl Listener {
     pub(super) fn start(listener: TcpListener, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+        let address = Address::Tcp(listener.local_addr()?);
+        let accept = move || {
+            let (socket, _) = listener.accept()?;
+            // An answer is one write, which Nagle's algorithm would only delay.
+            socket.set_nodelay(true).map(|()| socket)
+        };
+        Self::start_with(address, accept, shared, serve)
+    }
+
+    /// Listens on a Unix socket. A socket that a dead program left at the path is replaced.
+    ///
+    /// # Errors
+    /// Returns an error with the path.
+    pub(super) fn start_unix(path: PathBuf, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
+        let shown = path.display().to_string();
+        Self::bind_unix(path, shared, serve)
+            .map_err(|error| io::Error::new(error.kind(), format!("{shown}: {error}")))
+    }
+
+    #[cfg(not(unix))]
+    fn bind_unix(_: PathBuf, _: Arc<Shared>, _: impl Serve) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
+    }
+
+    #[cfg(unix)]
+    fn bind_unix(path: PathBuf, shared: Arc<Shared>, serve: impl Serve) -> io::Result<Self> {
+        let is_socket = std::fs::symlink_metadata(&path).is_ok_and(|file| file.file_type().is_socket());
+        let refuses = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if is_socket && UnixStream::connect(&path).is_err_and(refuses) {
+            std::fs::remove_file(&path)?;
+        }
+        let listener = UnixListener::bind(&path)?;
+        // The socket takes the type of a TCP socket, whose operations are the same.
+        let accept = move || Ok(std::os::fd::OwnedFd::from(listener.accept()?.0).into());
+        Self::start_with(Address::Unix(path), accept, shared, serve)
+    }
+
+    fn start_with(
+        address: Address,
+        accept: impl Fn() -> io::Result<TcpStream> + Send + 'static,
+        shared: Arc<Shared>,
+        serve: impl Serve,
+    ) -> io::Result<Self> {
         let clients = Arc::new(Mutex::new(Vec::new()));
         shared.change(|state| state.listening += 1);
         let acceptor = spawn("standpipe-recv", {
             let clients = clients.clone();
             move || {
-                accept_clients(&listener, &shared, &serve, &clients);
-                drop(listener);
+                accept_clients(&accept, &shared, &serve, &clients);
+                // Closes the listening socket.
+                drop(accept);
                 shared.change(|state| state.listening -= 1);
             }
         })?;
@@ -56,8 +114,18 @@ impl Listener {
     fn wake_acceptor(&self) -> bool {
         // Only a connection wakes a thread from `accept`. Without a free file descriptor, no connection is possible;
         // the acceptor then ends when the next client connects.
-        match TcpStream::connect_timeout(&reachable(self.address), WAKE_TIMEOUT) {
-            Ok(_) => true,
+        let woken = match &self.address {
+            Address::Tcp(address) => TcpStream::connect_timeout(&reachable(*address), WAKE_TIMEOUT).map(drop),
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let woken = UnixStream::connect(path).map(drop);
+                // Only now, because the path leads to the acceptor.
+                let _ = std::fs::remove_file(path);
+                woken
+            }
+        };
+        match woken {
+            Ok(()) => true,
             // Either the listener is already closed, or its queue is full of waiting clients, one of which wakes the
             // acceptor.
             Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut),
@@ -66,7 +134,7 @@ impl Listener {
 }
 
 /// Closes all listeners and connections. A second call does nothing.
-pub(super) fn stop(listeners: &[&Listener], shared: &Shared) {
+pub(super) fn stop(listeners: &[Listener], shared: &Shared) {
     // The threads are taken, so that a second call finds none.
     let threads: Vec<Threads> =
         listeners.iter().filter_map(|listener| listener.threads.lock().take()).collect();
@@ -104,14 +172,14 @@ pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
 }
 
 fn accept_clients(
-    listener: &TcpListener,
+    accept: &impl Fn() -> io::Result<TcpStream>,
     shared: &Arc<Shared>,
     serve: &impl Serve,
     clients: &Mutex<Vec<JoinHandle<()>>>,
 ) {
     while !shared.read(|state| state.stopped) {
-        match listener.accept() {
-            Ok((socket, _)) => {
+        match accept() {
+            Ok(socket) => {
                 let client = admit(socket, shared, serve.clone());
                 let mut clients = clients.lock();
                 // Without this, the handles of finished threads would accumulate as long as the receiver runs.
@@ -128,8 +196,6 @@ fn accept_clients(
 /// Starts a thread for a client. Closes the connection if it is not admitted, or if no thread can be started.
 fn admit(socket: TcpStream, shared: &Arc<Shared>, serve: impl Serve) -> Option<JoinHandle<()>> {
     let timeout = shared.settings.read_timeout;
-    // An answer is one write, which Nagle's algorithm would only delay.
-    socket.set_nodelay(true).ok()?;
     socket.set_write_timeout(Some(timeout)).ok()?;
     let socket = Arc::new(socket);
     let number = shared.admit(&socket)?;

@@ -52,7 +52,7 @@ mod fixture;
 mod grpc;
 mod http;
 mod json;
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 mod json_lines;
 mod listener;
 mod records;
@@ -72,7 +72,7 @@ pub use builder::Builder;
 pub use fixture::TestTelemetry;
 #[doc(hidden)]
 pub use http::split_target;
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 pub use json_lines::JsonError;
 pub use records::{
     ReceivedEvent, ReceivedLink, ReceivedLog, ReceivedMetric, ReceivedPoint, ReceivedSpan, ReceivedValue,
@@ -93,13 +93,7 @@ use crate::record::{Signal, TraceId};
 #[doc(hidden)]
 pub mod proto {
     pub use super::records::{Point, TreeNode, points, tree};
-    pub use crate::record::schema::{
-        AnyValue, ArrayValue, Buckets, Data, EntityRef, Event, Exemplar, ExemplarValue, ExponentialHistogram,
-        ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, InstrumentationScope, KeyValue,
-        KeyValueList, Link, LogRecord, LogsRequest, Metric, MetricsRequest, Number, NumberDataPoint,
-        Resource, ResourceLogs, ResourceMetrics, ResourceSpans, ScopeLogs, ScopeMetrics, ScopeSpans, Span,
-        Status, Sum, Summary, SummaryDataPoint, TracesRequest, Value, ValueAtQuantile,
-    };
+    pub use crate::record::schema::*;
 }
 
 /// A running OTLP receiver.
@@ -110,8 +104,7 @@ pub mod proto {
 #[must_use = "dropping it stops the receiver"]
 pub struct Receiver {
     shared: Arc<Shared>,
-    http: Listener,
-    grpc: Listener,
+    listeners: Vec<Listener>,
 }
 
 impl Receiver {
@@ -141,12 +134,12 @@ impl Receiver {
 
     /// Returns the address of the HTTP listener.
     pub fn address(&self) -> SocketAddr {
-        self.http.address
+        self.shared.addresses.bound[0]
     }
 
     /// Returns the address of the gRPC listener.
     pub fn grpc_address(&self) -> SocketAddr {
-        self.grpc.address
+        self.shared.addresses.bound[1]
     }
 
     /// Returns all kept spans that were accepted with a 2xx answer, in the order of their acceptance.
@@ -363,7 +356,7 @@ impl Receiver {
     /// [`grpc_address`](Receiver::grpc_address). The call waits at most 0.1 s for a thread in [`Builder::on_batch`] or
     /// [`Builder::on_refusal`], and at most two seconds for a client that does not read its answer.
     pub fn stop_listening(&self) {
-        listener::stop(&[&self.http, &self.grpc], &self.shared);
+        listener::stop(&self.listeners, &self.shared);
     }
 
     fn extend_script(&self, signal: Option<Signal>, answers: impl IntoIterator<Item = Answer>) {

@@ -18,13 +18,13 @@ use crate::record::message::{self, DecodeError};
 use crate::record::schema::{
     Data, InstrumentationScope, LogRecord, LogsRequest, Metric, MetricsRequest, Resource, Span, TracesRequest,
 };
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 use crate::record::wire::encode_field;
 use crate::record::{Signal, SpanId, TraceId};
 
 /// The records of one request, usually of one signal.
 ///
-/// With the feature `console`, they can be read from OTLP JSON and written as OTLP JSON.
+/// With the feature `json`, they can be read from OTLP JSON and written as OTLP JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Records {
@@ -79,9 +79,9 @@ fn time(unix_nanos: u64) -> SystemTime {
 }
 
 /// Tags of the length-delimited fields 1 and 2.
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 const FIRST: u8 = 0x0a;
-#[cfg(feature = "console")]
+#[cfg(feature = "json")]
 const SECOND: u8 = 0x12;
 
 /// Defines the record type of a signal: its message, resource and scope, and its place in a request.
@@ -155,7 +155,7 @@ macro_rules! received {
             }
 
             /// Encodes records as an export request, whose field numbers are the same for every signal.
-            #[cfg(feature = "console")]
+            #[cfg(feature = "json")]
             pub(super) fn encode(records: &[Self]) -> Vec<u8> {
                 let mut request = Vec::new();
                 // Decoding shares a resource among its records, so equal pointers mark the original groups.

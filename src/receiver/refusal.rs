@@ -153,6 +153,13 @@ impl Hosts {
     }
 }
 
+/// Returns whether web pages of an origin (`http://localhost:3000`) come from this machine. The names of containers'
+/// hosts do not count: a page of a container's host is loaded by that name only inside the container.
+pub(super) fn is_local_origin(origin: &str) -> bool {
+    let host = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
+    host.is_some_and(|host| is_local(host, Ipv6Addr::LOCALHOST.into()) && !host.contains(".internal"))
+}
+
 fn is_local(host: &str, address: IpAddr) -> bool {
     let Some(name) = without_port(host) else { return false };
     if let Some(ip) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {

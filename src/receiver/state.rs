@@ -39,6 +39,8 @@ pub(super) struct Settings {
     pub(super) max_connections: usize,
     pub(super) read_timeout: Duration,
     pub(super) local_hosts_only: bool,
+    /// Origins whose web pages may send, in addition to those on this machine; `None` accepts no web page.
+    pub(super) allowed_origins: Option<Vec<String>>,
     pub(super) on_batch: Option<Callback<Batch>>,
     pub(super) on_refusal: Option<Callback<RefusedRequest>>,
 }
@@ -57,6 +59,8 @@ impl<T> fmt::Debug for Callback<T> {
 pub(super) struct Addresses {
     pub(super) http: SocketAddr,
     pub(super) grpc: SocketAddr,
+    /// Addresses of the listeners for HTTP and for gRPC.
+    pub(super) bound: [SocketAddr; 2],
     pub(super) http_hosts: Hosts,
     pub(super) grpc_hosts: Hosts,
 }
@@ -66,6 +70,7 @@ impl Addresses {
         Self {
             http: reachable(http),
             grpc: reachable(grpc),
+            bound: [http, grpc],
             http_hosts: Hosts::of(http.ip(), local_only),
             grpc_hosts: Hosts::of(grpc.ip(), local_only),
         }

@@ -265,7 +265,8 @@ fn random_requests_never_bring_it_down() {
         }
         let mut client = Client::connect(&receiver);
         client.write(&request);
-        // Ends the input, so that a receiver that waits for more sees the end. Fails if the connection is closed already.
+        // Ends the input, so that a receiver that waits for more sees the end. Fails if the connection is closed
+        // already.
         let _ = client.stream().shutdown(std::net::Shutdown::Write);
         let mut reply = Vec::new();
         let _ = client.reader.read_to_end(&mut reply);

@@ -107,3 +107,30 @@ fn requests_for_another_host_are_refused_if_asked_for() {
     assert_eq!(ask(&receiver, &post(&traces(1))).status, 200);
     assert_eq!(receiver.span_count(), 4);
 }
+
+#[test]
+fn browsers_let_only_pages_of_this_machine_and_of_allowed_origins_send() {
+    let preflight = |receiver: &Receiver, origin: &str| {
+        let fields = "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type";
+        let head = format!("OPTIONS /v1/traces HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n{fields}\r\n\r\n");
+        let reply = ask(receiver, head.as_bytes());
+        (reply.status, reply.header("access-control-allow-origin").map(str::to_owned))
+    };
+    let (receiver, shown) = observed(Receiver::builder().allow_origins(["https://shop.example"]));
+    for origin in ["http://localhost:3000", "http://[::1]:3000", "https://127.0.0.1", "https://shop.example"]
+    {
+        assert_eq!(preflight(&receiver, origin), (204, Some(origin.to_owned())));
+        let reply = ask(&receiver, &post_with(&format!("Origin: {origin}\r\n"), &traces(1)));
+        assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, Some(origin)));
+    }
+    assert!(shown.try_recv().is_err(), "none is refused");
+    for origin in
+        ["null", "https://evil.example", "https://shop.example.evil.test", "http://host.docker.internal:80"]
+    {
+        assert_eq!(preflight(&receiver, origin), (405, None), "{origin}");
+        let reply = ask(&receiver, &post_with(&format!("Origin: {origin}\r\n"), &traces(1)));
+        assert_eq!(reply.header("access-control-allow-origin"), None, "{origin}");
+    }
+    let (receiver, _shown) = observed(Receiver::builder());
+    assert_eq!(preflight(&receiver, "http://localhost:3000"), (405, None), "without the setting");
+}

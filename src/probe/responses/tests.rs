@@ -45,7 +45,7 @@ fn a_success_is_one_only_if_a_collector_would_say_it_so() {
         (
             PROTOBUF,
             Err(Oddity::TooLong),
-            "- 200 OK: the response is longer than 4 MiB | are host, port and path right? the usual path is /v1/traces",
+            "- 200 OK: the response is longer than response-bytes | are host, port and path right? the usual path is /v1/traces",
         ),
     ] {
         assert_eq!(judged(&reply(200, "OK", content_type, body), &sent), expected);

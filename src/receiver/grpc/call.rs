@@ -160,7 +160,7 @@ pub(super) fn fits(body: &[u8], limit: usize) -> bool {
 }
 
 /// One stream: an incoming call, then an outgoing answer.
-#[derive(Debug)]
+#[derive(Default)]
 pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     pub(super) window: Window,
@@ -176,7 +176,6 @@ pub(super) struct Stream {
     pub(super) is_local_closed: bool,
 }
 
-#[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) head: Head,
     pub(super) plan: Plan,
@@ -188,14 +187,6 @@ pub(super) struct Incoming {
 
 impl Stream {
     pub(super) fn new(window: u32, is_remote_closed: bool) -> Self {
-        Self {
-            receive_window: ReceiveWindow::default(),
-            window: Window::new(window),
-            incoming: None,
-            in_hand: false,
-            in_hand_bytes: 0,
-            is_remote_closed,
-            is_local_closed: false,
-        }
+        Self { window: Window::new(window), is_remote_closed, ..Self::default() }
     }
 }

@@ -12,7 +12,7 @@ use super::{Head, Plan, ReadError, format_of, read_head, signal_of};
 use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::{Content, Form, Format};
 use crate::receiver::listener::Serve;
-use crate::receiver::refusal::{Refusal, RefusedRequest};
+use crate::receiver::refusal::{Refusal, RefusedRequest, is_local_origin};
 use crate::receiver::request_sink;
 use crate::receiver::state::{ActiveRequest, Shared, Stage};
 use crate::receiver::store::{Protocol, ReceivedRequest};
@@ -24,12 +24,12 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
     while connection.exchange().is_ok() {}
 }
 
-/// Callback that answers a request for a page. It returns `None` if it has written to the socket itself; the connection
-/// then ends.
+/// Callback that answers a request for a page, with its body. It returns `None` if it has written to the socket itself;
+/// the connection then ends.
 pub(in crate::receiver) type OnPageRequest =
-    dyn Fn(Result<&ReceivedRequest, &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
+    dyn Fn(Result<(&ReceivedRequest, &[u8]), &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// Returns a function like [`serve`] for pages: `answer` answers the requests, which must not have a body.
+/// Returns a function like [`serve`] for pages: `answer` answers the requests.
 pub(in crate::receiver) fn page_server(answer: Arc<OnPageRequest>) -> impl Serve {
     move |shared: &Shared, socket: &TcpStream, number| {
         let mut connection = Connection::new(shared, socket, number);
@@ -44,6 +44,8 @@ struct Connection<'a> {
     reader: BufReader<Wire<'a>>,
     /// Format and signal of the request that is being answered.
     form: Form,
+    /// Origin of the web page that sends the request, if pages of this origin may send.
+    origin: Option<String>,
 }
 
 /// The connection has ended, or must be closed.
@@ -61,7 +63,7 @@ impl From<io::Error> for ConnectionOver {
 impl<'a> Connection<'a> {
     fn new(shared: &'a Shared, socket: &'a TcpStream, number: u64) -> Self {
         let reader = BufReader::with_capacity(64 * 1024, Wire::new(socket));
-        Self { shared, socket, number, reader, form: Form::PROTOBUF }
+        Self { shared, socket, number, reader, form: Form::PROTOBUF, origin: None }
     }
 
     /// Reads and answers one request for a page. While `on_request` answers a valid request, no other connection can
@@ -73,16 +75,26 @@ impl<'a> Connection<'a> {
             Err(ReadError::Gone) => return Err(ConnectionOver),
             Err(ReadError::Refused(refusal)) => return self.refuse_page(&refusal, None, on_request),
         };
-        let checked = head.check_host().and_then(|()| match Framing::of(&head)? {
-            Framing::Length(0) => Ok(()),
+        let limit = self.shared.settings.max_body_bytes;
+        let mut share = self.shared.budget.share();
+        // A page of another site cannot send this type without asking first, which is refused.
+        let is_file = head.single("content-type").is_ok_and(|kind| kind == Some("application/x-ndjson"));
+        let framing = head.check_host().and_then(|()| match Framing::of(&head)? {
+            framing if is_file || matches!(framing, Framing::Length(0)) => Ok(framing),
             _ => Err(Refusal::new(413, "a request for a page must not have a body")),
         });
-        let (keep_alive, request) = (head.keeps_alive(), self.describe(head, 0));
-        if let Err(refusal) = checked {
-            return self.refuse_page(&refusal, Some(request), on_request);
-        }
+        let body = framing
+            .map_err(ReadError::from)
+            .and_then(|framing| read_body(&mut self.reader, framing, limit, &mut share));
+        let keep_alive = head.keeps_alive();
+        let request = self.describe(head, body.as_ref().map_or(0, Vec::len));
+        let body = match body {
+            Ok(body) => body,
+            Err(ReadError::Gone) => return Err(ConnectionOver),
+            Err(ReadError::Refused(refusal)) => return self.refuse_page(&refusal, Some(request), on_request),
+        };
         let mut active = self.shared.begin_request(self.number, Stage::Held);
-        let answer = on_request(Ok(&request), self.socket).ok_or(ConnectionOver)?;
+        let answer = on_request(Ok((&request, &body)), self.socket).ok_or(ConnectionOver)?;
         active.enter(Stage::Answering);
         self.deliver(&answer, keep_alive, active)
     }
@@ -151,6 +163,12 @@ impl<'a> Connection<'a> {
         self.form = Form { format, signal: signal_of(&head) };
         let limit = self.shared.settings.max_body_bytes;
         let hosts = self.shared.addresses.http_hosts;
+        self.origin = self.allowed_origin(&head);
+        let is_empty = matches!(Framing::of(&head), Ok(Framing::Length(0)));
+        if self.origin.is_some() && head.method == "OPTIONS" && is_empty && hosts.check(head.hosts()).is_ok()
+        {
+            return self.answer_preflight(&head);
+        }
         let read = Plan::of(&head, hosts, limit).map_err(ReadError::from).and_then(|plan| {
             if plan.expects_continue {
                 send_continue(&mut self.socket)?;
@@ -178,6 +196,25 @@ impl<'a> Connection<'a> {
             }
             Err(refusal) => self.turn_down(Some(request), &refusal, keep_alive),
         }
+    }
+
+    fn allowed_origin(&self, head: &Head) -> Option<String> {
+        let origins = self.shared.settings.allowed_origins.as_ref()?;
+        let origin = head.single("origin").ok().flatten()?;
+        (is_local_origin(origin) || origins.iter().any(|allowed| allowed == origin))
+            .then(|| origin.to_owned())
+    }
+
+    /// Answers a browser that asks whether a web page of an allowed origin may send a request with certain headers.
+    fn answer_preflight(&mut self, head: &Head) -> Exchanged {
+        let headers = head.values("access-control-request-headers").collect::<Vec<_>>().join(", ");
+        let answer = Answer::status(204)
+            .header("access-control-allow-methods", "POST")
+            .header("access-control-allow-headers", headers)
+            .header("access-control-allow-private-network", "true")
+            .header("access-control-max-age", "600");
+        let active = self.shared.begin_request(self.number, Stage::Answering);
+        self.deliver(&answer, head.keeps_alive(), active)
     }
 
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {
@@ -213,7 +250,13 @@ impl<'a> Connection<'a> {
     }
 
     fn send(&mut self, answer: &Answer, keep_alive: bool) -> io::Result<()> {
-        send(&mut self.socket, answer, self.form, keep_alive, |interval| self.shared.rest(interval))
+        let for_page = self.origin.take().map(|origin| {
+            // A cache must not give this answer to pages of another origin.
+            answer.clone().header("access-control-allow-origin", origin).header("vary", "origin")
+        });
+        send(&mut self.socket, for_page.as_ref().unwrap_or(answer), self.form, keep_alive, |interval| {
+            self.shared.rest(interval)
+        })
     }
 
     /// Reports, counts and answers a refused request.

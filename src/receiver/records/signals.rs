@@ -6,8 +6,8 @@ use super::value::{self, ReceivedValue};
 use super::{ReceivedLog, ReceivedMetric, ReceivedSpan, span_id, time, trace_id};
 use crate::metrics::Attributes;
 use crate::record::schema::{
-    Data, Event, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Metric, NumberDataPoint,
-    SummaryDataPoint,
+    Data, Event, Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, KeyValue, Link, Metric,
+    NumberDataPoint, SummaryDataPoint,
 };
 use crate::record::{Severity, SpanId, SpanKind, Status, TraceId};
 
@@ -34,13 +34,7 @@ impl ReceivedSpan {
 
     /// Returns the kind; internal if the sender gave none.
     pub fn kind(&self) -> SpanKind {
-        match self.span.kind {
-            2 => SpanKind::Server,
-            3 => SpanKind::Client,
-            4 => SpanKind::Producer,
-            5 => SpanKind::Consumer,
-            _ => SpanKind::Internal,
-        }
+        SpanKind::from_number(self.span.kind)
     }
 
     /// Returns the status; `None` if the program set none.
@@ -302,6 +296,15 @@ impl<'a> Point<'a> {
             Self::Histogram(point) => (point.start_time_unix_nano, point.time_unix_nano),
             Self::Exponential(point) => (point.start_time_unix_nano, point.time_unix_nano),
             Self::Summary(point) => (point.start_time_unix_nano, point.time_unix_nano),
+        }
+    }
+
+    pub fn exemplars(self) -> &'a [Exemplar] {
+        match self {
+            Self::Number(point) => &point.exemplars,
+            Self::Histogram(point) => &point.exemplars,
+            Self::Exponential(point) => &point.exemplars,
+            Self::Summary(_) => &[],
         }
     }
 }
