@@ -1,13 +1,15 @@
 //! JSON API for the page's scripts: lists, the columns of a trace, the service map, series of metrics.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use standpipe::Exporter;
+use standpipe::receiver::{ReceivedSpan, Records};
 use standpipe::shared::spawn;
 
 use super::super::demo_program::DemoProgram;
@@ -16,11 +18,17 @@ use super::super::series::Series;
 use super::super::text::brief;
 use super::query::Query;
 use super::server::{Request, Response};
-use super::store::{Trace, is_error};
+use super::store::{KeptLog, Trace, is_error};
 use super::{Page, details};
 
-/// Maximum number of rows in a list. Users find other rows with a narrower search.
+/// Maximum number of rows in an answer. The page requests others when they are scrolled to.
 const MAX_ROWS: usize = 1000;
+/// Maximum number of points in the scatter plot of traces.
+const MAX_POINTS: usize = 2000;
+/// Number of bars that show log records over time.
+const LOG_BARS: usize = 100;
+/// Maximum number of lines of a loaded file that are reported one by one.
+const MAX_PROBLEMS: usize = 10;
 /// Time for each service of the demo to deliver its remaining records.
 const DEMO_BUDGET: Duration = Duration::from_secs(5);
 
@@ -30,7 +38,13 @@ pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Re
     let top = request.parameter("span").parse().ok();
     Ok(match (request.method, words.as_slice()) {
         ("POST", ["demo"]) => run_demo(page)?,
-        ("POST", _) => return Err(Response::failed(404, "no such action")),
+        ("POST", ["load"]) => Response::json(&load(request.body, page)),
+        ("POST", ["clear"]) => {
+            page.lock().clear();
+            page.news.notify_all();
+            Response::text("cleared".to_owned())
+        }
+        ("POST", _) => return Err(Response::failed(404, "no such path; the page is at /")),
         (_, ["state"]) => Response::json(&state(page)),
         (_, ["traces"]) => list_traces(request, page)?,
         (_, ["trace", id]) => {
@@ -46,21 +60,27 @@ pub(super) fn respond(path: &str, request: &Request<'_>, page: &Arc<Page>) -> Re
             let span = span.ok_or_else(|| Response::failed(404, "the trace has no such span"))?;
             Response::json(&details::span(span, &page.lock().logs_of(&trace.key)))
         }
+        (_, ["trace", id, "find"]) => {
+            Response::json(&find_spans(&*find_trace(id, page)?, &query(request)?, page))
+        }
         (_, ["trace", id, form @ ("otlp" | "text")]) => {
             let part = details::part(&*find_trace(id, page)?, top, page);
             Response::text(if *form == "otlp" { part.to_json_lines() } else { details::text(&part) })
         }
         (_, ["logs"]) => list_logs(request, page)?,
+        (_, ["export", kind @ ("traces" | "logs")]) => {
+            Response::text(export(kind, request, page)?.to_json_lines())
+        }
         (_, ["log", number]) => {
             let kept = number.parse().ok().and_then(|number| page.lock().log(number));
-            let kept = kept.ok_or_else(|| Response::failed(404, "this log record is no longer kept"))?;
+            let kept = kept.ok_or_else(|| Response::failed(404, "the log record is no longer kept"))?;
             Response::json(&details::log(&kept))
         }
         (_, ["metrics"]) => Response::json(&list_metrics(page)),
         (_, ["series"]) => Response::json(&series_of(request.parameter("name"), page)),
-        (_, ["services"]) => Response::json(&service_map(&page.traces())),
+        (_, ["services"]) => Response::json(&service_map(&matching_traces(request, page)?)),
         (_, ["requests"]) => Response::json(&list_requests(page)),
-        _ => return Err(Response::failed(404, "no such resource")),
+        _ => return Err(Response::failed(404, "no such path; the page is at /")),
     })
 }
 
@@ -68,9 +88,9 @@ fn find_trace(id: &str, page: &Page) -> Result<Arc<Trace>, Response> {
     // The digits are checked, because `from_str_radix` also accepts a sign.
     let is_id = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     let key = u128::from_str_radix(id, 16).ok().filter(|_| is_id).map(u128::to_be_bytes);
-    let key = key.ok_or_else(|| Response::failed(400, "a trace id has 32 hexadecimal digits"))?;
+    let key = key.ok_or_else(|| Response::failed(400, "not a trace id; write 32 hexadecimal digits"))?;
     let trace = page.lock().traces.get(&key).cloned();
-    trace.ok_or_else(|| Response::failed(404, "this trace was not received, or is no longer kept"))
+    trace.ok_or_else(|| Response::failed(404, "the trace was not received, or is no longer kept"))
 }
 
 /// Returns the values that the head and the foot of the page show.
@@ -95,47 +115,164 @@ fn query(request: &Request<'_>) -> Result<Query, Response> {
     Query::parse(request.parameter("q")).map_err(|error| Response::failed(400, error))
 }
 
-/// Returns the first [`MAX_ROWS`] matches, and the number of all matches.
-fn list<T>(found: Vec<T>, row: impl FnMut(T) -> Json) -> Response {
-    let matched = found.len();
-    Response::json(&json!({
-        "matched": matched,
-        "rows": found.into_iter().take(MAX_ROWS).map(row).collect::<Json>(),
-    }))
+/// Returns up to [`MAX_ROWS`] matches, and the number of all matches. The rows begin at the parameter `offset`. If a
+/// match has the key `around`, they surround it instead, and `at` is its position.
+fn list<T>(found: &[T], request: &Request<'_>, key: impl Fn(&T) -> String, row: impl Fn(&T) -> Json) -> Json {
+    let around = request.parameter("around");
+    let at = found.iter().position(|one| !around.is_empty() && key(one) == around);
+    let offset =
+        at.map(|at| at.saturating_sub(MAX_ROWS / 2)).or_else(|| request.parameter("offset").parse().ok());
+    let offset = offset.unwrap_or(0).min(found.len());
+    json!({
+        "matched": found.len(),
+        "offset": offset,
+        "at": at,
+        "rows": found[offset..].iter().take(MAX_ROWS).map(row).collect::<Json>(),
+    })
 }
 
-/// Returns the matching traces, the latest first.
-fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
-    let query = query(request)?;
+/// Returns the time range of a request, in nanoseconds since 1970. A bound that is absent does not limit.
+fn time_range(request: &Request<'_>) -> RangeInclusive<u64> {
+    let bound =
+        |name, absent| request.parameter(name).parse::<f64>().map_or(absent, |millis| (millis * 1e6) as u64);
+    bound("from", 0)..=bound("to", u64::MAX)
+}
+
+/// Returns the traces that match the search and the time range of a request. `before` is the version of a paused page,
+/// which does not show later traces.
+fn matching_traces(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<Trace>>, Response> {
+    let (query, range) = (query(request)?, time_range(request));
+    let before = request.parameter("before").parse().unwrap_or(u64::MAX);
     let mut traces = page.traces();
-    traces.retain(|trace| query.matches_trace(trace));
-    traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
-    let log_counts = page.lock().log_counts();
-    Ok(list(traces, |trace| {
-        json!({
-            "id": describe::id(&trace.key),
-            // In milliseconds since 1970.
-            "start": trace.start as f64 / 1e6,
-            "nanos": trace.nanos(),
-            "name": brief(&trace.head().span.name),
-            "has_root": trace.root.is_some(),
-            // For each service, its number (an identifier) and the count of its spans.
-            "services": trace.services,
-            "spans": trace.spans.len(),
-            "logs": log_counts.get(&trace.key).unwrap_or(&0),
-            "errors": trace.errors,
-        })
-    }))
+    traces.retain(|trace| {
+        let is_in_range = trace.start <= *range.end() && trace.end >= *range.start();
+        trace.added <= before && is_in_range && query.matches_trace(trace)
+    });
+    Ok(traces)
 }
 
-/// Returns the matching log records, the latest first.
-fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
-    let query = query(request)?;
+/// Returns the matching traces in the order of the parameter `sort`, by default the latest first.
+fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
+    let mut traces = matching_traces(request, page)?;
+    let measure = |trace: &Trace| match request.parameter("sort") {
+        "duration" => trace.nanos(),
+        "spans" => trace.spans.len() as u64,
+        "errors" => trace.errors.into(),
+        _ => trace.start,
+    };
+    traces.sort_unstable_by_key(|trace| Reverse((measure(trace), trace.start, trace.key)));
+    if request.parameter("order") == "up" {
+        traces.reverse();
+    }
+    let log_counts = page.lock().log_counts();
+    let mut answer = list(
+        &traces,
+        request,
+        |trace| describe::id(&trace.key),
+        |trace| {
+            json!({
+                "id": describe::id(&trace.key),
+                // In milliseconds since 1970.
+                "start": trace.start as f64 / 1e6,
+                "nanos": trace.nanos(),
+                "name": brief(&trace.head().span.name),
+                "has_root": trace.root.is_some(),
+                // For each service, its number (an identifier) and the count of its spans.
+                "services": trace.services,
+                "spans": trace.spans.len(),
+                "logs": log_counts.get(&trace.key).unwrap_or(&0),
+                "errors": trace.errors,
+            })
+        },
+    );
+    let nanos = || traces.iter().map(|trace| trace.nanos());
+    // All rows of the list share a scale, whichever of them are sent.
+    answer["shortest"] = json!(nanos().min());
+    answer["longest"] = json!(nanos().max());
+    if request.parameter("points") == "1" {
+        let point = |trace: &Arc<Trace>| {
+            json!([trace.start as f64 / 1e6, trace.nanos(), trace.errors, describe::id(&trace.key)])
+        };
+        // Evenly spaced in the order of the list.
+        let step = traces.len().div_ceil(MAX_POINTS).max(1);
+        answer["points"] = traces.iter().step_by(step).map(point).collect();
+    }
+    Ok(Response::json(&answer))
+}
+
+/// Returns the matching log records, the latest first. `before` is the number of records at which a page was paused.
+fn matching_logs(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<KeptLog>>, Response> {
+    let (query, range) = (query(request)?, time_range(request));
     let least = request.parameter("level").parse().unwrap_or(0);
+    let before = request.parameter("before").parse().unwrap_or(u64::MAX);
     let mut logs: Vec<_> = page.lock().logs.iter().cloned().collect();
-    logs.retain(|kept| kept.log.log.severity_number >= least && query.matches_log(&kept.log));
+    logs.retain(|kept| {
+        let is_in_range = kept.number < before && range.contains(&LogView::from(&kept.log).unix_nanos());
+        is_in_range && kept.log.log.severity_number >= least && query.matches_log(&kept.log)
+    });
     logs.sort_by_cached_key(|kept| Reverse((LogView::from(&kept.log).unix_nanos(), kept.number)));
-    Ok(list(logs, |kept| details::log_row(&kept)))
+    Ok(logs)
+}
+
+/// Returns matching log records, and the numbers of all and of severe ones in equal parts of their time.
+fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
+    let logs = matching_logs(request, page)?;
+    let time = |kept: &KeptLog| LogView::from(&kept.log).unix_nanos();
+    let to = logs.first().map_or(0, |kept| time(kept));
+    let from = logs.last().map_or(0, |kept| time(kept));
+    let mut bars = [[0_u32; 2]; LOG_BARS];
+    for kept in &logs {
+        let part = (time(kept) - from) as u128 * LOG_BARS as u128 / ((to - from) as u128 + 1);
+        let [all, errors] = &mut bars[part as usize];
+        (*all, *errors) = (*all + 1, *errors + u32::from(kept.log.log.severity_number >= 17));
+    }
+    let mut answer = list(&logs, request, |kept| kept.number.to_string(), |kept| details::log_row(kept));
+    answer["bars"] = json!(bars.as_slice());
+    answer["from"] = (from as f64 / 1e6).into();
+    answer["to"] = (to as f64 / 1e6).into();
+    Ok(Response::json(&answer))
+}
+
+/// Returns the indices of the spans that match a search, or that have a matching log record.
+fn find_spans(trace: &Trace, query: &Query, page: &Page) -> Vec<usize> {
+    let logs = page.lock().logs_of(&trace.key);
+    let logs = logs.iter().filter(|kept| query.matches_log(&kept.log));
+    let of_logs: HashSet<&[u8]> = logs.map(|kept| &kept.log.log.span_id[..]).collect();
+    let matches = |received: &ReceivedSpan| {
+        query.matches_span(received) || of_logs.contains(&received.span.span_id[..])
+    };
+    trace.spans.iter().enumerate().filter(|(_, received)| matches(received)).map(|(index, _)| index).collect()
+}
+
+/// Returns all records of a list: matching log records, or matching traces with their log records.
+fn export(kind: &str, request: &Request<'_>, page: &Page) -> Result<Records, Response> {
+    let mut records = Records::default();
+    if kind == "logs" {
+        records.logs = matching_logs(request, page)?.iter().rev().map(|kept| kept.log.clone()).collect();
+        return Ok(records);
+    }
+    for trace in matching_traces(request, page)? {
+        let whole = details::part(&trace, None, page);
+        records.spans.extend(whole.spans);
+        records.logs.extend(whole.logs);
+    }
+    Ok(records)
+}
+
+/// Adds the records of OTLP JSON lines. Lines that cannot be read are reported, and the others are added.
+fn load(text: &[u8], page: &Page) -> Json {
+    let (mut count, mut problems) = (0, Vec::new());
+    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        match Records::from_json(line.trim_ascii()) {
+            _ if line.trim_ascii().is_empty() => {}
+            Ok(records) => {
+                count += records.count();
+                page.load(&records);
+            }
+            Err(error) => problems.push((number + 1, brief(&error.to_string()))),
+        }
+    }
+    json!({ "records": count, "bad": problems.len(), "problems": problems.into_iter().take(MAX_PROBLEMS).collect::<Vec<_>>() })
 }
 
 /// Returns the metrics, each with the numbers of its services. The scripts request the series of a metric by its name.
@@ -186,13 +323,12 @@ fn list_requests(page: &Page) -> Json {
 }
 
 /// Returns the graph of services. An edge aggregates the spans of one service whose parents belong to another service:
-/// the number of these spans, their errors and their total duration.
+/// the number of these spans, their errors, their mean duration and the 95th percentile.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    // A node has the number of spans and errors; an edge has the number of calls and errors, and the duration in
-    // nanoseconds.
+    // A node has the number of spans and errors; an edge has the number of errors and the durations of all calls.
     let mut nodes: Vec<(&str, [u64; 2])> = Vec::new();
-    let mut edges: BTreeMap<(usize, usize), [u64; 3]> = BTreeMap::new();
+    let mut edges: BTreeMap<(usize, usize), (u64, Vec<u64>)> = BTreeMap::new();
     for trace in traces {
         let mut of_span: HashMap<&[u8], usize> = HashMap::new();
         for received in &trace.spans {
@@ -210,17 +346,20 @@ fn service_map(traces: &[Arc<Trace>]) -> Json {
             let to = numbers[received.service_name()];
             let from = of_span.get(&received.span.parent_span_id[..]).copied().filter(|from| *from != to);
             if let Some(from) = from {
-                let added = [1, u64::from(is_error(received)), SpanView::from(received).nanos()];
-                let sums = edges.entry((from, to)).or_default();
-                sums.iter_mut().zip(added).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+                let (errors, nanos) = edges.entry((from, to)).or_default();
+                *errors += u64::from(is_error(received));
+                nanos.push(SpanView::from(received).nanos());
             }
         }
     }
     let nodes = nodes
         .into_iter()
         .map(|(name, [spans, errors])| json!({ "name": brief(name), "spans": spans, "errors": errors }));
-    let edges = edges.into_iter().map(|((from, to), [calls, errors, nanos])| {
-        json!({ "from": from, "to": to, "calls": calls, "errors": errors, "nanos": nanos })
+    let edges = edges.into_iter().map(|((from, to), (errors, mut nanos))| {
+        let calls = nanos.len();
+        let mean = nanos.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)) / calls as u64;
+        let (_, p95, _) = nanos.select_nth_unstable((calls * 95).div_ceil(100) - 1);
+        json!({ "from": from, "to": to, "calls": calls, "errors": errors, "mean": mean, "p95": *p95 })
     });
     json!({ "nodes": nodes.collect::<Json>(), "edges": edges.collect::<Json>() })
 }

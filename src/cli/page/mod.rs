@@ -1,4 +1,4 @@
-//! The web page of `receive --page` and `demo --page`, which shows received telemetry in a browser on this machine.
+//! The web page of `receive --page`, `show --page` and `demo --page`, which shows telemetry in a browser.
 //!
 //! | file | content |
 //! |---|---|
@@ -11,19 +11,21 @@
 
 mod api;
 mod details;
-mod query;
+pub(crate) mod query;
 mod server;
-mod store;
+pub(crate) mod store;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
-use standpipe::receiver::{Batch, Receiver, RefusedRequest};
+use standpipe::receiver::{Batch, Receiver, Records, RefusedRequest};
 
 use self::store::{Store, Trace};
+use super::style::{Ink, Style};
+use super::{Failure, on_interrupt, print};
 
 /// Maximum memory of the kept telemetry. 100,000 spans, each with five attributes, take half of this memory.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -49,16 +51,21 @@ impl Page {
     /// Returns an error if listening on the address fails.
     pub(crate) fn start(address: SocketAddr) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind(address)?;
-        let page = Arc::new(Self {
-            address: listener.local_addr()?,
+        let page = Self::without_server(listener.local_addr()?);
+        server::start(listener, page.clone())?;
+        Ok(page)
+    }
+
+    /// Returns a page that keeps telemetry. It is not served, unless a server is started for it.
+    pub(crate) fn without_server(address: SocketAddr) -> Arc<Self> {
+        Arc::new(Self {
+            address,
             store: Mutex::new(Store::new(MAX_BYTES)),
             news: Condvar::new(),
             streams: AtomicUsize::new(0),
             endpoints: OnceLock::new(),
             is_demo_running: AtomicBool::new(false),
-        });
-        server::start(listener, page.clone())?;
-        Ok(page)
+        })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -70,9 +77,26 @@ impl Page {
         let _ = self.endpoints.set([receiver.endpoint(), receiver.grpc_endpoint()]);
     }
 
+    /// Prints the address of the page, and waits for Ctrl-C.
+    pub(crate) fn show_until_interrupt(&self, style: &Style) -> Result<(), Failure> {
+        let (end, ended) = mpsc::channel();
+        on_interrupt(move || _ = end.send(()))?;
+        let mut line = style.line();
+        line.put(Ink::PLAIN, "page at ").put_rest(Ink::PLAIN.bold(), &self.url());
+        print(&[line.put_rest(Ink::FAINT, "  (Ctrl-C stops)").finish()])?;
+        let _ = ended.recv();
+        Ok(())
+    }
+
     /// Adds a batch. The sender of the batch waits only for the lock of the store.
     pub(crate) fn show(&self, batch: &Batch) {
         self.lock().add(batch);
+        self.news.notify_all();
+    }
+
+    /// Adds records that were not received, but read from a file.
+    pub(crate) fn load(&self, records: &Records) {
+        self.lock().add_records(records, usize::MAX);
         self.news.notify_all();
     }
 
@@ -82,11 +106,16 @@ impl Page {
         self.news.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Store> {
+    /// Returns the version of the kept telemetry, which changes with it.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn traces(&self) -> Vec<Arc<Trace>> {
+    pub(crate) fn traces(&self) -> Vec<Arc<Trace>> {
         self.lock().traces.values().cloned().collect()
     }
 
@@ -98,7 +127,7 @@ impl Page {
     }
 
     /// Returns the receiver's endpoints for HTTP and gRPC. They are empty until the receiver listens.
-    fn endpoints(&self) -> [&str; 2] {
+    pub(crate) fn endpoints(&self) -> [&str; 2] {
         self.endpoints.get().map_or([""; 2], |endpoints| endpoints.each_ref().map(String::as_str))
     }
 }

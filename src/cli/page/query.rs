@@ -8,7 +8,7 @@ use std::cmp::Ordering::{self, Equal, Greater, Less};
 use standpipe::receiver::proto::KeyValue;
 use standpipe::receiver::{ReceivedLog, ReceivedSpan};
 
-use super::super::describe::{self, LogView};
+use super::super::describe::{self, LogView, SpanView};
 use super::super::record::severity;
 use super::super::text;
 use super::store::{Trace, is_error};
@@ -24,7 +24,7 @@ const COMPARISONS: [(&str, &[Ordering]); 5] =
 
 /// A parsed search in disjunctive form: it matches if all conditions of any alternative hold.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Query(Vec<Vec<Condition>>);
+pub(crate) struct Query(Vec<Vec<Condition>>);
 
 #[derive(Debug, PartialEq)]
 struct Condition {
@@ -54,7 +54,7 @@ impl Query {
     ///
     /// # Errors
     /// Returns a hint if a condition is malformed.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut alternatives = vec![Vec::new()];
         for Word { text, is_negated, is_literal } in words(text) {
             let test = match text.as_str() {
@@ -73,11 +73,15 @@ impl Query {
         Ok(Self(alternatives))
     }
 
-    pub(super) fn matches_trace(&self, trace: &Trace) -> bool {
+    pub(crate) fn matches_trace(&self, trace: &Trace) -> bool {
         self.any(|test| test.matches_trace(trace))
     }
 
-    pub(super) fn matches_log(&self, log: &ReceivedLog) -> bool {
+    pub(super) fn matches_span(&self, span: &ReceivedSpan) -> bool {
+        self.any(|test| test.matches_span(span))
+    }
+
+    pub(crate) fn matches_log(&self, log: &ReceivedLog) -> bool {
         self.any(|test| test.matches_log(log))
     }
 
@@ -182,6 +186,7 @@ impl Test {
             Self::Service(text) => has(received.service_name(), text),
             Self::Name(text) => has(&received.span.name, text),
             Self::Error => is_error(received),
+            Self::Nanos(accepted, nanos) => accepted.contains(&SpanView::from(received).nanos().cmp(nanos)),
             _ => {
                 let of_record = [&span.attributes, &received.resource.attributes, &received.scope.attributes];
                 let of_events = span.events.iter().map(|event| &event.attributes);

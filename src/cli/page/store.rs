@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, RefusedRequest};
+use standpipe::receiver::{Batch, ReceivedLog, ReceivedSpan, Records, RefusedRequest};
 
 use super::super::describe::{self, SpanView};
 use super::super::series::SeriesStore;
@@ -25,61 +25,62 @@ const TRACE_BYTES: usize = 256;
 
 /// Kept records, and the counts of all received records.
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     /// Maximum memory in bytes.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Incremented with each change.
-    pub(super) version: u64,
+    pub(crate) version: u64,
     /// Traces are shared with readers (copy on write), so that a search does not hold the lock and delay senders.
-    pub(super) traces: HashMap<TraceKey, Arc<Trace>>,
+    pub(crate) traces: HashMap<TraceKey, Arc<Trace>>,
     /// Traces of each service in the order of their arrival, and their memory.
     by_service: HashMap<u32, OfService>,
     trace_bytes: usize,
-    pub(super) logs: VecDeque<Arc<KeptLog>>,
+    pub(crate) logs: VecDeque<Arc<KeptLog>>,
     log_bytes: usize,
-    pub(super) series: SeriesStore,
-    pub(super) refusals: VecDeque<Refusal>,
-    pub(super) counts: Counts,
+    pub(crate) series: SeriesStore,
+    pub(crate) refusals: VecDeque<Refusal>,
+    pub(crate) counts: Counts,
     /// Names of services in the order of their arrival. The index is the number of the service, which selects its color
     /// in all tabs.
-    pub(super) services: Vec<String>,
+    pub(crate) services: Vec<String>,
     service_numbers: HashMap<String, u32>,
 }
 
 /// Numbers of all received records and requests.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-pub(super) struct Counts {
-    pub(super) requests: u64,
-    pub(super) refused: u64,
-    pub(super) traces: u64,
-    pub(super) spans: u64,
-    pub(super) logs: u64,
-    pub(super) points: u64,
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) refused: u64,
+    pub(crate) traces: u64,
+    pub(crate) spans: u64,
+    pub(crate) logs: u64,
+    pub(crate) points: u64,
 }
 
 /// A trace id. An id of a wrong length, from a faulty sender, is cut or padded with zeros.
-pub(super) type TraceKey = [u8; 16];
+pub(crate) type TraceKey = [u8; 16];
 
 /// Spans of a trace, and the values that a list shows.
 #[derive(Clone, Default)]
-pub(super) struct Trace {
-    pub(super) key: TraceKey,
+pub(crate) struct Trace {
+    pub(crate) key: TraceKey,
     /// Spans in the order of their arrival, so that their indices do not change.
-    pub(super) spans: Vec<ReceivedSpan>,
+    pub(crate) spans: Vec<ReceivedSpan>,
     /// Service of the first span, to which the memory of the trace is attributed.
     owner: u32,
-    /// Version of the store at the last change.
-    pub(super) changed: u64,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) errors: u32,
+    /// Version of the store when the first span arrived, and at the last change.
+    pub(super) added: u64,
+    pub(crate) changed: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) errors: u32,
     /// Index of the earliest span without a parent.
-    pub(super) root: Option<usize>,
+    pub(crate) root: Option<usize>,
     /// For each service, in the order of arrival: its number (an index into [`Store::services`]) and the count of its
     /// spans.
-    pub(super) services: Vec<(u32, u32)>,
+    pub(crate) services: Vec<(u32, u32)>,
     /// Number of spans that were not kept, because the trace alone has reached half of the store's limit.
-    pub(super) left_out: u64,
+    pub(crate) left_out: u64,
     bytes: usize,
 }
 
@@ -89,16 +90,16 @@ struct OfService {
     bytes: usize,
 }
 
-pub(super) struct KeptLog {
+pub(crate) struct KeptLog {
     /// Number of log records that arrived before this one. It identifies the record.
-    pub(super) number: u64,
-    pub(super) service: u32,
-    pub(super) log: ReceivedLog,
+    pub(crate) number: u64,
+    pub(crate) service: u32,
+    pub(crate) log: ReceivedLog,
     bytes: usize,
 }
 
 impl KeptLog {
-    fn trace(&self) -> Option<TraceKey> {
+    pub(crate) fn trace(&self) -> Option<TraceKey> {
         let id = &self.log.log.trace_id;
         describe::is_id(id).then(|| key_of(id))
     }
@@ -106,26 +107,31 @@ impl KeptLog {
 
 /// A refused request, in the JSON form for the page's scripts.
 #[derive(serde::Serialize)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// Milliseconds since 1970.
-    pub(super) at: u128,
+    pub(crate) at: u128,
     status: u16,
-    what: String,
+    pub(crate) what: String,
     count: u64,
 }
 
 impl Store {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { limit, series: SeriesStore::new(MAX_POINTS, limit / 8), ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, batch: &Batch) {
+    pub(crate) fn add(&mut self, batch: &Batch) {
+        // A partial success rejects the records after the accepted ones.
+        self.add_records(&batch.records, batch.accepted);
+    }
+
+    /// Adds the records of a request, of which the first `accepted` spans or log records were accepted.
+    pub(crate) fn add_records(&mut self, records: &Records, accepted: usize) {
         self.version += 1;
         self.counts.requests += 1;
-        // A partial success rejects the records after the accepted ones.
-        batch.spans.iter().take(batch.accepted).for_each(|span| self.add_span(span));
-        batch.logs.iter().take(batch.accepted).for_each(|log| self.add_log(log));
-        for metric in &batch.metrics {
+        records.spans.iter().take(accepted).for_each(|span| self.add_span(span));
+        records.logs.iter().take(accepted).for_each(|log| self.add_log(log));
+        for metric in &records.metrics {
             self.service(metric.service_name());
             self.counts.points += metric.point_count() as u64;
             self.series.add(metric);
@@ -133,14 +139,26 @@ impl Store {
         self.evict();
     }
 
+    /// Removes all kept records. Services keep their numbers, and so their colors.
+    pub(super) fn clear(&mut self) {
+        self.version += 1;
+        self.traces.clear();
+        self.by_service.clear();
+        self.logs.clear();
+        self.refusals.clear();
+        (self.trace_bytes, self.log_bytes, self.counts.refused) = (0, 0, 0);
+        self.series = SeriesStore::new(MAX_POINTS, self.limit / 8);
+    }
+
     fn add_span(&mut self, span: &ReceivedSpan) {
         self.counts.spans += 1;
         let service = self.service(span.service_name());
         let key = key_of(&span.span.trace_id);
+        let added = self.version;
         let trace = self.traces.entry(key).or_insert_with(|| {
             self.counts.traces += 1;
             self.by_service.entry(service).or_default().traces.push_back(key);
-            Arc::new(Trace::new(key, service))
+            Arc::new(Trace { added, ..Trace::new(key, service) })
         });
         // Copies the trace if a reader still holds it.
         let trace = Arc::make_mut(trace);
@@ -168,7 +186,7 @@ impl Store {
     }
 
     /// Adds a refusal with its remedy. A refusal with the same text as a listed one is only counted.
-    pub(super) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
+    pub(crate) fn refuse(&mut self, refused: &RefusedRequest, what: String, at: SystemTime) {
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.version += 1;
         self.counts.refused += 1;
@@ -214,28 +232,28 @@ impl Store {
     }
 
     /// Returns the number of a known service. All services beyond the limit share the last number.
-    pub(super) fn service_number(&self, name: &str) -> u32 {
+    pub(crate) fn service_number(&self, name: &str) -> u32 {
         self.service_numbers.get(name).copied().unwrap_or(MAX_SERVICES as u32)
     }
 
-    pub(super) fn log(&self, number: u64) -> Option<Arc<KeptLog>> {
+    pub(crate) fn log(&self, number: u64) -> Option<Arc<KeptLog>> {
         let oldest = self.logs.front()?.number;
         self.logs.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
     /// Returns the log records of a trace in the order of their arrival.
-    pub(super) fn logs_of(&self, trace: &TraceKey) -> Vec<Arc<KeptLog>> {
+    pub(crate) fn logs_of(&self, trace: &TraceKey) -> Vec<Arc<KeptLog>> {
         self.logs.iter().filter(|kept| kept.trace() == Some(*trace)).cloned().collect()
     }
 
     /// Returns the number of log records of each trace.
-    pub(super) fn log_counts(&self) -> HashMap<TraceKey, u32> {
+    pub(crate) fn log_counts(&self) -> HashMap<TraceKey, u32> {
         let mut counts = HashMap::new();
         self.logs.iter().filter_map(|kept| kept.trace()).for_each(|key| *counts.entry(key).or_default() += 1);
         counts
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.trace_bytes + self.log_bytes + self.series.bytes
     }
 }
@@ -264,22 +282,22 @@ impl Trace {
     }
 
     /// Returns the span that represents the trace: the root, or the earliest span if the root is missing.
-    pub(super) fn head(&self) -> &ReceivedSpan {
+    pub(crate) fn head(&self) -> &ReceivedSpan {
         let earliest = || self.spans.iter().min_by_key(|received| received.span.start_time_unix_nano);
         // `spans` is never empty, because a trace is created together with its first span.
         self.root.map(|root| &self.spans[root]).or_else(earliest).unwrap_or(&self.spans[0])
     }
 
-    pub(super) fn nanos(&self) -> u64 {
+    pub(crate) fn nanos(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
-pub(super) fn is_error(received: &ReceivedSpan) -> bool {
+pub(crate) fn is_error(received: &ReceivedSpan) -> bool {
     SpanView::from(received).error().is_some()
 }
 
-pub(super) fn key_of(id: &[u8]) -> TraceKey {
+pub(crate) fn key_of(id: &[u8]) -> TraceKey {
     let mut key = TraceKey::default();
     let count = id.len().min(key.len());
     key[..count].copy_from_slice(&id[..count]);
@@ -291,7 +309,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use standpipe::receiver::{Receiver, Records};
+    use standpipe::receiver::Receiver;
     use standpipe::{Config, Exporter, Telemetry};
 
     use super::*;

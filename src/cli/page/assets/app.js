@@ -1,6 +1,8 @@
 // Routes addresses to views, and updates the current view when the server reports changes, unless the page is paused.
 
-import { ask, bytes, count, grouped, h, setText } from "./dom.js";
+import { ask, bytes, count, grouped, h, setText, timeOfDay } from "./dom.js";
+import { acceptFiles, chooseFiles } from "./files.js";
+import { CompareView } from "./profile.js";
 import { TracesView } from "./traces.js";
 import { TraceView } from "./trace.js";
 import { LogsView } from "./logs.js";
@@ -14,6 +16,7 @@ const POLLS = 15;
 const views = {
   traces: TracesView,
   trace: TraceView,
+  compare: CompareView,
   logs: LogsView,
   metrics: MetricsView,
   services: ServicesView,
@@ -27,7 +30,13 @@ export const app = {
   services: [],
   state: undefined,
   query: "",
+  /** Time range of all views: "", minutes until now ("15m"), or two times in milliseconds ("170000-180000"). */
+  time: "",
   live: true,
+  /** State of the server when the page was paused. It outlasts a reload. */
+  paused: JSON.parse(sessionStorage.getItem("paused")) ?? undefined,
+  /** Trace that is to be compared with another one. */
+  compared: undefined,
   view: undefined,
   /** Address of the list that a trace was opened from, and the id of that trace. */
   list: "/",
@@ -36,6 +45,29 @@ export const app = {
   go(path) {
     history.pushState(undefined, "", path);
     show();
+  },
+
+  /** Returns the address of a view with the time range, the search, and further parameters. */
+  address(path, parameters = {}) {
+    const all = new URLSearchParams(Object.entries({ q: app.query, time: app.time, ...parameters }).filter(([, value]) => value));
+    return all.size ? `${path}?${all}` : path;
+  },
+
+  /** Returns the time range in milliseconds. */
+  range() {
+    const [from, to] = app.time.split("-").map(Number);
+    const end = app.paused?.at ?? Date.now();
+    if (app.time.endsWith("m")) return [end - parseInt(app.time, 10) * 60e3, Infinity];
+    return app.time ? [from, to] : [0, Infinity];
+  },
+
+  /** Changes the time range of all views. */
+  setTime(time) {
+    app.time = time;
+    drawTimes();
+    app.note(app.address(location.pathname, Object.fromEntries([...new URLSearchParams(location.search)].filter(([name]) => name !== "q" && name !== "time"))));
+    app.view?.reset?.();
+    return app.view?.update();
   },
 
   /** Changes the address without changing the view. */
@@ -47,13 +79,22 @@ export const app = {
     return this.services[number] || "(no service)";
   },
 
-  /** Returns the server's result for the search, or undefined if the search or the view has changed meanwhile. Shows errors. */
-  async find(view, path) {
-    const { query } = app;
-    const [answer, error] = await ask(`${path}q=${encodeURIComponent(query)}`).then((found) => [found], (refused) => [undefined, refused]);
-    if (query !== app.query || app.view !== view) return undefined;
+  /** Returns the server's result for the search, or undefined if the search or the view has changed meanwhile. Shows
+   * errors. */
+  async find(view, path, parameters = {}) {
+    const { query, time } = app;
+    const [answer, error] = await ask(app.request(path, parameters)).then((found) => [found], (refused) => [undefined, refused]);
+    if (query !== app.query || time !== app.time || app.view !== view) return undefined;
     app.problem(error?.message);
-    return answer;
+    // Rows of the last valid search would look like matches of the invalid one.
+    return answer ?? (error.status === 400 ? { matched: 0, offset: 0, at: null, rows: [], isInvalid: true } : undefined);
+  },
+
+  /** Returns the address of a request with the search and the time range. */
+  request(path, parameters = {}) {
+    const [from, to] = app.range();
+    const all = { q: app.query, from: from || "", to: to === Infinity ? "" : to, ...parameters };
+    return `${path}?${new URLSearchParams(Object.entries(all).filter(([, value]) => value !== "" && value !== undefined))}`;
   },
 
   /** Shows an error of the search below the search field. */
@@ -71,12 +112,14 @@ function show() {
   app.view?.close?.();
   app.problem();
   app.query = parameters.get("q") ?? "";
+  app.time = /^(\d+m|[\d.]+-[\d.]+)$/.exec(parameters.get("time") ?? "")?.[0] ?? "";
+  drawTimes();
   byId("search").value = app.query;
   const main = byId("view");
   main.replaceChildren();
   main.className = kind;
   for (const link of document.querySelectorAll("nav a")) {
-    const is = link.dataset.view === (kind === "trace" ? "traces" : kind);
+    const is = link.dataset.view === (kind === "trace" || kind === "compare" ? "traces" : kind);
     if (is) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -85,6 +128,7 @@ function show() {
   byId("search").placeholder = app.view.placeholder ?? "";
   byId("search").disabled = !app.view.search;
   document.title = app.view.title ?? "standpipe";
+  byId("menu").open = false;
   return app.view.update();
 }
 
@@ -105,8 +149,7 @@ async function refresh() {
   setText(
     byId("foot"),
     [
-      `${state.http} (HTTP)`,
-      `${state.grpc} (gRPC)`,
+      ...(state.http ? [`${state.http} (HTTP)`, `${state.grpc} (gRPC)`] : ["records of files"]),
       `kept ${kept(state.kept_traces, counts.traces, "trace")}`,
       kept(state.kept_logs, counts.logs, "log record"),
       `${bytes(state.bytes)} of ${bytes(state.limit)}`,
@@ -158,16 +201,54 @@ function connect() {
 
 function setLive(live) {
   app.live = live;
+  const { version, counts } = app.state ?? { counts: {} };
+  app.paused = live ? undefined : app.paused ?? { version, logs: counts.logs, at: Date.now() };
+  if (live) sessionStorage.removeItem("paused");
+  else sessionStorage.setItem("paused", JSON.stringify(app.paused));
   const button = byId("live");
   setText(button, live ? "● live" : "❚❚ paused");
   button.classList.toggle("paused", !live);
   if (live) news();
 }
 
+const TIMES = { "": "all time", "1m": "last minute", "5m": "last 5 min", "15m": "last 15 min", "60m": "last hour" };
+
+function drawTimes() {
+  const custom = app.time && !(app.time in TIMES) ? [[app.time, app.range().map((time) => timeOfDay(time)).join(" – ")]] : [];
+  byId("time").replaceChildren(...[...Object.entries(TIMES), ...custom].map(([value, text]) =>
+    h("option", { value, selected: value === app.time }, text)));
+}
+
+/** Shows the result of an action for a while. */
+app.report = (text) => {
+  const element = byId("note");
+  setText(element, text);
+  element.hidden = false;
+  clearTimeout(app.reporting);
+  app.reporting = setTimeout(() => (element.hidden = true), 8000);
+};
+
+async function clear() {
+  byId("menu").open = false;
+  await fetch("/api/clear", { method: "POST" });
+  if (app.paused) setLive(true);
+  app.view?.reset?.();
+  await news();
+}
+
+/** Sets what the menu exports: the records that the current list shows. */
+function drawExport() {
+  const kind = app.view?.isLogs ? "logs" : "traces";
+  const link = byId("export");
+  setText(link, app.query || app.time ? `Export these ${kind}` : `Export all ${kind}`);
+  link.setAttribute("download", `${kind}.jsonl`);
+  link.setAttribute("href", app.request(`/api/export/${kind}`, app.view?.filter?.() ?? {}));
+}
+
 function setTheme(theme) {
   const isDark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
-  setText(byId("theme"), isDark ? "☀" : "☾");
+  setText(byId("theme"), isDark ? "Light theme" : "Dark theme");
   byId("theme").onclick = () => {
     localStorage.setItem("theme", isDark ? "light" : "dark");
     setTheme(isDark ? "light" : "dark");
@@ -178,15 +259,35 @@ function setTheme(theme) {
 const KEYS = [
   ["j k ↑ ↓", "row"], ["Enter", "open, details"], ["→ ←", "open, close, parent"], ["/", "search"],
   ["n N", "next, previous match"], ["e E", "next, previous error"], ["c", "critical path"],
-  ["z", "zoom to the span"], ["0", "zoom to the whole trace"], ["[ ]", "collapse, expand all"],
-  ["y", "copy as text"], ["Y", "copy as JSON"], ["t l m s r", "traces, logs, metrics, services, requests"],
+  ["g", "fold gaps without spans"], ["z", "zoom to the span"], ["0", "zoom to the whole trace"],
+  ["[ ]", "collapse, expand all"], ["x", "compare with another trace"], ["y", "copy as text"], ["Y", "copy as JSON"], ["t l m s r", "traces, logs, metrics, services, requests"],
   ["p", "pause"], ["Esc", "back"], ["?", "this list"],
 ];
 
+const SEARCHES = [
+  ["checkout", "text in names, services, bodies and values of attributes, or an id"],
+  ["service:pay", "part of the name of a service"], ["name:charge", "part of the name of a span"],
+  ["trace:4bf92f", "beginning of a trace id"], ["err", "traces with an error, log records of severity error and above"],
+  ["dur>100ms", "longer than; also >= < <= ="], ["spans>50", "more spans than"], ["sev>=warn", "severity of log records"],
+  ["http.route=/cart", "attribute with this value; != for another value"], ["body~declined", "attribute, or body, that contains"],
+  ["has:user.id", "attribute exists"], ["-health", "not this"], ["err or dur>1s", "one or the other; a space means and"],
+  ['"two words"', "text with spaces or operators"],
+];
+
 function showKeys() {
-  const rows = KEYS.map(([keys, what]) => h("tr", {}, h("td", {}, h("kbd", {}, keys)), h("td", {}, what)));
-  const dialog = h("dialog", { class: "keys", onclose: () => dialog.remove(), onclick: () => dialog.close() },
-    h("h2", {}, "Keys"), h("table", {}, ...rows));
+  const rows = KEYS.map(([keys, what]) => h("tr", h("td", h("kbd", keys)), h("td", what)));
+  const use = (example) => {
+    const field = byId("search");
+    if (field.disabled) return;
+    field.value = `${field.value} ${example}`.trim();
+    field.dispatchEvent(new Event("input"));
+    field.focus();
+  };
+  const searches = SEARCHES.map(([example, what]) => h("tr",
+    h("td", h("button.example", { title: "add to the search", onclick: () => use(example) }, example)), h("td", what)));
+  const dialog = h("dialog.keys", { onclose: () => dialog.remove(), onclick: () => dialog.close() },
+    h("section", h("h2", "Search"), h("table.searches", ...searches)),
+    h("section", h("h2", "Keys"), h("table", ...rows)));
   document.body.append(dialog);
   dialog.showModal();
 }
@@ -210,28 +311,37 @@ function onKey(event) {
   if (event.key === "/") byId("search").focus();
   else if (event.key === "p") setLive(!app.live);
   else if (event.key === "?") showKeys();
-  else if (event.key in VIEW_KEYS) app.go(VIEW_KEYS[event.key]);
+  else if (event.key in VIEW_KEYS) goTo(VIEW_KEYS[event.key]);
   else return;
   event.preventDefault();
 }
+
+/** Opens a view, and keeps the time range. */
+const goTo = (path) => app.go(app.time && !path.includes("time=") ? `${path}${path.includes("?") ? "&" : "?"}time=${app.time}` : path);
 
 let typing;
 byId("search").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => {
-    app.query = byId("search").value;
+    app.query = byId("search").value.trim();
     app.view?.search?.(app.query);
   }, 120);
 });
 byId("live").addEventListener("click", () => setLive(!app.live));
 byId("keys").addEventListener("click", showKeys);
+byId("time").addEventListener("change", () => app.setTime(byId("time").value));
+byId("clear").addEventListener("click", clear);
+byId("open").addEventListener("click", () => chooseFiles(app));
+byId("menu").addEventListener("toggle", drawExport);
+acceptFiles(app);
 document.addEventListener("keydown", onKey);
 document.addEventListener("visibilitychange", connect);
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='/']");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (!event.target.closest("#menu") || link) byId("menu").open = false;
+  if (!link || link.hasAttribute("download") || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  app.go(link.getAttribute("href"));
+  goTo(link.getAttribute("href"));
 });
 addEventListener("popstate", show);
 
@@ -240,5 +350,5 @@ app.live = false;
 // The names of the services are needed before the first view.
 await news();
 show();
-setLive(true);
+setLive(!app.paused);
 connect();

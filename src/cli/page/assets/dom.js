@@ -1,9 +1,14 @@
-// Creates elements, and formats values. All text is inserted as text nodes, never as HTML, so that text of senders is not parsed.
+// Creates elements, and formats values. All text is inserted as text nodes, never as HTML, so that text of senders is
+// not parsed.
 
-/** Creates an element with properties and children. `on…` are listeners, `vars` are CSS custom properties. */
-export function h(tag, properties, ...children) {
+/** Creates an element, `h("p.warn", …)` with a class. Properties may be left out: `on…` are listeners, `vars` are CSS
+ * custom properties. */
+export function h(name, ...children) {
+  const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties ?? {})) {
+  if (classes.length) element.className = classes.join(" ");
+  const properties = children[0]?.constructor === Object ? children.shift() : {};
+  for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "vars") Object.entries(value).forEach(([key, of]) => element.style.setProperty(key, of));
@@ -62,7 +67,7 @@ export const offset = (nanos) => (nanos < 0 ? `−${duration(-nanos)}` : `+${dur
 
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
-export const count = (number, one) => `${grouped(number)} ${one}${number === 1 ? "" : "s"}`;
+export const count = (number, one) => `${grouped(number)} ${one}${number === 1 ? "" : one.endsWith("match") ? "es" : "s"}`;
 
 /** Formats a number with few digits: 12 300 as 12.3k. */
 export function short(number) {
@@ -83,6 +88,9 @@ export const smallest = (list) => list.reduce((least, one) => (one < least ? one
 /** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
 export const hue = (service) => `hue${service % 12}`;
 
+/** Says that a trace is not kept, with a link back. */
+export const missing = (id, error, list) => h("div.missing", h("h1", `Trace ${id.slice(0, 8)} is not here`), h("p", error.message), h("a", { href: list }, "← all traces"));
+
 /** Copies a text, and shows the result on the button. */
 export async function copy(text, button) {
   try {
@@ -102,6 +110,20 @@ export function flash(button, text) {
     button.textContent = before;
     delete button.dataset.flash;
   }, 1200);
+}
+
+/** Formats a value with its unit: durations and bytes in readable multiples, shares as percentages. */
+export function withUnit(value, unit = "") {
+  const [base, suffix = ""] = unit.split(/(?=\/)/);
+  const nanos = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12 }[base];
+  if (!Number.isFinite(value)) return short(value);
+  if (nanos) return `${value < 0 ? "−" : ""}${duration(Math.abs(value) * nanos)}${suffix}`;
+  if (base === "By") {
+    const power = Math.min(4, Math.max(0, Math.floor(Math.log2(Math.abs(value) || 1) / 10)));
+    return `${Number((value / 1024 ** power).toPrecision(3))} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}${suffix}`;
+  }
+  if (base === "%" || base === "1") return base === "%" ? `${short(value)} %` : `${short(value)}${suffix}`;
+  return `${short(value)}${base ? ` ${base}` : ""}${suffix}`;
 }
 
 /** Returns the answer of the server. Throws its message if the request is refused. */

@@ -1,7 +1,8 @@
 // View of log records: the latest first, with a chart of their number over time.
 
-import { ask, grouped, h, hue, largest, setText, smallest, timeOfDay } from "./dom.js";
-import { Rows } from "./rows.js";
+import { onDrag } from "./charts.js";
+import { ask, count, h, hue, largest, setText, timeOfDay } from "./dom.js";
+import { Listing, Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
 /** Minimum severity number for each choice. */
@@ -13,49 +14,91 @@ export class LogsView {
     this.isLogs = true;
     this.title = "logs · standpipe";
     this.placeholder = "search:  declined   sev>=warn   service:pay   body~card   key=value   trace:4bf92f";
-    this.listed = [];
+    this.around = parameters.get("around") ?? undefined;
     this.rows = new Rows({
       label: "log records",
-      make: () => h("div", {}, h("span", { class: "time" }), h("span", { class: "severity" }), h("span", { class: "services" }),
-        h("span", { class: "name" }), h("a", { class: "trace" })),
+      isTall: true,
+      make: () => h("div", h("span.time"), h("span.severity"), h("span.services"),
+        h("span.name"), h("a.trace")),
       fill: (row, index) => this.fill(row, index),
-      choose: (index) => this.show(this.listed[index].number),
+      choose: (index) => this.listing.row(index) && this.show(this.listing.row(index).number),
+    });
+    this.listing = new Listing(this.rows, {
+      ask: (parameters) => app.find(this, "/api/logs", { ...this.filter(), ...parameters }),
+      taken: (answer) => this.take(answer),
+      key: (log) => String(log.number),
     });
     this.panel = new SpanPanel(app, () => this.unselect());
     this.levels = h("select", { "aria-label": "minimum severity", onchange: () => this.search() },
       ...Object.keys(LEVELS).map((name) => h("option", { value: name }, name)));
-    this.chart = h("canvas", { class: "minimap", title: "log records over time" });
-    this.matches = h("p", { class: "matches" });
+    this.chart = h("canvas.minimap");
+    this.matches = h("p.matches", { role: "status" });
+    this.newer = h("button.newer", { hidden: true, onclick: () => this.toTop() });
     const heads = ["time", "severity", "service", "body", "trace"];
-    const list = h("section", { class: "list" },
-      h("div", { class: "bar-of-tools" }, this.levels, this.chart),
-      h("div", { class: "head" }, ...heads.map((text) => h("span", {}, text))), this.rows.element, this.matches);
-    main.append(h("div", { class: "split" }, list, this.panel.element));
+    const list = h("section.list",
+      h("div.bar-of-tools", this.levels, this.matches, h("div.histogram", this.chart)),
+      h("div.head", ...heads.map((text) => h("span", text))), this.rows.element, this.newer);
+    onDrag(this.chart, ([left], [right]) => {
+      const at = (x) => this.times[0] + (x / this.chart.clientWidth) * (this.times[1] - this.times[0]);
+      const [from, to] = [at(left), at(right)].sort((a, b) => a - b);
+      return app.setTime(`${Math.floor(from)}-${Math.ceil(to)}`);
+    });
+    this.rows.element.addEventListener("scroll", () => this.rows.element.scrollTop < this.rows.height && this.hideNewer());
+    main.append(h("div.split", list, this.panel.element));
     if (parameters.get("level") in LEVELS) this.levels.value = parameters.get("level");
   }
 
+  /** Returns the parameters of a request that select the log records. */
+  filter() {
+    return { level: LEVELS[this.levels.value], before: this.app.paused?.logs };
+  }
+
   async search() {
-    const parameters = new URLSearchParams();
-    if (this.app.query) parameters.set("q", this.app.query);
-    if (LEVELS[this.levels.value]) parameters.set("level", this.levels.value);
-    this.app.note(`/logs${parameters.size ? `?${parameters}` : ""}`);
-    this.rows.element.scrollTop = 0;
+    this.app.note(this.app.address("/logs", { level: LEVELS[this.levels.value] ? this.levels.value : "" }));
+    this.reset();
     await this.update();
   }
 
+  reset() {
+    this.rows.element.scrollTop = 0;
+    this.rows.pointer = undefined;
+    this.hideNewer();
+  }
+
+  hideNewer() {
+    this.listing.newer = 0;
+    this.newer.hidden = true;
+  }
+
+  toTop() {
+    this.reset();
+    return this.listing.update();
+  }
+
+  /** Requests the records. The first time, the record of the address is in the middle. */
   async update() {
-    const answer = await this.app.find(this, `/api/logs?level=${LEVELS[this.levels.value]}&`);
-    if (!answer) return;
-    this.listed = answer.rows;
-    this.rows.replace(this.listed.map((log) => log.number));
-    const { matched, rows } = answer;
-    setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}`
-      : rows.length ? "" : this.app.query ? "no log record matches" : "no log records yet");
+    const { around } = this;
+    this.around = undefined;
+    await this.listing.update(around);
+    if (around) this.show(Number(around));
+  }
+
+  take(answer) {
+    const { matched, bars = [], from, to } = answer;
+    this.times = [from, to];
+    this.newer.hidden = !this.listing.newer;
+    setText(this.newer, `↑ ${count(this.listing.newer, "new record")}`);
+    const isFiltered = this.app.query || this.app.time || LEVELS[this.levels.value];
+    setText(this.matches, matched ? count(matched, isFiltered ? "match" : "record")
+      : answer.isInvalid ? "" : isFiltered ? "no log record matches" : "no log records yet");
+    this.bars = bars;
     this.drawChart();
   }
 
   fill(row, index) {
-    const log = this.listed[index];
+    const log = this.listing.row(index);
+    row.classList.toggle("waiting", !log);
+    if (!log) return;
     const [time, severity, service, body, trace] = row.children;
     setText(time, timeOfDay(log.time));
     setText(severity, log.severity);
@@ -70,38 +113,27 @@ export class LogsView {
     else trace.removeAttribute("href");
   }
 
-  /** Draws the number of listed log records over time, and the share of errors. */
+  /** Draws the numbers of all matching log records over time, and of those that are errors. */
   drawChart() {
     const canvas = this.chart;
     const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
     const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
-    if (!this.listed.length || !width) return;
-    const times = this.listed.map((log) => log.time);
-    const [from, to] = [smallest(times), largest(times)];
-    const parts = Math.min(120, Math.max(10, Math.floor(width / 8)));
-    const bars = Array.from({ length: parts }, () => ({ all: 0, bad: 0 }));
-    for (const log of this.listed) {
-      const bar = bars[Math.min(parts - 1, Math.floor(((log.time - from) / Math.max(1, to - from)) * parts))];
-      bar.all++;
-      if (log.level >= 17) bar.bad++;
-    }
-    const most = largest(bars.map((bar) => bar.all));
+    if (!this.bars?.length || !width) return;
+    const most = largest(this.bars.map(([all]) => all));
     const style = getComputedStyle(canvas);
     const context = canvas.getContext("2d");
-    bars.forEach(({ all, bad }, index) => {
-      const x = (index * width) / parts;
-      for (const [number, color] of [[all, "--minimap"], [bad, "--bad"]]) {
-        const tall = (number / most) * (height - 2);
-        context.fillStyle = style.getPropertyValue(color);
-        context.fillRect(x, height - tall, width / parts - 1, tall);
-      }
-    });
-    canvas.title = `${timeOfDay(from)} to ${timeOfDay(to)}`;
+    const wide = width / this.bars.length;
+    this.bars.forEach((bar, index) => bar.forEach((number, isBad) => {
+      const tall = number && Math.max(2, (number / most) * (height - 2));
+      context.fillStyle = style.getPropertyValue(isBad ? "--bad" : "--minimap");
+      context.fillRect(index * wide, height - tall, Math.max(1, wide - 1), tall);
+    }));
+    canvas.title = `${timeOfDay(this.times[0])} to ${timeOfDay(this.times[1])} · drag to select a time range`;
   }
 
   async show(number) {
     const log = await ask(`/api/log/${number}`).catch(() => undefined);
-    if (log && this.listed[this.rows.selected]?.number === number) this.panel.showLog(log);
+    if (log && this.listing.row(this.rows.selected)?.number === number) this.panel.showLog(log);
   }
 
   unselect() {

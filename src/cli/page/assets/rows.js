@@ -3,22 +3,32 @@
 import { h } from "./dom.js";
 
 export const ROW = 26;
+/** Height of a row of two lines, on narrow screens. */
+const TALL_ROW = 46;
+/** Number of rows that are requested before the first visible row. */
+const ROWS_BEFORE = 300;
+
+export const isNarrow = () => matchMedia("(max-width: 700px)").matches;
 
 export class Rows {
   /**
-   * `make()` returns an empty row, and `fill(row, index)` draws into it. `choose(index, how)` is called when the user clicks a row
-   * ("click"), presses Enter ("enter") or moves the selection ("move").
+   * `make()` returns an empty row, and `fill(row, index)` draws into it. `choose(index, how)` is called when the user
+   * clicks a row ("click"), presses Enter ("enter") or moves the selection ("move"). `isTall` gives rows two lines on
+   * narrow screens.
    */
-  constructor({ make, fill, choose, role = "grid", label }) {
+  constructor({ make, fill, choose, role = "grid", label, isTall = false }) {
     this.make = make;
     this.fill = fill;
     this.choose = choose;
+    this.height = isTall && isNarrow() ? TALL_ROW : ROW;
     this.count = 0;
     this.selected = -1;
     this.pool = [];
-    this.space = h("div", { class: "space" });
-    this.element = h("div", { class: "rows", role, tabindex: "0", "aria-label": label }, this.space);
+    this.space = h("div.space");
+    this.element = h("div.rows", { role, tabindex: "0", "aria-label": label, vars: { "--row": `${this.height}px` } }, this.space);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.element.addEventListener("pointermove", (event) => (this.pointer = event.pointerType === "touch" ? undefined : event.clientY));
+    this.element.addEventListener("pointerleave", () => (this.pointer = undefined));
     this.element.addEventListener("click", (event) => {
       const row = event.target.closest(".row");
       if (!row || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -29,36 +39,28 @@ export class Rows {
     this.observer.observe(this.element);
   }
 
-  setCount(count) {
+  /** Sets the number of rows. `scrollTop` is a position that stays possible even if the rows do not fill the screen. */
+  setCount(count, scrollTop = 0) {
     this.count = count;
-    this.space.style.height = `${count * ROW}px`;
+    this.space.style.height = `${Math.max(count * this.height, scrollTop && scrollTop + this.element.clientHeight)}px`;
     this.element.setAttribute("aria-rowcount", count);
     if (this.selected >= count) this.selected = count - 1;
     this.draw();
   }
 
-  /**
-   * Replaces the list. `keys` identify the rows. The selected row stays selected, and the row at the top of the screen stays there,
-   * unless it is the first row. Returns the number of new rows above the screen.
-   */
-  replace(keys) {
+  /** Returns the index of the row that must not move: the one under the pointer, else the first one if the list is
+   * scrolled; −1 if all rows may move. */
+  fixed() {
     const { scrollTop } = this.element;
-    const topIndex = Math.floor(scrollTop / ROW);
-    const [top, selected] = [topIndex > 0 ? this.keys?.[topIndex] : undefined, this.keys?.[this.selected]];
-    this.keys = keys;
-    this.selected = selected === undefined ? -1 : keys.indexOf(selected);
-    this.setCount(keys.length);
-    const now = top === undefined ? -1 : keys.indexOf(top);
-    if (now < 0 || now === topIndex) return 0;
-    this.element.scrollTop = scrollTop + (now - topIndex) * ROW;
-    this.draw();
-    return Math.max(0, now - topIndex);
+    const y = this.pointer === undefined ? 0 : this.pointer - this.element.getBoundingClientRect().top;
+    const index = Math.floor((scrollTop + y) / this.height);
+    return (this.pointer !== undefined || scrollTop >= this.height) && index < this.count ? index : -1;
   }
 
   draw() {
-    const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - 3);
-    const room = Math.ceil(this.element.clientHeight / ROW) + 6;
-    const shown = Math.min(room, this.count - first);
+    const first = Math.max(0, Math.floor(this.element.scrollTop / this.height) - 3);
+    const room = Math.ceil(this.element.clientHeight / this.height) + 6;
+    const shown = Math.max(0, Math.min(room, this.count - first));
     while (this.pool.length < shown) {
       const row = this.make();
       row.classList.add("row");
@@ -73,12 +75,13 @@ export class Rows {
       if (row.hidden) return;
       const index = first + place;
       row.dataset.index = index;
-      row.style.transform = `translateY(${index * ROW}px)`;
+      row.style.transform = `translateY(${index * this.height}px)`;
       row.setAttribute("aria-rowindex", index + 1);
       row.setAttribute("aria-selected", index === this.selected);
       if (index === this.selected) this.element.setAttribute("aria-activedescendant", row.id);
       this.fill(row, index);
     });
+    this.drawn?.(first, first + shown);
   }
 
   select(index) {
@@ -89,15 +92,15 @@ export class Rows {
 
   reveal(index) {
     if (index < 0) return;
-    const top = index * ROW;
+    const top = index * this.height;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;
-    else if (top + ROW > scrollTop + clientHeight) this.element.scrollTop = top + ROW - clientHeight;
+    else if (top + this.height > scrollTop + clientHeight) this.element.scrollTop = top + this.height - clientHeight;
   }
 
   /** Moves the selection. Returns whether the key was handled. */
   key(event) {
-    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
     const steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.count, End: this.count };
     if (event.key === "Enter" && this.selected >= 0) {
       this.choose?.(this.selected, "enter", event);
@@ -111,5 +114,85 @@ export class Rows {
 
   close() {
     this.observer.disconnect();
+  }
+}
+
+/** Rows of which the server sends a part: the rows on the screen, and those around them. */
+export class Listing {
+  /** `ask(parameters)` requests a part, `taken(answer)` is called with each new part, and `key(row)` identifies a
+   * row. */
+  constructor(rows, { ask, taken, key }) {
+    Object.assign(this, { rows, ask, taken, key });
+    this.clear();
+    rows.drawn = (first, end) => this.demand(first, end);
+  }
+
+  clear() {
+    this.loaded = [];
+    this.offset = this.matched = this.newer = 0;
+    this.selectedKey = undefined;
+    this.rows.selected = -1;
+    this.rows.setCount(0);
+  }
+
+  /** Returns a row, or undefined if it has not been loaded. */
+  row(index) {
+    return this.loaded[index - this.offset];
+  }
+
+  keyAt(index) {
+    const row = this.row(index);
+    return row && this.key(row);
+  }
+
+  /** Requests the current rows. The row that must not move keeps its place, unless `around` is the key of a row to show
+   * in the middle. */
+  async update(around) {
+    const { element, height } = this.rows;
+    const fixed = this.rows.fixed();
+    const anchor = around ?? this.keyAt(fixed);
+    const first = Math.max(0, Math.floor(element.scrollTop / height) - ROWS_BEFORE);
+    const answer = await this.ask({ offset: first, ...(anchor === undefined ? {} : { around: anchor }) });
+    if (!answer) return;
+    const y = around === undefined ? fixed * height - element.scrollTop : (element.clientHeight - height) / 2;
+    const selected = this.keyAt(this.rows.selected) ?? this.selectedKey;
+    this.place(answer);
+    const scrollTop = answer.at === null || anchor === undefined
+      ? Math.max(0, Math.min(element.scrollTop, answer.matched * height - element.clientHeight)) : Math.max(0, answer.at * height - y);
+    if (answer.at !== null && around === undefined && fixed >= 0) this.newer += Math.max(0, answer.at - fixed);
+    this.selectedKey = around ?? selected;
+    this.rows.selected = this.indexOf(this.selectedKey);
+    this.rows.setCount(this.matched, scrollTop);
+    if (scrollTop !== element.scrollTop) {
+      element.scrollTop = scrollTop;
+      this.rows.draw();
+    }
+    this.taken(answer);
+  }
+
+  indexOf(key) {
+    const at = key === undefined ? -1 : this.loaded.findIndex((row) => this.key(row) === key);
+    return at < 0 ? -1 : at + this.offset;
+  }
+
+  place({ rows, offset, matched }) {
+    [this.loaded, this.offset, this.matched] = [rows, offset, matched];
+  }
+
+  /** Requests the rows around the visible ones, if one of these is not loaded. */
+  async demand(first, end) {
+    if (this.isAsking || !this.loaded.length) return;
+    if (first >= this.offset && Math.min(end, this.matched) <= this.offset + this.loaded.length) return;
+    this.isAsking = true;
+    try {
+      const answer = await this.ask({ offset: Math.max(0, first - ROWS_BEFORE) });
+      if (!answer) return;
+      this.selectedKey = this.keyAt(this.rows.selected) ?? this.selectedKey;
+      this.place(answer);
+      this.rows.selected = this.indexOf(this.selectedKey);
+    } finally {
+      this.isAsking = false;
+    }
+    this.rows.setCount(this.matched, this.rows.element.scrollTop);
   }
 }

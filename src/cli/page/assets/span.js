@@ -8,7 +8,7 @@ const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
 /** Maximum number of items of a list that are shown at first. */
 const MAX_ITEMS = 100;
 /** Maximum number of characters of a text that are shown at first. */
-const MAX_CHARACTERS = 5000;
+const MAX_CHARACTERS = 300;
 
 export class SpanPanel {
   constructor(app, onClose) {
@@ -38,20 +38,20 @@ export class SpanPanel {
     const after = columns.start[index];
     const service = columns.service[index];
     this.place(key,
-      h("h2", {}, span.name || "(no name)"),
-      h("p", { class: "facts" }, h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
+      h("h2", span.name || "(no name)"),
+      h("p.facts", h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
         ` · ${span.kind} · ${duration(span.nanos)} · self ${duration(self)} · starts at +${duration(after)}`),
-      span.status === "error" && h("p", { class: "bad status" }, `✗ ${span.message || "error"}`),
-      span.status === "ok" && h("p", { class: "good status" }, "✓ ok"),
+      span.status === "error" && h("p.bad.status", `✗ ${span.message || "error"}`),
+      span.status === "ok" && h("p.good.status", "✓ ok"),
       ids([["trace", span.trace], ["span", span.id], ["parent", span.parent], ["state", span.state]]),
       attributes(this.app, "Attributes", span.attributes, { dropped: span.dropped_attributes, isOpen: true }),
       section(`Events ${span.events.length || "–"}`, span.events.length > 0, items(span.events, (event) =>
-        h("div", { class: "item" }, h("p", {}, h("i", { class: "event" }), h("b", {}, event.name),
-          h("span", {}, offset(event.offset))), table(this.app, event.attributes)))
+        h("div.item", h("p", h("i.event"), h("b", event.name),
+          h("span", offset(event.offset))), table(this.app, event.attributes)))
         .concat(dropped(span.dropped_events))),
       section(`Logs ${span.logs.length || "–"}`, span.logs.length > 0, items(span.logs, (log) => logItem(this.app, log))),
       section(`Links ${span.links.length || "–"}`, span.links.length > 0, items(span.links, (link) =>
-        h("div", { class: "item" }, h("p", {}, h("a", { href: `/trace/${link.trace}?span=${link.span}` },
+        h("div.item", h("p", h("a", { href: `/trace/${link.trace}?span=${link.span}` },
           `↗ span ${link.span} in trace ${link.trace.slice(0, 8)}`)), table(this.app, link.attributes)))
         .concat(dropped(span.dropped_links))),
       attributes(this.app, "Resource", span.resource, {}),
@@ -62,11 +62,12 @@ export class SpanPanel {
   showLog(log) {
     this.wanted = this.content = undefined;
     this.place(`log ${log.number}`,
-      h("h2", {}, log.event || log.severity),
-      h("p", { class: "facts" }, h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
+      h("h2", log.event || log.severity),
+      h("p.facts", h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
         ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
-      h("pre", { class: "body" }, long(log.body)),
-      log.trace && h("p", {}, h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "show its span ↗")),
+      h("pre.body", long(log.body)),
+      h("p.links", log.trace && h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "show its span ↗"),
+        h("a", { href: `/logs?around=${log.number}` }, "show the lines around it")),
       ids([["trace", log.trace], ["span", log.span]]),
       attributes(this.app, "Attributes", log.attributes, { isOpen: true }),
       attributes(this.app, "Resource", log.resource, {}),
@@ -81,7 +82,7 @@ export class SpanPanel {
     const scrolled = key === this.shown ? this.element.scrollTop : 0;
     this.shown = key;
     this.element.hidden = false;
-    const close = h("button", { class: "close", title: "close (Esc)", onclick: () => this.onClose() }, "×");
+    const close = h("button.close", { title: "close (Esc)", onclick: () => this.onClose() }, "×");
     this.element.replaceChildren(close, ...children.filter(Boolean));
     titles(this.element).forEach(([title, one]) => before.has(title) && (one.open = before.get(title)));
     this.element.scrollTop = scrolled;
@@ -99,7 +100,7 @@ function items(list, draw) {
 /** Returns the beginning of a long text, with a button that shows the whole text. */
 function long(text) {
   if (text.length <= MAX_CHARACTERS) return text;
-  const whole = h("span", {}, text.slice(0, MAX_CHARACTERS), "… ", h("button", { onclick: () => whole.replaceChildren(text) }, `show all ${count(text.length, "character")}`));
+  const whole = h("span", text.slice(0, MAX_CHARACTERS), "… ", h("button.more", { onclick: () => whole.replaceChildren(text) }, `show all ${count(text.length, "character")}`));
   return whole;
 }
 
@@ -111,25 +112,25 @@ export function level(number) {
 }
 
 function logItem(app, log) {
-  return h("div", { class: "item" },
-    h("p", {}, h("b", { class: level(log.level) }, log.severity), h("span", {}, timeOfDay(log.time))),
-    h("pre", {}, long(log.body)), table(app, log.attributes));
+  return h("div.item",
+    h("p", h("b", { class: level(log.level) }, log.severity), h("span", timeOfDay(log.time))),
+    h("pre", long(log.body)), table(app, log.attributes));
 }
 
 function section(title, isOpen, children) {
-  return h("details", { open: isOpen, class: children.length ? "" : "none" }, h("summary", {}, title), ...children);
+  return h("details", { open: isOpen, class: children.length ? "" : "none" }, h("summary", title), ...children);
 }
 
 function dropped(number) {
-  return number ? [h("p", { class: "warn" }, `${number} more were dropped because of the sender's limits`)] : [];
+  return number ? [h("p.warn", `${number} more were dropped because of the sender's limits`)] : [];
 }
 
 function ids(pairs) {
   const rows = pairs.filter(([, value]) => value).map(([name, value]) => {
-    const button = h("button", { class: "copy", onclick: () => copy(value, button) }, "copy");
-    return h("tr", {}, h("th", {}, name), h("td", {}, h("code", {}, value), button));
+    const button = h("button.copy", { onclick: () => copy(value, button) }, "copy");
+    return h("tr", h("th", name), h("td", h("code", value), button));
   });
-  return h("table", { class: "ids" }, ...rows);
+  return h("table.ids", ...rows);
 }
 
 function attributes(app, title, list, { dropped: lost = 0, isOpen = false }) {
@@ -137,7 +138,7 @@ function attributes(app, title, list, { dropped: lost = 0, isOpen = false }) {
   const shown = list.filter((entry) => !folded.includes(entry));
   return section(`${title} ${list.length || "–"}`, isOpen && list.length > 0, [
     table(app, shown),
-    folded.length > 0 && h("details", { class: "folded" }, h("summary", {}, `+${folded.length} of code, process and host`), table(app, folded)),
+    folded.length > 0 && h("details.folded", h("summary", `+${folded.length} of code, process and host`), table(app, folded)),
     ...dropped(lost),
   ].filter(Boolean).filter((child) => list.length || child.className === "warn"));
 }
@@ -151,9 +152,9 @@ function table(app, list) {
   const rows = list.map(([key, kind, value]) => {
     const quoted = /[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
     const path = app.view?.isLogs ? "/logs" : "/";
-    const button = h("button", { class: "copy", title: "copy the value", onclick: () => copy(value, button) }, "copy");
-    const search = value.length < 200 && h("a", { class: "copy", title: "search for this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
-    return h("tr", {}, h("th", { title: kind }, key), h("td", { class: kind }, h("span", {}, long(value)), search, button));
+    const button = h("button.copy", { title: "copy the value", onclick: () => copy(value, button) }, "copy");
+    const search = value.length < 200 && h("a.copy", { title: "search for this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
+    return h("tr", h("th", { title: kind }, key), h("td", { class: kind }, h("span", long(value)), search, button));
   });
-  return h("table", { class: "attributes" }, ...rows);
+  return h("table.attributes", ...rows);
 }

@@ -1,15 +1,21 @@
-// View of one trace: the tree of its spans, their bars over time, and a side panel with the details of the selected span.
+// View of one trace: the tree of its spans, their bars over time, and a side panel with the details of the selected
+// span.
 
-import { Refused, ask, copy, count, duration, h, hue, largest, setText, timeOfDay } from "./dom.js";
-import { ROW, Rows } from "./rows.js";
+import { Refused, ask, copy, count, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
+import { ROW, Rows, isNarrow } from "./rows.js";
 import { SpanPanel } from "./span.js";
+import { ProfileView } from "./profile.js";
 
 /** Minimum number of identical childless siblings that are grouped in one row. */
 const MIN_LIKE_LEAVES = 5;
-/** Maximum number of marks for events and log records on one bar. */
-const MAX_MARKS = 24;
+/** Number of places for marks of events and log records on the lane of a bar. Marks at one place are merged. */
+const MARK_PLACES = 120;
+/** Minimum length of a gap that is folded, as a share of the time of the trace, and its length when it is folded. */
+const MIN_GAP = 0.04;
+const FOLDED_GAP = 0.01;
 /** Maximum number of services in the legend. */
 const MAX_SERVICES = 8;
+const MODES = { "": "waterfall", flame: "flame graph", table: "table", json: "JSON" };
 const KINDS = ["", "", "server", "client", "producer", "consumer"];
 
 export class TraceView {
@@ -19,7 +25,8 @@ export class TraceView {
     app.opened = id;
     this.wanted = parameters.get("span");
     this.title = `trace ${id.slice(0, 8)} · standpipe`;
-    this.placeholder = "find in this trace: names, services   (n N: next, previous)";
+    this.placeholder = "find in this trace:  text   service:pay   key=value   err   dur>1ms";
+    this.mode = parameters.get("view") ?? "";
     this.collapsed = new Set();
     this.unfolded = new Set();
     this.hits = [];
@@ -28,19 +35,20 @@ export class TraceView {
     this.rows = new Rows({
       role: "treegrid",
       label: "spans",
-      make: () => h("div", {},
-        h("span", { class: "label", role: "gridcell" }, h("i", { class: "guides" }), h("button", { class: "twist", tabindex: "-1" }),
-          h("i", { class: "dot" }), h("b", {}), h("small", {})),
-        h("span", { class: "lane", role: "gridcell" }, h("i", { class: "bar" }), h("em", {}), h("span", { class: "marks" }))),
+      make: () => h("div",
+        h("span.label", { role: "gridcell" }, h("i.guides"), h("button.twist", { tabindex: "-1" }),
+          h("i.dot"), h("b"), h("small")),
+        h("span.lane", { role: "gridcell" }, h("i.bar"), h("span.segments"), h("em"), h("span.marks"))),
       fill: (row, index) => this.fill(row, index),
       choose: (index, how, event) => this.choose(index, how, event),
     });
-    this.summary = h("div", { class: "summary" });
-    this.minimap = h("canvas", { class: "minimap", title: "drag to zoom · double-click for the whole trace" });
-    this.axis = h("div", { class: "axis" }, h("span", {}, "span"), h("span", { class: "ticks" }));
+    this.summary = h("div.summary");
+    this.minimap = h("canvas.minimap", { title: "drag to zoom · double-click for the whole trace" });
+    this.axis = h("div.axis", h("span", "span"), h("span.ticks"));
     this.panel = new SpanPanel(app, () => this.select(-1));
-    const left = h("section", { class: "waterfall" }, this.minimap, this.axis, this.rows.element);
-    main.append(this.summary, h("div", { class: "split" }, left, this.panel.element));
+    this.waterfall = h("section.waterfall", this.minimap, this.axis, this.rows.element);
+    this.profile = new ProfileView(app, this);
+    main.append(this.summary, h("div.split", this.waterfall, this.profile.element, this.panel.element));
     this.listenToMinimap();
     this.resized = new ResizeObserver(() => this.drawMinimap());
     this.resized.observe(this.minimap);
@@ -52,8 +60,10 @@ export class TraceView {
       const { changed, logs } = this.trace ?? {};
       trace = await ask(`/api/trace/${this.id}${changed === undefined ? "" : `?changed=${changed}&logs=${logs.length}`}`);
     } catch (error) {
-      if (!this.trace) this.summary.replaceChildren(h("p", { class: "missing" }, error.message));
-      else if (error instanceof Refused) this.summary.prepend(this.goneNote ??= h("p", { class: "warn" }, error.message));
+      if (!this.trace) {
+        this.summary.replaceChildren(missing(this.id, error, this.app.list));
+      }
+      else if (error instanceof Refused) this.summary.prepend(this.goneNote ??= h("p.warn", error.message));
       return;
     }
     if (this.app.view !== this) return;
@@ -72,14 +82,15 @@ export class TraceView {
     this.trace = trace;
     this.grow();
     this.range = this.isZoomed ? this.range.map((time) => time + shift) : [0, trace.nanos];
+    this.gaps = this.gaps && this.findGaps();
     this.critical = this.critical && this.criticalPath();
-    this.find();
     this.flatten();
+    this.find().then(() => isFirst && this.hits.length && !this.wanted && this.open(this.hits[0]));
     this.rows.selected = selected === undefined ? -1 : this.shown.findIndex((row) => row.span === selected);
     this.drawSummary();
     this.drawMinimap();
-    if (isFirst && this.app.query) this.search(this.app.query);
-    else if (isFirst && this.wanted && this.indexOf(this.wanted) >= 0) this.open(this.indexOf(this.wanted));
+    this.setMode(this.mode);
+    if (isFirst && this.wanted && this.indexOf(this.wanted) >= 0) this.open(this.indexOf(this.wanted));
     else if (selected !== undefined && !this.panel.element.hidden) this.show(selected);
   }
 
@@ -89,7 +100,8 @@ export class TraceView {
     return -1;
   }
 
-  /** Builds the tree, with children ordered by their start. Each span is in the tree once, even if there are cycles of parents. */
+  /** Builds the tree, with children ordered by their start. Each span is in the tree once, even if there are cycles of
+   * parents. */
   grow() {
     const { parent, start, duration: nanos, flags } = this.trace;
     this.trace.error = flags.map((flag) => flag & 1);
@@ -170,7 +182,7 @@ export class TraceView {
       else groups.set(key, [child]);
     }
     for (const spans of groups.values()) {
-      if (spans.length < MIN_LIKE_LEAVES || this.unfolded.has(spans[0])) continue;
+      if (spans.length < MIN_LIKE_LEAVES || this.isUnfolded || this.unfolded.has(spans[0])) continue;
       spans.forEach((span) => (hidden[span] = 1));
       const nanos = spans.map((span) => this.trace.duration[span]);
       (this.folds ??= []).push({
@@ -183,9 +195,21 @@ export class TraceView {
     }
   }
 
+  /** Returns a time on the axis, on which folded gaps are short. */
+  fold(time) {
+    let folded = time;
+    for (const { from, to } of this.gaps ?? []) {
+      if (time <= from) break;
+      const size = Math.min(to - from, this.trace.nanos * FOLDED_GAP);
+      folded -= time >= to ? to - from - size : ((time - from) * (to - from - size)) / (to - from);
+    }
+    return folded;
+  }
+
   /** Returns the position of a time within the zoomed range, in percent. */
   place(time) {
-    const [from, to] = this.range;
+    const [from, to] = this.range.map((one) => this.fold(one));
+    time = this.fold(time);
     return (100 * (time - from)) / Math.max(1, to - from);
   }
 
@@ -195,7 +219,7 @@ export class TraceView {
     const { trace, tree } = this;
     const [label, lane] = row.children;
     const [guides, twist, dot, name, service] = label.children;
-    const [bar, text, marks] = lane.children;
+    const [bar, segments, text, marks] = lane.children;
     const below = tree.children.get(span)?.length ?? 0;
     const isClosed = this.collapsed.has(span);
     guides.style.width = `min(${tree.depth[span] * 14}px, 45%)`;
@@ -212,7 +236,7 @@ export class TraceView {
     row.classList.toggle("bad", Boolean(trace.error[span]));
     row.classList.toggle("like", Boolean(like));
     row.classList.toggle("hit", this.hitSet.has(span));
-    row.classList.toggle("critical", Boolean(this.critical?.has(span)));
+    this.fillSegments(segments, (!like && this.critical?.parts.get(span)) || []);
     row.setAttribute("aria-level", tree.depth[span] + 1);
     if (below) row.setAttribute("aria-expanded", !isClosed);
     else row.removeAttribute("aria-expanded");
@@ -225,22 +249,45 @@ export class TraceView {
     bar.style.width = `max(2px, ${Math.max(0, right - left)}%)`;
     const nanos = shown.nanos ?? trace.duration[span];
     const most = like ? `, max ${duration(shown.most)}` : "";
-    setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}`);
-    const isRight = right < 84 || left <= 14;
-    text.className = isRight ? (right < 84 ? "behind" : "inside") : "before";
-    text.style.left = isRight && right < 84 ? `${Math.max(0, right)}%` : "";
-    text.style.right = isRight ? (right < 84 ? "" : `${100 - Math.min(100, right)}%`) : `${100 - Math.min(100, left)}%`;
-    this.fillMarks(marks, like ? undefined : this.marks.get(span));
+    const merged = this.fillMarks(marks, (!like && this.marks.get(span)) || []);
+    setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}${merged ? ` ◆ +${merged}` : ""}`);
+    // On a narrow screen the text takes a larger part of the lane.
+    const room = isNarrow() ? 50 : like ? 24 : 16;
+    const place = right < 100 - room ? "behind" : left > room ? "before" : like ? "above" : "inside";
+    text.className = place;
+    bar.classList.toggle("low", place === "above");
+    text.style.left = place === "behind" ? `${Math.max(0, right)}%` : "";
+    text.style.right = place === "behind" ? "" : place === "before" ? `${100 - Math.min(100, left)}%` : `${100 - right}%`;
   }
 
-  fillMarks(element, marks) {
-    const shown = (marks ?? []).slice(0, MAX_MARKS).filter(([time]) => this.place(time) >= 0 && this.place(time) <= 100);
-    while (element.children.length > shown.length) element.lastChild.remove();
-    while (element.children.length < shown.length) element.append(h("i", {}));
-    shown.forEach(([time, kind], index) => {
-      element.children[index].className = kind;
-      element.children[index].style.left = `${this.place(time)}%`;
+  /** Draws the parts of a span that are on the critical path. */
+  fillSegments(element, parts) {
+    resize(element, parts.length);
+    parts.forEach(([from, to], index) => {
+      const [left, right] = [Math.max(0, this.place(from)), Math.min(100, this.place(to))];
+      element.children[index].hidden = left > 100 || right < 0;
+      element.children[index].style.left = `${left}%`;
+      element.children[index].style.width = `max(2px, ${Math.max(0, right - left)}%)`;
     });
+  }
+
+  /** Draws marks, one for each place. Returns how many are not seen. */
+  fillMarks(element, marks) {
+    const places = new Map();
+    let visible = 0;
+    for (const [time, kind] of marks) {
+      const place = this.place(time);
+      if (place < 0 || place > 100) continue;
+      visible++;
+      const key = `${Math.round((place / 100) * MARK_PLACES)} ${kind === "event"}`;
+      if (!places.has(key) || kind === "log bad") places.set(key, [place, kind]);
+    }
+    resize(element, places.size);
+    [...places.values()].forEach(([place, kind], index) => {
+      element.children[index].className = kind;
+      element.children[index].style.left = `${place}%`;
+    });
+    return (this.isZoomed ? visible : marks.length) - places.size;
   }
 
   choose(index, how, event) {
@@ -265,6 +312,8 @@ export class TraceView {
     const parameters = new URLSearchParams();
     if (span) parameters.set("span", span);
     if (this.app.query) parameters.set("q", this.app.query);
+    if (this.mode) parameters.set("view", this.mode);
+    if (this.app.time) parameters.set("time", this.app.time);
     this.app.note(`/trace/${this.id}${parameters.size ? `?${parameters}` : ""}`);
   }
 
@@ -316,23 +365,62 @@ export class TraceView {
     this.flatten();
   }
 
-  /** Finds the spans whose name or service contains the search text. */
-  find() {
-    const text = this.app.query.toLowerCase();
-    const { trace, tree } = this;
-    const names = trace.names.map((name) => name.toLowerCase().includes(text));
-    const services = this.app.services.map((name) => name.toLowerCase().includes(text));
-    this.hits = text ? tree.order.filter((span) => names[trace.name[span]] || services[trace.service[span]]) : [];
-    this.hitSet = new Set(this.hits);
-  }
-
-  search() {
-    if (!this.trace) return;
-    this.find();
-    this.note();
+  /** Finds the spans that match the search, or that have a matching log record. The server has their attributes. */
+  async find() {
+    const { query } = this.app;
+    const found = query ? await this.app.find(this, `/api/trace/${this.id}/find`, { from: "", to: "" }) : [];
+    if (!found || query !== this.app.query) return;
+    if (!query) this.app.problem();
+    this.hitSet = new Set(found.rows ?? found);
+    this.hits = this.tree.order.filter((span) => this.hitSet.has(span));
     this.drawSummary();
     this.rows.draw();
+  }
+
+  async search() {
+    if (!this.trace) return;
+    this.note();
+    await this.find();
     if (this.hits.length) this.open(this.hits[0]);
+  }
+
+  /** Shows the waterfall (""), or another form of the trace: "flame", "table" or "json". */
+  setMode(mode) {
+    this.mode = mode;
+    this.waterfall.hidden = Boolean(mode);
+    if (mode) this.panel.hide();
+    this.profile.show(mode);
+    this.drawSummary();
+    if (!mode) this.rows.draw();
+  }
+
+  /** Searches for the spans of an operation, in the waterfall. */
+  searchFor(query) {
+    document.getElementById("search").value = this.app.query = query;
+    this.setMode("");
+    return this.search();
+  }
+
+  /** Finds the times without an open childless span, an event or a log record. */
+  findGaps() {
+    const { trace, tree } = this;
+    const busy = tree.order.filter((span) => !tree.inside[span]).map((span) => [trace.start[span], tree.end[span]]);
+    for (const [, time] of [...trace.events, ...trace.logs]) busy.push([time, time]);
+    busy.push([trace.nanos, trace.nanos]);
+    busy.sort((a, b) => a[0] - b[0]);
+    const gaps = [];
+    let until = 0;
+    for (const [from, to] of busy) {
+      if (from - until > trace.nanos * MIN_GAP) gaps.push({ from: until, to: from });
+      until = Math.max(until, to);
+    }
+    return gaps;
+  }
+
+  toggleGaps() {
+    this.gaps = this.gaps ? undefined : this.findGaps();
+    this.drawSummary();
+    this.rows.draw();
   }
 
   /** Selects the next or previous of `spans` in the order of the tree. After the last one, continues with the first. */
@@ -351,23 +439,29 @@ export class TraceView {
     this.rows.draw();
   }
 
-  /** Computes the critical path: goes back from the end to the start, and collects the spans that the trace waited for. */
+  /** Computes the critical path from the end to the start: the parts in which the trace waited for a span and none of
+   * its children. Parts of different spans do not overlap. */
   criticalPath() {
-    const path = new Set();
+    const parts = new Map();
     const { children, depth, end, order } = this.tree;
-    const last = order.filter((span) => depth[span] === 0).reduce((a, b) => (end[b] > end[a] ? b : a));
-    const waiting = [[last, Infinity]];
+    const { start } = this.trace;
+    let total = 0;
+    const waiting = [order.filter((span) => depth[span] === 0).reduce((a, b) => (end[b] > end[a] ? b : a))];
     while (waiting.length) {
-      const [span, until] = waiting.pop();
-      path.add(span);
-      let time = Math.min(until, end[span]);
+      const span = waiting.pop();
+      const own = [];
+      let time = end[span];
+      const add = (from, to) => to > from && (own.push([from, to]), (total += to - from));
       for (const child of [...(children.get(span) ?? [])].sort((a, b) => end[b] - end[a])) {
-        if (end[child] > time) continue;
-        waiting.push([child, time]);
-        time = this.trace.start[child];
+        if (end[child] > time || start[child] < start[span]) continue;
+        add(end[child], time);
+        waiting.push(child);
+        time = start[child];
       }
+      add(start[span], time);
+      parts.set(span, own);
     }
-    return path;
+    return { parts, total };
   }
 
   zoom(range) {
@@ -406,17 +500,22 @@ export class TraceView {
       0: () => this.zoom(),
       "[": () => {
         this.tree.order.forEach((one) => children.get(one)?.length && this.tree.depth[one] && this.collapsed.add(one));
+        this.isUnfolded = false;
+        this.unfolded.clear();
         this.flatten();
       },
       "]": () => {
         this.collapsed.clear();
+        this.isUnfolded = true;
         this.flatten();
       },
+      g: () => this.toggleGaps(),
+      x: () => this.compare(),
       y: () => this.copyText(),
       Y: () => this.copyJson(),
-      Escape: () => (this.rows.selected >= 0 ? this.select(-1) : this.app.go(this.app.list)),
+      Escape: () => (this.mode ? this.setMode("") : this.rows.selected >= 0 ? this.select(-1) : this.app.go(this.app.list)),
     }[event.key];
-    if (!act) return this.rows.key(event);
+    if (!act) return !this.mode && this.rows.key(event);
     act();
     return true;
   }
@@ -426,6 +525,13 @@ export class TraceView {
     const row = this.shown[this.rows.selected];
     const span = row?.like ? this.tree.up[row.span] : row?.span;
     return span === undefined ? "" : `?span=${span}`;
+  }
+
+  /** Lets the user choose the trace that this one is compared with. */
+  compare() {
+    const { trace } = this;
+    this.app.compared = { id: this.id, name: trace.names[trace.name[this.tree.order[0]]] || "(no name)" };
+    this.app.go(this.app.list);
   }
 
   async copyText(button = this.textButton) {
@@ -443,28 +549,36 @@ export class TraceView {
     const services = [...new Set(trace.service)];
     const missing = trace.parent.filter((parent) => parent === -2).length;
     const stray = trace.logs.filter(([span]) => span < 0).length;
-    const hits = this.app.query && h("span", { class: "found" }, this.hits.length === 1 ? "1 match" : `${this.hits.length || "no"} matches`);
+    const hits = this.app.query && h("span.found", this.hits.length === 1 ? "1 match" : `${this.hits.length || "no"} matches`);
     const rest = services.length - MAX_SERVICES;
     this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
     this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
     this.summary.replaceChildren(
       h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"),
-      h("h1", {}, trace.names[trace.name[root]] || "(no name)"),
+      h("h1", trace.names[trace.name[root]] || "(no name)"),
       h("code", { title: this.id }, this.id.slice(0, 8)),
-      h("span", {}, timeOfDay(Number(BigInt(trace.base) / 1000000n))),
-      h("span", {}, duration(trace.nanos)),
-      h("span", {}, count(trace.parent.length, "span")),
+      h("span", timeOfDay(Number(BigInt(trace.base) / 1000000n))),
+      h("span", duration(trace.nanos)),
+      h("span", count(trace.parent.length, "span")),
       h("span", { class: errors ? "bad" : "good" }, errors ? `✗ ${count(errors, "error")}` : "no errors"),
       h("a", { href: `/logs?q=${encodeURIComponent(`trace:${this.id}`)}` }, count(trace.logs.length, "log record")),
-      missing ? h("span", { class: "warn" }, trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
-      trace.left_out ? h("span", { class: "warn" }, `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
-      stray ? h("span", { class: "warn" }, `${count(stray, "log record")} outside of these spans`) : "",
-      ...this.oddities().map((text) => h("span", { class: "warn" }, text)),
+      missing ? h("span.warn", trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
+      trace.left_out ? h("span.warn", `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
+      stray ? h("span.warn", `${count(stray, "log record")} outside of these spans`) : "",
+      ...this.oddities().map((text) => h("span.warn", text)),
       hits,
-      h("span", { class: "legend" }, ...services.slice(0, MAX_SERVICES).map((number) =>
-        h("span", {}, h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
-      h("span", { class: "tools" },
-        h("button", { class: this.critical ? "on" : "", title: "the spans that the trace waited for (c)", onclick: () => this.toggleCritical() }, "critical path"),
+      this.critical ? h("span.critical", `critical path: ${duration(this.critical.total)} in ${count(this.critical.parts.size, "span")}`) : "",
+      this.gaps ? h("span", this.gaps.length ? `${count(this.gaps.length, "gap")} folded: ${duration(this.gaps.reduce((sum, { from, to }) => sum + to - from, 0))}` : "no gaps") : "",
+      h("span.legend", ...services.slice(0, MAX_SERVICES).map((number) =>
+        h("span", h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
+      h("span.tools",
+        h("span.modes", { role: "group" }, ...Object.entries(MODES).map(([mode, text]) => h("button", { class: mode === this.mode ? "on" : "", onclick: () => {
+          this.setMode(mode);
+          this.note();
+        } }, text))),
+        h("button", { class: this.critical ? "on" : "", title: "the parts of spans that the trace waited for (c)", onclick: () => this.toggleCritical() }, "critical path"),
+        h("button", { class: this.gaps ? "on" : "", title: "fold the time in which nothing happens (g)", onclick: () => this.toggleGaps() }, "gaps"),
+        h("button", { title: "compare with another trace (x)", onclick: () => this.compare() }, "compare"),
         this.textButton, this.jsonButton));
     this.drawTicks();
   }
@@ -488,7 +602,7 @@ export class TraceView {
     const step = niceStep((to - from) / 6);
     const marks = [];
     for (let time = Math.ceil(from / step) * step; time <= to && marks.length < 12; time += step) {
-      const mark = h("span", {}, duration(time).replace(/\.0+(?=\D)/, ""));
+      const mark = h("span", duration(time).replace(/\.0+(?=\D)/, ""));
       mark.style.left = `${this.place(time)}%`;
       marks.push(mark);
     }
@@ -554,10 +668,17 @@ export class TraceView {
     if (this.trace) this.drawMinimap();
   }
 
+
   close() {
     this.rows.close();
     this.resized.disconnect();
   }
+}
+
+
+function resize(element, size) {
+  while (element.children.length > size) element.lastChild.remove();
+  while (element.children.length < size) element.append(h("i"));
 }
 
 /** Rounds a step up to 1, 2 or 5 times a power of ten. */

@@ -1,74 +1,179 @@
-// View of all traces, the latest first. Rows do not move under the pointer: new traces are announced, unless the list is
-// scrolled to the top.
+// View of all traces, by default the latest first, with a scatter plot of their durations. Rows do not move under the
+// pointer: new traces are announced.
 
+import { Scatter } from "./charts.js";
 import { copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
-import { ROW, Rows } from "./rows.js";
+import { Listing, Rows, isNarrow } from "./rows.js";
+
+/** Heads of the columns, and the order of the list that a click on a head selects. */
+const HEADS = [["time", "time"], ["trace"], ["services"], ["", undefined, "the length of a bar is the logarithm of the duration"],
+  ["duration", "duration"], ["spans", "spans"], ["logs"], ["errors", "errors"]];
+/** Length of the shortest bar, in percent. */
+const SHORTEST_BAR = 6;
 
 export class TracesView {
-  constructor(app, main) {
+  constructor(app, main, _, parameters) {
     this.app = app;
     this.title = "traces · standpipe";
     this.placeholder = "search:  checkout   service:pay   err   dur>100ms   http.route=/cart   -health   or";
-    this.listed = [];
+    this.sort = parameters.get("sort") ?? "time";
+    this.order = parameters.get("order") ?? "";
     this.rows = new Rows({
       label: "traces",
-      make: () => h("a", {},
-        h("span", { class: "time" }), h("span", { class: "name" }), h("span", { class: "services" }),
-        h("span", { class: "lane" }, h("i", {})), h("span", { class: "number duration" }),
-        h("span", { class: "number" }), h("span", { class: "number" }), h("span", { class: "number errors" })),
+      isTall: true,
+      make: () => h("a",
+        h("span.time"), h("span.name"), h("span.services"),
+        h("span.lane", h("i")), h("span.number.duration"),
+        h("span.number"), h("span.number"), h("span.number.errors")),
       fill: (row, index) => this.fill(row, index),
       // Rows are links, so the browser handles clicks.
-      choose: (index, how) => how === "enter" && this.app.go(`/trace/${this.listed[index].id}`),
+      choose: (index, how) => how === "enter" && this.listing.row(index) && this.app.go(this.target(this.listing.row(index).id)),
     });
-    this.newer = h("button", { class: "newer", hidden: true, onclick: () => this.rows.element.scrollTo(0, 0) });
-    const heads = ["time", "trace", "services", "", "duration", "spans", "logs", "errors"];
-    this.head = h("div", { class: "head" }, ...heads.map((text) => h("span", {}, text)));
-    this.matches = h("p", { class: "matches" });
-    this.list = h("section", { class: "list" }, this.head, this.rows.element, this.newer, this.matches);
+    this.listing = new Listing(this.rows, {
+      ask: (parameters) => app.find(this, "/api/traces", { ...this.filter(), ...parameters }),
+      taken: (answer) => this.take(answer),
+      key: (trace) => trace.id,
+    });
+    this.newer = h("button.newer", { hidden: true, onclick: () => this.toTop() });
+    this.head = h("div.head", ...HEADS.map(([text, sort, title]) => (sort
+      ? h("button", { title: `sort by ${text}`, "data-sort": sort, onclick: () => this.sortBy(sort) }, text) : h("span", { title }, text))));
+    this.matches = h("p.matches", { role: "status" });
+    this.scatterButton = h("button", { title: "durations over time", onclick: () => this.toggleScatter() }, "scatter plot");
+    this.compared = h("span.compared");
+    const tools = h("div.bar-of-tools", this.matches, this.compared, this.scatterButton);
+    this.scatter = new Scatter({
+      open: (id) => app.go(this.target(id)),
+      choose: (part) => this.choose(part),
+    });
+    this.hasScatter = localStorage.getItem("scatter") !== "no" && !isNarrow();
+    this.list = h("section.list", tools, this.scatter.element, this.head, this.rows.element, this.newer);
     main.append(this.list);
-    this.rows.element.addEventListener("scroll", () => this.rows.element.scrollTop < ROW && (this.newer.hidden = true));
+    this.rows.element.addEventListener("scroll", () => this.rows.element.scrollTop < this.rows.height && this.hideNewer());
+    this.drawHead();
   }
 
-  async search(query) {
-    this.app.list = query ? `/?q=${encodeURIComponent(query)}` : "/";
+  /** Returns the parameters of a request that select and order the traces. */
+  filter() {
+    return { sort: this.sort === "time" ? "" : this.sort, order: this.order, before: this.app.paused?.version, points: this.hasScatter ? 1 : "" };
+  }
+
+  address() {
+    return this.app.address("/", { sort: this.sort === "time" ? "" : this.sort, order: this.order });
+  }
+
+  async search() {
+    this.app.list = this.address();
     this.app.note(this.app.list);
-    this.rows.element.scrollTop = 0;
+    this.reset();
     await this.update();
   }
 
-  async update() {
-    const answer = await this.app.find(this, "/api/traces?");
-    if (answer) this.place(answer);
+  /** Forgets the rows and their places, because others follow. */
+  reset() {
+    this.app.list = this.address();
+    this.rows.element.scrollTop = 0;
+    this.rows.pointer = undefined;
+    this.hideNewer();
   }
 
-  place({ matched, rows }) {
-    this.listed = rows;
-    this.longest = rows.reduce((most, row) => Math.max(most, row.nanos), 1);
-    const above = this.rows.replace(rows.map((row) => row.id));
-    if (above) {
-      this.newer.hidden = false;
-      setText(this.newer, "↑ new traces above");
-    }
-    if (this.app.opened) {
-      this.rows.select(rows.findIndex((row) => row.id === this.app.opened));
-      this.app.opened = undefined;
-    }
-    const isEmpty = !rows.length && !this.app.query && Boolean(this.app.state);
-    setText(this.matches, rows.length < matched ? `the latest ${grouped(rows.length)} of ${grouped(matched)}: narrow the search for others`
-      : !rows.length && this.app.query ? "no trace matches" : "");
+  sortBy(sort) {
+    this.order = this.sort === sort && !this.order ? "up" : "";
+    this.sort = sort;
+    this.drawHead();
+    return this.search();
+  }
+
+  toTop() {
+    this.rows.pointer = undefined;
+    this.rows.element.scrollTo(0, 0);
+    this.hideNewer();
+    return this.listing.update();
+  }
+
+  hideNewer() {
+    this.listing.newer = 0;
+    this.newer.hidden = true;
+  }
+
+  async update() {
+    const { opened } = this.app;
+    this.app.opened = undefined;
+    await this.listing.update(opened);
+  }
+
+  take(answer) {
+    const { matched } = answer;
+    const { query, time, state } = this.app;
+    [this.shortest, this.longest] = [Math.max(1, answer.shortest ?? 1), Math.max(1, answer.longest ?? 1)];
+    this.newer.hidden = !this.listing.newer;
+    setText(this.newer, `↑ ${this.sort === "time" ? count(this.listing.newer, "new trace") : `${grouped(this.listing.newer)} more above`}`);
+    const isEmpty = !matched && !query && !time && Boolean(state) && !this.app.paused;
+    setText(this.matches, answer.isInvalid ? "" : matched ? count(matched, query || time ? "match" : "trace")
+      : isEmpty ? "" : "no trace matches");
+    setText(this.scatterButton, this.hasScatter ? "hide scatter plot" : "scatter plot");
     this.list.classList.toggle("empty", isEmpty);
+    this.scatter.element.hidden = !this.hasScatter || isEmpty;
+    this.drawCompared();
     if (isEmpty && !this.welcome) this.list.append((this.welcome = welcome(this.app)));
     if (!isEmpty) {
       this.welcome?.remove();
       this.welcome = undefined;
     }
+    if (!this.scatter.element.hidden) this.scatter.draw(answer.points ?? []);
+  }
+
+  toggleScatter() {
+    this.hasScatter = !this.hasScatter;
+    localStorage.setItem("scatter", this.hasScatter ? "yes" : "no");
+    return this.listing.update();
+  }
+
+  /** Narrows the search and the time range to a part of the scatter plot. */
+  choose({ from, to, low, high }) {
+    const words = this.app.query.split(/\s+/).filter((word) => word && !/^dur[<>]=/.test(word));
+    const inUnit = (nanos) => (nanos < 1e6 ? `${Math.round(nanos)}ns` : `${Math.round(nanos / 1e3)}us`);
+    this.app.query = [...words, `dur>=${inUnit(low)}`, `dur<=${inUnit(high)}`].join(" ");
+    document.getElementById("search").value = this.app.query;
+    return this.app.setTime(`${Math.floor(from)}-${Math.ceil(to)}`);
+  }
+
+  drawHead() {
+    for (const head of this.head.querySelectorAll("[data-sort]")) {
+      const isSorted = head.dataset.sort === this.sort;
+      setText(head, `${head.dataset.sort}${isSorted ? (this.order ? " ↑" : " ↓") : ""}`);
+      if (isSorted) head.setAttribute("aria-pressed", "true");
+      else head.removeAttribute("aria-pressed");
+    }
+  }
+
+  /** Returns the address that a trace leads to: itself, or its comparison with the trace that was chosen before. */
+  target(id) {
+    const { compared } = this.app;
+    return compared && compared.id !== id ? `/compare/${compared.id}/${id}` : `/trace/${id}`;
+  }
+
+  drawCompared() {
+    const { compared } = this.app;
+    this.compared.replaceChildren(...(compared ? [`compare ${compared.name} with …  `, h("button", { onclick: () => this.compare() }, "cancel")] : []));
+    this.rows.draw();
+  }
+
+  compare(trace) {
+    this.app.compared = trace && { id: trace.id, name: trace.name };
+    this.drawCompared();
   }
 
   fill(row, index) {
-    const trace = this.listed[index];
+    const trace = this.listing.row(index);
+    row.classList.toggle("waiting", !trace);
+    if (!trace) {
+      row.removeAttribute("href");
+      return;
+    }
     const [time, name, services, lane, nanos, spans, logs, errors] = row.children;
-    row.setAttribute("href", `/trace/${trace.id}`);
+    row.setAttribute("href", this.target(trace.id));
     row.classList.toggle("bad", trace.errors > 0);
+    row.classList.toggle("chosen", this.app.compared?.id === trace.id);
     setText(time, timeOfDay(trace.start));
     setText(name, `${trace.has_root ? "" : "(no root span) "}${trace.name || "(no name)"}`);
     name.title = trace.name;
@@ -79,7 +184,9 @@ export class TracesView {
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");
     }
-    lane.firstChild.style.width = `${Math.max(1, (100 * trace.nanos) / this.longest)}%`;
+    // Logarithmic: one trace of many seconds would flatten all others.
+    const part = this.longest > this.shortest ? Math.log(Math.max(1, trace.nanos) / this.shortest) / Math.log(this.longest / this.shortest) : 1;
+    lane.firstChild.style.width = `${SHORTEST_BAR + (100 - SHORTEST_BAR) * part}%`;
     lane.firstChild.className = hue(trace.services[0][0]);
     setText(nanos, duration(trace.nanos));
     setText(spans, grouped(trace.spans));
@@ -88,11 +195,26 @@ export class TracesView {
   }
 
   key(event) {
+    const trace = this.listing.row(this.rows.selected);
+    if (event.key === "x" && trace) {
+      if (this.app.compared && this.app.compared.id !== trace.id) this.app.go(this.target(trace.id));
+      else this.compare(this.app.compared ? undefined : trace);
+      return true;
+    }
+    if (event.key === "Escape" && this.app.compared) {
+      this.compare();
+      return true;
+    }
     return this.rows.key(event);
+  }
+
+  redraw() {
+    this.scatter.redraw();
   }
 
   close() {
     this.rows.close();
+    this.scatter.close();
   }
 }
 
@@ -108,17 +230,19 @@ function welcome(app) {
     ["Java", `${env} java -javaagent:opentelemetry-javaagent.jar -jar app.jar`],
     [".NET", `OTEL_EXPORTER_OTLP_ENDPOINT=${grpc} dotnet run`],
   ];
-  const demo = h("button", { class: "primary", onclick: async () => {
+  const demo = h("button.primary", { onclick: async () => {
     const response = await fetch("/api/demo", { method: "POST" });
     flash(demo, response.ok ? "the demo is running …" : await response.text());
   } }, "Send demo traces");
   const row = ([name, line]) => {
     const button = h("button", { onclick: () => copy(line, button) }, "copy");
-    return h("tr", {}, h("th", {}, name), h("td", {}, h("code", {}, line)), h("td", {}, button));
+    return h("tr", h("th", name), h("td", h("code", line)), h("td", button));
   };
-  return h("div", { class: "welcome" },
-    h("h1", {}, "No telemetry received yet"),
-    h("p", {}, "Listening on ", h("code", {}, http), " (HTTP) and ", h("code", {}, grpc), " (gRPC)."),
-    h("p", {}, demo),
-    h("table", {}, ...lines.map(row)));
+  const drop = h("p", "Files of OTLP JSON lines, and traces of Jaeger and Zipkin, can be dropped on this page.");
+  if (!http) return h("div.welcome", h("h1", "No telemetry loaded"), drop);
+  return h("div.welcome",
+    h("h1", "No telemetry received yet"),
+    h("p", "Listening on ", h("code", http), " (HTTP) and ", h("code", grpc), " (gRPC)."),
+    h("p", demo),
+    h("table", ...lines.map(row)), drop);
 }
