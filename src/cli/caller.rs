@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::{env, fs};
 
-use standpipe::SpanContext;
+use standpipe::{Config, Propagator, Propagators, SpanContext, Telemetry};
 
 use super::text;
 
 const PARENT: &str = "TRACEPARENT";
 const STATE: &str = "TRACESTATE";
+const PROPAGATORS: &str = "OTEL_PROPAGATORS";
 
 /// The caller's span context, and messages about values that could not be read.
 #[derive(Debug, Default, PartialEq)]
@@ -21,9 +22,15 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Reads `TRACEPARENT` and `TRACESTATE` from the environment of this process.
+    /// Reads the environment of this process with the selected [`propagators`].
     pub(crate) fn of_process() -> Self {
-        Self::read(env::var_os(PARENT), env::var_os(STATE))
+        let propagators = propagators();
+        let mut caller = Self::default();
+        if propagators.iter().any(|propagator| propagator == Propagator::TraceContext) {
+            caller = Self::read(env::var_os(PARENT), env::var_os(STATE));
+        }
+        caller.context = propagators.extract_env().span().cloned();
+        caller
     }
 
     /// Reads the context from `parent`: a `traceparent`, or the path of a file with a line `TRACEPARENT=...`.
@@ -83,8 +90,16 @@ impl Caller {
     }
 
     fn report_error(&mut self, name: &str, reason: &str) {
-        self.complaints.push(format!("{name}: {reason}; it is ignored"));
+        self.complaints.push(format!("{name}: {reason}; the variable is ignored"));
     }
+}
+
+/// Returns the propagators that OTEL_PROPAGATORS selects.
+pub(crate) fn propagators() -> Propagators {
+    let selection = env::var_os(PROPAGATORS).unwrap_or_default();
+    let variables = [(PROPAGATORS, selection), ("OTEL_SDK_DISABLED", "true".into())];
+    let telemetry = Config::from_variables(variables).and_then(Telemetry::start);
+    telemetry.map_or_else(|_| Propagators::default(), |telemetry| telemetry.propagators())
 }
 
 /// Writes a context as lines that a shell and [`Caller::of_lines`] can read.
@@ -145,12 +160,18 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_told_and_ignored() {
         let reported = |message: &str| vec![message.to_owned()];
-        assert_eq!(read("4bf92f", "a=1"), (None, reported("TRACEPARENT: too short; it is ignored")));
-        let without_parent = "TRACESTATE: set without TRACEPARENT; it is ignored";
+        assert_eq!(
+            read("4bf92f", "a=1"),
+            (None, reported("TRACEPARENT: too short; the variable is ignored"))
+        );
+        let without_parent = "TRACESTATE: set without TRACEPARENT; the variable is ignored";
         assert_eq!(read("", "a=1"), (None, reported(without_parent)));
         let (context, complaints) = read(PARENT, "what?");
         assert_eq!(context, Some((PARENT.to_owned(), String::new())));
-        assert_eq!(complaints, reported("TRACESTATE: not a list like key=value,key=value; it is ignored"));
+        assert_eq!(
+            complaints,
+            reported("TRACESTATE: not a list like key=value,key=value; the variable is ignored")
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,7 +15,7 @@ use super::describe::{self, LogView, SpanView};
 use super::ledger::{self, LedgerEntry};
 use super::page::Page;
 use super::style::{Ink, Palette, Style};
-use super::{Failure, interrupt, metrics_table, print, receive, report_error, waterfall};
+use super::{Failure, metrics_table, print, receive, report_error, waterfall};
 
 /// Time for each service to deliver its remaining records.
 const BUDGET: Duration = Duration::from_secs(5);
@@ -52,7 +52,8 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     let page = options.page.start()?;
     // The receiver gets the page, so that the page shows the same records as the terminal.
     let receiver = start_receiver(page.clone());
-    let receiver = receiver.map_err(|error| Failure::Message(format!("start a receiver: {error}")))?;
+    let receiver =
+        receiver.map_err(|error| Failure::Message(format!("the receiver cannot be started: {error}")))?;
     // The first request with spans is answered with 503, to demonstrate the retry.
     receiver.script_for(Signal::Traces, [Answer::status(503)]);
     caller.complaints.iter().for_each(|complaint| report_error(complaint));
@@ -75,7 +76,8 @@ pub(crate) fn run(options: &Options, caller: &Caller, style: &Style) -> Result<E
     print(&lines)?;
 
     if let Some(page) = page {
-        show_page(&page, style)?;
+        print(&[String::new()])?;
+        page.show_until_interrupt(style)?;
     }
 
     let is_whole = ledger::is_whole(&ledger::total(&entries)) && arrived.is_all();
@@ -88,18 +90,6 @@ fn start_receiver(page: Option<Arc<Page>>) -> io::Result<Receiver> {
     let receiver = Receiver::builder().local_hosts_only().on_batch(move |batch| shown.show(batch)).start()?;
     page.set_receiver(&receiver);
     Ok(receiver)
-}
-
-/// Prints the address of the page, and waits for Ctrl-C.
-fn show_page(page: &Page, style: &Style) -> Result<(), Failure> {
-    let (end, ended) = mpsc::channel();
-    interrupt::on_interrupt(move || _ = end.send(()))
-        .map_err(|error| Failure::Message(format!("wait for Ctrl-C: {error}")))?;
-    let mut line = style.line();
-    line.put(Ink::PLAIN, "page at ").put_rest(Ink::PLAIN.bold(), &page.url());
-    print(&[String::new(), line.put_rest(Ink::FAINT, "  (Ctrl-C stops)").finish()])?;
-    let _ = ended.recv();
-    Ok(())
 }
 
 /// Returns the first lines of the output. These lines are printed before the shop runs, because the run takes a second.

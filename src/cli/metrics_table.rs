@@ -2,12 +2,13 @@
 //!
 //! Pure: series and a [`Style`] in, lines out.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use standpipe::receiver::ReceivedMetric;
 
 use super::describe;
-use super::series::{self, PointValue, Series, SeriesPoint, SeriesStore};
+use super::series::{self, ExemplarPoint, PointValue, Series, SeriesPoint, SeriesStore};
 use super::style::{Ink, Palette, Style};
 use super::table::{self, Column, GAP, Table, Text};
 use super::text::Charset;
@@ -28,6 +29,13 @@ const ASCII_BARS: [char; 8] = ['_', '.', '-', ':', '=', '+', '*', '#'];
 
 /// Maximum number of listed series; the rest is counted.
 const MAX_LISTED: usize = 40;
+
+/// On a terminal narrower than this, the ids of exemplars are shortened.
+const WITH_IDS: usize = 80;
+/// Number of digits of a shortened id.
+const SHORT_ID: usize = 8;
+/// Maximum number of listed exemplars.
+const MAX_EXEMPLARS: usize = 3;
 
 /// Draws a table of all series of `metrics`, with the services in the order in which the palette assigned their colors.
 /// Without series, draws nothing.
@@ -77,7 +85,32 @@ pub(crate) fn draw_series(
     if rest > 0 {
         lines.push(style.line_of(Ink::FAINT, &format!("and {rest} more series")));
     }
+    // Live rows show the newest point, and so do the exemplars.
+    lines.extend(draw_exemplars(&rows, if with_change { 1 } else { usize::MAX }, style));
     lines
+}
+
+/// Draws the latest exemplars in the last `points` of each series, with the ids of their traces.
+fn draw_exemplars(rows: &[Row<'_>], points: usize, style: &Style) -> Vec<String> {
+    let mut all: Vec<(&Series, &ExemplarPoint)> = Vec::new();
+    for Row { series, .. } in rows {
+        let newest = series.points.iter().rev().take(points);
+        all.extend(newest.flat_map(|point| &point.exemplars).map(|exemplar| (*series, exemplar)));
+    }
+    all.sort_by_key(|(_, exemplar)| Reverse(exemplar.time));
+    all.truncate(MAX_EXEMPLARS);
+    let line = |(series, exemplar): &(&Series, &ExemplarPoint)| {
+        let value = format!("{} {}", rounded(exemplar.value), series.unit);
+        let time = describe::time_of_day(exemplar.time * 1_000_000);
+        let mut line = style.line();
+        line.put(Ink::FAINT, "exemplar").space(GAP);
+        // On a narrow terminal, the beginning of the id leaves room for the value.
+        let id = exemplar.trace.get(..SHORT_ID).filter(|_| style.width < WITH_IDS).unwrap_or(&exemplar.trace);
+        line.put(Ink::FAINT, &time).space(GAP).put(Ink::FAINT, id).space(GAP);
+        line.put_rest(Ink::PLAIN, value.trim_end()).space(GAP).put_rest(Ink::PLAIN, &series.name);
+        line.finish()
+    };
+    all.iter().map(line).collect()
 }
 
 fn label_key(series: &Series) -> (&str, &str, &str) {

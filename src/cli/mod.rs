@@ -3,14 +3,14 @@
 //! | command | files |
 //! |---|---|
 //! | `standpipe demo` | `demo.rs`; `demo_program.rs` (the program that it runs), `caller.rs` (the caller's trace) |
-//! | `standpipe receive` | `receive/`; `view/` (output), `page/` (web page), `interrupt.rs` (Ctrl-C) |
-//! | `standpipe show` | `show.rs`; `view/` (output) |
+//! | `standpipe receive` | `receive/`; `live/` (on a terminal), `view/` (other output), `page/` (web page), `interrupt.rs` |
+//! | `standpipe show` | `show.rs`; `live/` (on a terminal), `view/` (other output) |
 //! | `standpipe check` | `check/`; `snippet.rs` (quotes the line of a problem) |
 //! | `standpipe init` | `init/`, with the files that it writes |
 //! | `standpipe exec` | `exec/`; `sender.rs` (delivery) |
 //! | `standpipe span`, `log`, `metric` | `record/`; `sender.rs` (delivery) |
 //! | `standpipe spool`, `drain` | `spool.rs` |
-//! | `standpipe completions`, `man` | `manual.rs` |
+//! | `standpipe completions`, `man` | this file: both are derived from the definitions of the options |
 //!
 //! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
 //! help, the completions and the manual page: a doc comment on an option is its help text.
@@ -33,7 +33,7 @@ mod exec;
 mod init;
 mod interrupt;
 mod ledger;
-mod manual;
+mod live;
 mod metrics_table;
 mod page;
 mod receive;
@@ -52,12 +52,14 @@ mod waterfall;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use caller::Caller;
 use standpipe::shared::{escape_all_but, shows_itself};
@@ -74,18 +76,46 @@ const EXEC_LINK: &str = "standpipe-exec";
 /// Options whose values may be secrets. Error messages do not repeat these values.
 const SECRET_OPTIONS: [&str; 3] = ["--attr", "--endpoint", "--header"];
 
-const AFTER_HELP: &str = "\
+/// Options of otel-cli that this command does not have, and what replaces them.
+const OTEL_CLI_OPTIONS: [(&str, &str); 18] = [
+    ("--attrs", "--attr KEY=VALUE, once for each attribute"),
+    ("--config", "OpenTelemetry's environment variables"),
+    ("--force-parent-span-id", "--parent TRACEPARENT"),
+    ("--force-trace-id", "--parent TRACEPARENT"),
+    ("--insecure", "an endpoint that begins with http://"),
+    ("--otlp-headers", "--header NAME=VALUE, once for each header"),
+    ("--protocol", "--grpc"),
+    ("--sockdir", "span start --file FILE"),
+    ("--status-code", "--status"),
+    ("--status-description", "--message"),
+    ("--tls-ca-cert", "--ca-file"),
+    ("--tls-client-cert", "--client-certificate-file"),
+    ("--tls-client-key", "--client-key-file"),
+    ("--tp-carrier", "--parent FILE"),
+    ("--tp-export", "exec --print-to FILE"),
+    ("--tp-ignore-env", "env -u TRACEPARENT standpipe"),
+    ("--tp-print", "exec --print-to stderr"),
+    ("--traces-endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+];
+
+/// Bash code that completes the command after `exec --` like any other command line.
+const BASH_EXEC: &str = include_str!("complete_exec.bash");
+
+/// Fish code that completes the command after `exec --` like any other command line.
+const FISH_EXEC: &str =
+    "complete -c standpipe -n '__fish_seen_subcommand_from exec' -x -a '(__fish_complete_subcommand)'\n";
+
+/// OTLP export for programs without an async runtime.
+#[derive(Debug, Parser)]
+#[command(name = "standpipe", version, max_term_width = 100)]
+#[command(after_help = "\
 Examples:
   standpipe receive
   standpipe exec -- make test
   standpipe check --env
 
 Exit code: 0 on success, 1 on failure, 2 if the command line is invalid; exec exits as its command
-           does";
-
-/// OTLP export for programs without an async runtime.
-#[derive(Debug, Parser)]
-#[command(name = "standpipe", version, after_help = AFTER_HELP, max_term_width = 100)]
+           does")]
 #[command(arg_required_else_help = false, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -111,9 +141,36 @@ enum Command {
     Metric(record::MetricOptions),
     Spool(spool::SpoolOptions),
     Drain(spool::DrainOptions),
-    Completions(manual::CompletionsOptions),
-    Man(manual::ManOptions),
+    Completions(CompletionsOptions),
+    Man(ManOptions),
 }
+
+/// Prints a script that completes command lines of standpipe in a shell.
+///
+/// The script completes commands, options and their values and, after exec --, the command that exec runs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  source <(standpipe completions bash)
+  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
+  standpipe completions zsh > ~/.zfunc/_standpipe
+  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
+
+Exit code: 0, or 2 if the shell is not known")]
+struct CompletionsOptions {
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints the manual page, with the help of each command.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  standpipe man | man -l -
+  standpipe man > /usr/local/share/man/man1/standpipe.1
+
+Exit code: 0")]
+struct ManOptions {}
 
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -153,8 +210,8 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Metric(options) => record::metric(&options),
         Command::Spool(options) => spool::show(&options, &style),
         Command::Drain(options) => spool::drain(&options, &style),
-        Command::Completions(options) => manual::print_completions(&options),
-        Command::Man(_) => manual::print_page(),
+        Command::Completions(options) => print_completions(&options),
+        Command::Man(_) => print_manual(),
     }
 }
 
@@ -184,7 +241,12 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
         error.insert(kind, harmless);
     }
     let message = error.to_string();
-    report_error(message.strip_prefix("error: ").unwrap_or(&message).trim_end());
+    let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
+    let is_meant = |(name, _): &&(&str, &str)| error.kind() == ErrorKind::UnknownArgument && *name == option;
+    let tip = OTEL_CLI_OPTIONS.iter().find(is_meant);
+    let tip = tip.map(|(name, ours)| format!("tip: instead of {name} of otel-cli, use {ours}"));
+    let message = [message].into_iter().chain(tip.as_deref()).collect::<Vec<_>>().join("\n\n  ");
+    report_error(&message);
     Ok(ExitCode::from(UNUSABLE))
 }
 
@@ -193,7 +255,7 @@ fn exit_code(outcome: Result<ExitCode, Failure>) -> ExitCode {
         Ok(code) => return code,
         // A reader that closes the pipe early is normal: `standpipe receive | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-        Err(Failure::Output(error)) => (format!("standard output: {error}"), ExitCode::FAILURE),
+        Err(Failure::Output(error)) => (format!("write to stdout: {error}"), ExitCode::FAILURE),
         Err(Failure::Message(message)) => (message, ExitCode::FAILURE),
         Err(Failure::Usage(message)) => (message, ExitCode::from(UNUSABLE)),
     };
@@ -213,7 +275,36 @@ enum Failure {
 }
 
 fn cannot_start(error: io::Error) -> Failure {
-    Failure::Message(format!("cannot start: {error}"))
+    Failure::Message(format!("a thread cannot be started: {error}; raise the limit of processes (ulimit -u)"))
+}
+
+/// Calls `on_first` at the first Ctrl-C or SIGTERM. The second one ends the process at once.
+fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let handled = interrupt::on_interrupt(on_first);
+    handled.map_err(|error| Failure::Message(format!("Ctrl-C cannot be handled: {error}")))
+}
+
+fn print_completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Arguments::command(), "standpipe", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    match options.shell {
+        Shell::Bash => script += BASH_EXEC,
+        Shell::Fish => script += FISH_EXEC,
+        _ => {}
+    }
+    print_text(script.trim_end())
+}
+
+/// Prints the manual page of the program, followed by those of its commands.
+fn print_manual() -> Result<ExitCode, Failure> {
+    let mut page = Vec::new();
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    program.build();
+    for command in iter::once(&program).chain(program.get_subcommands()) {
+        clap_mangen::Man::new(command.clone()).render(&mut page).map_err(Failure::Output)?;
+    }
+    print_text(String::from_utf8_lossy(&page).trim_end())
 }
 
 fn print_text(text: &str) -> Result<ExitCode, Failure> {

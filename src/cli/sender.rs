@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use standpipe::config::{Diagnostic, DiagnosticSeverity};
 use standpipe::{
-    Config, ConfigError, Exporter, IntoValue, Problem, ProblemKind, SpanBuilder, SpanContext, SpanKind,
-    Telemetry, Value, WhenFull,
+    Config, ConfigError, Exporter, IntoValue, Problem, ProblemKind, Scope, SpanBuilder, SpanContext,
+    SpanKind, Telemetry, Value, WhenFull,
 };
 
 use super::caller::Caller;
@@ -20,6 +20,7 @@ use super::{Failure, describe, report_error, text};
 
 /// Name of the instrumentation scope, and of the service if none is set.
 pub(crate) const NAME: &str = "standpipe";
+const INSTANCE_ID: &str = "service.instance.id";
 /// The shortest block timeout that an exporter accepts.
 const MIN_WAIT: Duration = Duration::from_millis(1);
 /// Variable with the service name for this program's commands. `exec --service` sets it for nested commands. It takes
@@ -34,6 +35,11 @@ const SIGNALS: [&str; 4] = ["", "TRACES_", "LOGS_", "METRICS_"];
 const NOT_TLS: &str = "the server does not speak TLS";
 /// Messages of the standard library, ureq and Windows about a host name without an address.
 const UNRESOLVED: [&str; 3] = ["failed to lookup address", "host not found", "No such host"];
+
+/// Returns the instrumentation scope of the command.
+pub(crate) fn scope() -> Scope<'static> {
+    Scope::new(NAME).version(env!("CARGO_PKG_VERSION"))
+}
 
 /// Options for the destination and the service name.
 #[derive(Debug, Clone, Args)]
@@ -51,6 +57,15 @@ pub(crate) struct Destination {
     /// A header for each request, for example a token; may be given more than once.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// A PEM file with the certificate authorities to trust instead of the bundled roots.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    ca_file: Option<OsString>,
+    /// A PEM file with the client certificate.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "client_key_file")]
+    client_certificate_file: Option<OsString>,
+    /// A PEM file with the private key of the client certificate.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "client_certificate_file")]
+    client_key_file: Option<OsString>,
     /// Maximum time for the delivery, for example 500ms or 30s; the default is 5s, for exec 1s.
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     pub(crate) timeout: Option<Duration>,
@@ -64,23 +79,35 @@ impl Destination {
         self.verbose || is_on("OTEL_CLI_VERBOSE")
     }
 
+    /// Returns the name, the end of the variable's name, and the value of each option for TLS.
+    fn tls_files(&self) -> [(&'static str, &'static str, Option<&OsString>); 3] {
+        [
+            ("--ca-file", "CERTIFICATE", self.ca_file.as_ref()),
+            ("--client-certificate-file", "CLIENT_CERTIFICATE", self.client_certificate_file.as_ref()),
+            ("--client-key-file", "CLIENT_KEY", self.client_key_file.as_ref()),
+        ]
+    }
+
     /// Returns the environment variables of this process, overridden by the options.
     ///
     /// `presets` are values for variables that are unset or invalid.
     pub(crate) fn variables(&self, presets: &[(&str, &str)]) -> Vec<(String, OsString)> {
         let mut variables: Vec<(String, OsString)> =
             env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-        let mut replace = |end: &str, value: &str| {
+        let mut replace = |end: &str, value: &OsStr| {
             // Variables of single signals are removed, too: they would take precedence over the option.
             let names = SIGNALS.map(|signal| format!("OTEL_EXPORTER_OTLP_{signal}{end}"));
             variables.retain(|(name, _)| !names.contains(name));
             variables.push((names[0].clone(), value.into()));
         };
         if let Some(endpoint) = &self.endpoint {
-            replace("ENDPOINT", endpoint);
+            replace("ENDPOINT", endpoint.as_ref());
         }
         if self.grpc {
-            replace("PROTOCOL", "grpc");
+            replace("PROTOCOL", "grpc".as_ref());
+        }
+        for (_, end, file) in self.tls_files() {
+            file.into_iter().for_each(|file| replace(end, file));
         }
         if let Some(service) = self.service.clone().or_else(|| of_environment(SERVICE_NAME)) {
             variables.retain(|(name, _)| name != "OTEL_SERVICE_NAME");
@@ -167,7 +194,13 @@ impl Sender {
         let (config, mut broken) = match Config::from_variables(variables) {
             Ok(config) => (config, None),
             Err(error) => {
-                let errors = errors(&error);
+                let mut errors = errors(&error);
+                // The messages name variables, but the user has written options.
+                for (option, end, _) in
+                    destination.tls_files().into_iter().filter(|(.., file)| file.is_some())
+                {
+                    errors = errors.replace(&format!("OTEL_EXPORTER_OTLP_{end}:"), &format!("{option}:"));
+                }
                 (error.into_usable(), Some(errors))
             }
         };
@@ -193,6 +226,9 @@ impl Sender {
                 None => exporter,
             }
         });
+        // Every call of the command is a new process. An id for each would make each a time series of its own.
+        let given = of_environment("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        let config = if given.contains(INSTANCE_ID) { config } else { config.resource(INSTANCE_ID, "") };
         let config = config.default_service_name(NAME).on_problem(hook);
         let telemetry = Telemetry::start(config).or_else(|error| {
             broken = Some(error.to_string());

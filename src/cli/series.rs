@@ -11,7 +11,7 @@ use std::mem;
 use serde::Serialize;
 use standpipe::receiver::ReceivedMetric;
 use standpipe::receiver::proto::{
-    self, Buckets, Data, ExponentialHistogramDataPoint, KeyValue, Metric, Number, Point,
+    self, Buckets, Data, ExemplarValue, ExponentialHistogramDataPoint, KeyValue, Metric, Number, Point,
 };
 
 use super::describe;
@@ -61,7 +61,12 @@ impl SeriesStore {
         // The bytes of a new series are not part of the sum yet.
         let bytes_before = if series.points.is_empty() { 0 } else { series.bytes };
         let (start, time) = point.times();
-        let point = SeriesPoint { time: time / 1_000_000, start: start / 1_000_000, value: point.into() };
+        let (time, start) = (time / 1_000_000, start / 1_000_000);
+        let mut exemplars = exemplars(point);
+        // A cumulative point may repeat the exemplars of the previous one.
+        let previous = series.points.back().map_or(0, |previous| previous.time);
+        exemplars.retain(|exemplar| exemplar.time >= previous || time < previous);
+        let point = SeriesPoint { time, start, value: point.into(), exemplars };
         // With delta temporality, an equal increment is a change, unless it is a repetition of the same point.
         let is_same =
             |last: &SeriesPoint| last.value == point.value && (last.time == point.time || !series.is_delta());
@@ -147,6 +152,35 @@ pub(crate) struct SeriesPoint {
     start: u64,
     #[serde(flatten)]
     pub(crate) value: PointValue,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exemplars: Vec<ExemplarPoint>,
+}
+
+/// One measurement of a point, and the span in which it was made.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct ExemplarPoint {
+    /// Milliseconds since 1970.
+    pub(crate) time: u64,
+    pub(crate) value: f64,
+    /// Ids in hexadecimal.
+    pub(crate) trace: String,
+    pub(crate) span: String,
+}
+
+/// Returns the exemplars of a point that belong to a trace.
+pub(crate) fn exemplars(point: Point<'_>) -> Vec<ExemplarPoint> {
+    let made_in_span = |exemplar: &&proto::Exemplar| !exemplar.trace_id.is_empty();
+    let exemplar = |exemplar: &proto::Exemplar| ExemplarPoint {
+        time: exemplar.time_unix_nano / 1_000_000,
+        value: match exemplar.value {
+            Some(ExemplarValue::AsInt(value)) => value as f64,
+            Some(ExemplarValue::AsDouble(value)) => value,
+            None => f64::NAN,
+        },
+        trace: describe::id(&exemplar.trace_id),
+        span: describe::id(&exemplar.span_id),
+    };
+    point.exemplars().iter().filter(made_in_span).map(exemplar).collect()
 }
 
 impl SeriesPoint {
@@ -156,7 +190,7 @@ impl SeriesPoint {
             PointValue::Histogram { bounds, counts, .. } => 8 * (bounds.len() + counts.len()),
             PointValue::Summary { quantiles, .. } => 16 * quantiles.len(),
         };
-        size_of::<Self>() + lists
+        size_of::<Self>() + lists + self.exemplars.len() * (size_of::<ExemplarPoint>() + 48)
     }
 }
 

@@ -3,19 +3,23 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use standpipe::receiver::Records;
 use standpipe::shared::spawn;
 
+use super::page::Page;
+use super::receive::PageOptions;
 use super::style::Style;
 use super::terminal::{Progress, TerminalInfo};
 use super::text::{self, Charset};
 use super::view::{self, View};
-use super::{Failure, UNUSABLE, cannot_start, describe, report_error};
+use super::{Failure, UNUSABLE, cannot_start, describe, live, on_interrupt, report_error};
 
 /// Maximum memory of incomplete traces.
 const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
@@ -31,20 +35,23 @@ const MAX_QUEUED_LINES: usize = 4;
 /// Maximum number of invalid lines that are reported one by one; the rest is counted.
 const MAX_REPORTED: u64 = 10;
 
-/// Shows a file that receive has saved, or any other file of OTLP JSON lines.
+/// Shows files that receive has saved, or any other files of OTLP JSON lines.
 ///
 /// Each line is one export request of traces, logs or metrics. Such lines are written by standpipe receive --save and
 /// --json, standpipe drain --to-stdout, the console exporter, and the file exporter of the OpenTelemetry Collector.
 ///
-/// The output is that of standpipe receive: trees on a terminal, otherwise a line for each record. The traces of a file
-/// are drawn after the whole file was read, within 256 MiB of memory. The traces of standard input are drawn as soon as
-/// they are complete. A line that cannot be read is reported with its number, and the other lines are shown. If reading
-/// a file takes longer than a second, a bar on the terminal shows the progress.
+/// The output is that of standpipe receive: interactive on a terminal, otherwise a line for each record. With --tree,
+/// the traces of files are drawn after all files were read, within 256 MiB of memory. The traces of standard input are
+/// drawn as soon as they are complete. A line that cannot be read is reported with its number, and the other lines are
+/// shown. If reading a file takes longer than a second, a bar on the terminal shows the progress.
+///
+/// With --page, the records are shown on a web page instead, until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   standpipe show today.jsonl
   standpipe show today.jsonl --trace 36c3ef3e --full
+  standpipe show monday.jsonl tuesday.jsonl --page
   standpipe show today.jsonl --json --service payments > payments.jsonl
   tail -f collector.jsonl | standpipe show - --errors
   standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
@@ -52,9 +59,11 @@ Examples:
 Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or the command line is
            invalid")]
 pub(crate) struct Options {
-    /// The file to read, or - for standard input.
-    #[arg(value_hint = ValueHint::FilePath)]
-    file: OsString,
+    /// The files to read, in this order; - is standard input.
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<OsString>,
+    #[command(flatten)]
+    page: PageOptions,
     #[command(flatten)]
     view: view::Options,
 }
@@ -64,40 +73,113 @@ type Line = (u64, Result<Records, String>);
 
 /// Shows the records of a file, or those of standard input as they arrive.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
-    let name = if options.file == "-" { "standard input".to_owned() } else { text::name(&options.file) };
-    let (source, size): (Box<dyn Read + Send>, u64) = match options.file == "-" {
-        true => (Box::new(io::stdin()), 0),
-        false => match open(&options.file) {
-            Ok((file, size)) => (Box::new(file), size),
+    let mut sources = Vec::new();
+    for file in &options.files {
+        let name = if file == "-" { "standard input".to_owned() } else { text::name(file) };
+        match open(file) {
+            Ok((source, size)) => sources.push((name, file != "-", source, size)),
             Err(error) => {
                 report_error(&format!("{name}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
             }
-        },
+        }
+    }
+    let page = options.page.start()?;
+    let mut inputs = Vec::new();
+    for (name, is_regular, source, size) in sources {
+        let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
+        // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
+        spawn("standpipe-read", move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
+            .map_err(cannot_start)?;
+        inputs.push((name, is_regular, size, lines));
+    }
+    if page.is_none() && live::is_possible(&options.view, terminal) {
+        let inputs = inputs.into_iter().map(|(name, _, _, lines)| (name, lines)).collect();
+        return show_live(inputs, options, style);
+    }
+    let mut view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
+    // All lines of files get the same time, so that no trace is drawn as incomplete because reading takes long.
+    let started = Instant::now();
+    let (mut all_bad, mut all_records, mut names) = (0, 0, Vec::new());
+    for (name, is_regular, size, lines) in inputs {
+        let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
+        let target = (&mut view, page.as_deref());
+        let printed = print(&lines, target, is_regular.then_some(started), &name, reading);
+        let (bad, records) = printed.map_err(Failure::Output)?;
+        end_of(bad, &name);
+        (all_bad, all_records) = (all_bad + bad, all_records + records);
+        names.push(name);
+    }
+    match page {
+        Some(page) => page.show_until_interrupt(style)?,
+        None => {
+            let mut out = BufWriter::new(io::stdout());
+            view.finish(&mut out).and_then(|()| out.flush()).map_err(Failure::Output)?;
+            if all_bad == 0 && !view.has_printed() {
+                let reason = match all_records {
+                    0 => "no records".to_owned(),
+                    records => format!("{} read, none shown", describe::count(records, "record")),
+                };
+                report_error(&format!("{}: {reason}", names.join(", ")));
+            }
+        }
+    }
+    Ok(if all_bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Shows the records of all lines in the interactive view, while they are read. Each input has a name.
+fn show_live(
+    inputs: Vec<(String, Receiver<Line>)>,
+    options: &Options,
+    style: &Style,
+) -> Result<ExitCode, Failure> {
+    let page = Page::without_server(SocketAddr::from(([0; 4], 0)));
+    let (end, ended) = mpsc::channel();
+    on_interrupt(move || _ = end.send(()))?;
+    let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
+    let bad = Arc::new(Mutex::new(Vec::new()));
+    let (kept, reported) = (page.clone(), bad.clone());
+    let add = move || {
+        for (name, (_, line)) in
+            inputs.iter().flat_map(|(name, lines)| lines.iter().map(move |line| (name, line)))
+        {
+            match line {
+                Ok(records) => kept.load(&records),
+                Err(reason) => {
+                    reported.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{name}{reason}"));
+                }
+            }
+        }
     };
-    let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
-    // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
-    spawn("standpipe-read", move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
-        .map_err(cannot_start)?;
-    let view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
-    // All lines of a file get the same time, so that no trace is drawn as incomplete because reading takes long.
-    let read_at = (options.file != "-").then(Instant::now);
-    let reading = Reading { progress: Progress::new(style), size, is_file: is_file() };
-    let bad = print(&lines, view, read_at, &name, reading).map_err(Failure::Output)?;
+    spawn("standpipe-keep", add).map_err(cannot_start)?;
+    live::run(&page, &options.view, style, || ended.try_recv().is_ok()).map_err(Failure::Output)?;
+    let bad = bad.lock().unwrap_or_else(PoisonError::into_inner);
+    bad.iter().take(MAX_REPORTED as usize).for_each(|reason| report_error(reason));
+    Ok(end_of(bad.len() as u64, &names.join(", ")))
+}
+
+/// Reports how many lines are invalid, if not each of them was reported. Returns the exit code.
+fn end_of(bad: u64, name: &str) -> ExitCode {
     if bad > MAX_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));
     }
-    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Opens a file. Returns it with its size.
-fn open(file: &OsStr) -> io::Result<(File, u64)> {
+/// A file or standard input, with its size.
+type Source = (Box<dyn Read + Send>, u64);
+
+/// Opens a file, or standard input.
+fn open(file: &OsStr) -> io::Result<Source> {
+    if file == "-" {
+        return Ok((Box::new(io::stdin()), 0));
+    }
     // Except on Windows, a directory can be opened like a file.
     let metadata = fs::metadata(file)?;
     if metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a directory"));
     }
-    Ok((File::open(file)?, metadata.len()))
+    Ok((Box::new(File::open(file)?), metadata.len()))
 }
 
 /// Standard output with a progress bar, which ends when output appears on the terminal.
@@ -141,14 +223,15 @@ fn is_file() -> bool {
     output.is_ok_and(|output| File::from(output).metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// Prints the records of all lines. Returns the number of invalid lines.
+/// Prints the records of all lines of a file, or adds them to the page. Returns the numbers of
+/// invalid lines and of records.
 fn print(
     lines: &Receiver<Line>,
-    mut view: View,
+    (view, page): (&mut View, Option<&Page>),
     read_at: Option<Instant>,
     name: &str,
     mut reading: Reading<'_>,
-) -> io::Result<u64> {
+) -> io::Result<(u64, u64)> {
     let now = || read_at.unwrap_or_else(Instant::now);
     let (mut bad, mut records_read) = (0, 0);
     loop {
@@ -164,7 +247,10 @@ fn print(
         match line {
             Ok((_, Ok(records))) => {
                 records_read += records.count() as u64;
-                view.add(&records, None, now(), &mut out)?;
+                match page {
+                    Some(page) => page.load(&records),
+                    None => view.add(&records, None, now(), &mut out)?,
+                }
             }
             Ok((_, Err(reason))) => {
                 bad += 1;
@@ -175,17 +261,9 @@ fn print(
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                view.finish(&mut out)?;
                 out.flush()?;
                 out.get_mut().progress.end();
-                if bad == 0 && !view.has_printed() {
-                    let reason = match records_read {
-                        0 => "no records".to_owned(),
-                        records => format!("{} read, none shown", describe::count(records, "record")),
-                    };
-                    report_error(&format!("{name}: {reason}"));
-                }
-                return Ok(bad);
+                return Ok((bad, records_read));
             }
         }
         view.draw_due(now(), &mut out)?;

@@ -17,7 +17,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Problem, ProblemKind, Signal, Te
 use super::style::{Ink, Style};
 use super::table::{Column, Table, Text};
 use super::terminal::{Progress, TICK};
-use super::{Failure, cannot_start, describe, interrupt, print, report_error, sender, text};
+use super::{Failure, cannot_start, describe, on_interrupt, print, report_error, sender, text};
 
 /// Reported once, after the first request that could not be delivered.
 const RETRY_MESSAGE: &str = "nothing is lost: the request is retried until it is delivered; press Ctrl-C to stop, or set --timeout TIME";
@@ -205,7 +205,7 @@ pub(crate) fn drain(options: &DrainOptions, style: &Style) -> Result<ExitCode, F
     probe_endpoints(options, &before, deadline)?;
     let (sender, events) = mpsc::channel();
     let (interrupted, problems) = (sender.clone(), sender.clone());
-    interrupt::on_interrupt(move || drop(interrupted.send(Event::Interrupted))).map_err(cannot_start)?;
+    on_interrupt(move || drop(interrupted.send(Event::Interrupted)))?;
     let hook = move |problem: &Problem| drop(problems.send(Event::Problem(problem.clone())));
     // The throttle is switched off, because the records are old and the user waits.
     let exporter = options.exporter().throttle(Duration::ZERO).drain(&options.directory);
@@ -296,7 +296,7 @@ impl Draining<'_> {
                 self.deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 self.progress.clear();
-                report_error("--timeout has passed");
+                report_error("--timeout has passed; undelivered records stay in the directory");
                 break false;
             }
             // The channel stays connected, because the telemetry holds a sender: an error can only be a timeout.

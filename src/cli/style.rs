@@ -1,5 +1,7 @@
 //! Colors, character set and width of the output, and lines that apply them.
 
+use std::collections::HashSet;
+
 use clap::ValueEnum;
 
 use super::terminal::TerminalInfo;
@@ -78,11 +80,14 @@ impl Style {
     /// Returns a line with texts on the left and on the right, and a horizontal rule between them.
     pub(crate) fn ruled(&self, left: &[(Ink, &str)], right: &[(Ink, &str)]) -> String {
         let mut line = self.line();
-        for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
-            line.put_rest(*ink, text).space(1);
-        }
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
         let gap = usize::from(right_width > 0);
+        for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
+            let room = line.room().saturating_sub(right_width + 2 * gap);
+            if room > 0 {
+                line.put_within(*ink, text, room).space(1);
+            }
+        }
         line.put(Ink::FAINT, &self.glyph("─").repeat(line.room().saturating_sub(gap + right_width)))
             .space(gap);
         for (ink, text) in right {
@@ -93,7 +98,7 @@ impl Style {
 }
 
 /// Shapes and their forms in ASCII.
-const ASCII_FORMS: [(&str, &str); 14] = [
+const ASCII_FORMS: [(&str, &str); 16] = [
     ("├─ ", "|- "),
     ("╰─ ", "`- "),
     ("│  ", "|  "),
@@ -104,6 +109,8 @@ const ASCII_FORMS: [(&str, &str); 14] = [
     ("✗", "x"),
     ("×", "x"),
     ("■", "#"),
+    ("█", "="),
+    ("▸", ">"),
     ("✓", "ok"),
     ("…", ".."),
     (" · ", ", "),
@@ -176,11 +183,23 @@ impl Ink {
 #[derive(Debug, Default)]
 pub(crate) struct Palette {
     services: Vec<String>,
+    /// Resources and scopes that were drawn, each with its service.
+    origins: HashSet<String>,
 }
 
 impl Palette {
     /// Maximum number of services with a color.
     const MAX_SERVICES: usize = 256;
+    /// Maximum number of resources and scopes that are remembered. Beyond it, they are drawn again.
+    const MAX_ORIGINS: usize = 4096;
+
+    /// Returns whether a resource or a scope is new, so that it has to be drawn.
+    pub(crate) fn announce(&mut self, origin: &str) -> bool {
+        if self.origins.len() == Self::MAX_ORIGINS {
+            self.origins.clear();
+        }
+        self.origins.insert(origin.to_owned())
+    }
 
     pub(crate) fn assign(&mut self, service: &str) {
         if self.place(service).is_none() && self.services.len() < Self::MAX_SERVICES {

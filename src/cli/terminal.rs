@@ -64,9 +64,18 @@ impl TerminalInfo {
 
 /// Returns the width of the terminal, or `None` if standard output is not a terminal or its size is unknown.
 pub(crate) fn columns() -> Option<usize> {
-    // Some terminals report a width of 0, for example those of serial lines.
-    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(io::stdout())?;
-    Some(usize::from(columns)).filter(|columns| *columns > 0)
+    size().map(|[columns, _]| columns)
+}
+
+/// Returns the height of the terminal, under the same conditions as [`columns`].
+pub(crate) fn rows() -> Option<usize> {
+    size().map(|[_, rows]| rows)
+}
+
+fn size() -> Option<[usize; 2]> {
+    let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
+    // Some terminals report a size of 0, for example those of serial lines.
+    Some([columns.0, rows.0].map(usize::from)).filter(|size| !size.contains(&0))
 }
 
 /// A progress line on standard error. It is drawn only on a terminal.

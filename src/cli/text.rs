@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
+pub(crate) use standpipe::shared::base64;
 use standpipe::shared::{escape_all_but, shows_itself};
+use unicode_width::UnicodeWidthChar;
 
 /// Maximum characters of one text. `receive --help` states this number.
 const MAX_TEXT_CHARS: usize = 65_536;
@@ -139,21 +141,9 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     duration.ok_or("write a time such as 100ms, 1.5s or 5m")
 }
 
-/// Boundaries of the ranges of combining marks, which take no cell: each range begins at one boundary and ends before
-/// the next.
-const ZERO_WIDTH: [u32; 8] = [0x300, 0x370, 0x1ab0, 0x1b00, 0x20d0, 0x2100, 0xfe00, 0xfe10];
-/// Boundaries of the ranges of East Asian characters and emoji, which take two cells.
-const DOUBLE_WIDTH: [u32; 26] = [
-    0x1100, 0x1160, 0x2e80, 0x303f, 0x3041, 0x4dc0, 0x4e00, 0xa4d0, 0xac00, 0xd7a4, 0xf900, 0xfb00, 0xfe30,
-    0xfe70, 0xff00, 0xff61, 0xffe0, 0xffe7, 0x1f300, 0x1f650, 0x1f680, 0x1f700, 0x1f900, 0x1fa00, 0x20000,
-    0x3fffe,
-];
-
-/// Returns the width of a character, according to the most common blocks of the Unicode width tables.
+/// Returns the width of a character. Control characters are escaped before they are drawn, so theirs does not matter.
 fn cells(c: char) -> usize {
-    // Inside a range, the number of boundaries up to and including the character is odd.
-    let is_in = |ranges: &[u32]| ranges.partition_point(|boundary| *boundary <= u32::from(c)) % 2 == 1;
-    if is_in(&ZERO_WIDTH) { 0 } else { 1 + usize::from(is_in(&DOUBLE_WIDTH)) }
+    c.width().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod secrets;
 fn check_accepts_a_usable_file() {
     let file =
         config("usable.toml", "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nthrottle = \"2s\"\n");
-    let output = run(&["check", "--offline", &file]);
+    let output = run(&["check", "--offline", "--all", &file]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     let row = |key: &str| {
@@ -36,7 +36,7 @@ fn check_shows_what_each_exporter_sends() {
         "[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\nenable.log-exporter = true\n\
          [metrics.open-telemetry]\ntransport = \"http\"\ninterval = \"30s\"\nself-observation = true\n",
     );
-    let output = run(&["check", "--offline", &file]);
+    let output = run(&["check", "--offline", "--all", &file]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();

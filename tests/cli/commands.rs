@@ -104,7 +104,7 @@ fn the_demo_continues_the_trace_it_was_started_in() {
 fn the_demo_begins_its_own_traces_if_it_cannot_understand_its_caller() {
     let output = finish(standpipe(&["demo"]).env("TRACEPARENT", "hello"));
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stderr(&output), "standpipe: TRACEPARENT: too short; it is ignored\n");
+    assert_eq!(stderr(&output), "standpipe: TRACEPARENT: too short; the variable is ignored\n");
     assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("trace ")).count(), 3);
 }
 
@@ -239,7 +239,7 @@ fn receive_says_which_port_is_taken() {
         let output = run(&[&["receive"], &arguments[..]].concat());
         assert_eq!(output.status.code(), Some(1));
         let expected = format!(
-            "standpipe: {address} ({protocol}): address already in use; is a collector running? \
+            "standpipe: cannot listen on {address} ({protocol}): address already in use; is a collector running? \
              try {option} 127.0.0.1:0\n"
         );
         assert_eq!(stderr(&output), expected);
@@ -274,7 +274,7 @@ fn other_commands_end_quietly_too_when_nobody_reads() {
 #[test]
 fn usage_mistakes_go_to_standard_error_with_code_2() {
     let long = "x".repeat(100_000);
-    let cases: [(&[&str], &str); 31] = [
+    let cases: [(&[&str], &str); 35] = [
         (&[], "requires a subcommand"),
         (&["recieve"], "a similar subcommand exists: 'receive'"),
         (&["help", "chekc"], "unrecognized subcommand 'chekc'"),
@@ -291,10 +291,17 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
         (&["check", "a", "b"], "unexpected argument 'b'"),
         (
             &["init", "stalwert"],
-            "write one of stalwart, tracetest, qualitytrace, env\ntry: standpipe init --help",
+            "write one of stalwart, tracetest, qualitytrace, otel, env\ntry: standpipe init --help",
         ),
         (&["init", "env", "a", "b"], "unexpected argument 'b'"),
         (&["exec", "--naem", "a", "b"], "a similar argument exists: '--name'"),
+        (&["exec", "--tp-carrier", "f", "b"], "tip: instead of --tp-carrier of otel-cli, use --parent FILE"),
+        (
+            &["span", "a", "--attrs", "k=v"],
+            "instead of --attrs of otel-cli, use --attr KEY=VALUE, once for each",
+        ),
+        (&["span", "a", "--client-key-file", "f"], "--client-certificate-file <FILE>"),
+        (&["exec", "--command-timeout", "5d", "b"], "write a time such as 100ms, 1.5s or 5m"),
         (&["exec", "--attr", "secret", "b"], "invalid value '***' for '--attr <KEY=VALUE>': write KEY=VALUE"),
         (
             &["exec", "--endpoint", "foo:bar", "b"],

@@ -22,6 +22,7 @@ use crate::support::scene::closed_endpoint;
 use crate::support::scratch::Scratch;
 use crate::support::skip;
 use crate::support::stubborn::Unanswered;
+use crate::support::tls::{TestCa, TlsFront};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Extra time for a process on a busy machine, beyond its budget.
@@ -67,10 +68,11 @@ fn text(span: &ReceivedSpan, key: &str) -> String {
     span.attribute(key).as_str().unwrap_or_default().to_owned()
 }
 
-/// The scripts of the guide, in its order.
+/// The complete scripts of the guide, in its order.
 fn guide_scripts() -> Vec<&'static str> {
     let guide = include_str!("../../src/guide/shell.md");
-    guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+    let blocks = guide.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
+    blocks.filter(|block| block.starts_with("#!/bin/sh\n")).collect()
 }
 
 /// Runs a script with `exec`. In the script, `standpipe` is the command under test, with the same timeout.
@@ -400,6 +402,42 @@ fn lead_session(command: &mut Command) {
 }
 
 #[test]
+fn a_command_that_runs_too_long_is_ended_and_its_span_says_so() {
+    let (output, span) = recorded(&["--command-timeout", "100ms", "--", "sleep", "60"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(124), String::new()));
+    assert_eq!(stderr(&output), "standpipe: timed out after 100ms\n");
+    assert_eq!(span.status(), Some(Status::Error("timed out after 100ms")));
+    assert_eq!(
+        (text(&span, "error.type"), text(&span, "process.exit.signal")),
+        ("timeout".into(), "SIGTERM".into())
+    );
+    assert_eq!(span.attribute("process.exit.code"), 124);
+
+    // A command that ends in time is not affected, whatever its exit code is.
+    let (output, span) = recorded(&["--command-timeout", LONG, "--", "sh", "-c", "exit 3"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    assert_eq!(text(&span, "error.type"), "3");
+}
+
+#[test]
+fn the_files_of_the_tls_options_replace_those_of_the_environment() {
+    let (ca, folder, receiver) = (TestCa::new(), Scratch::new(), Receiver::start().unwrap());
+    let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+    let certificate = folder.write("ca.pem", ca.pem());
+    let endpoint = format!("https://localhost:{}", front.address().port());
+    let options =
+        ["--endpoint", &endpoint, "--ca-file", certificate.to_str().unwrap(), "--fail", "--", "true"];
+    let output = finish(exec(&receiver, &options).env("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "/nowhere"));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    assert_eq!(receiver.span_count(), 1);
+
+    // The name of the option is in the message, and the command runs nevertheless.
+    let output = finish(&mut exec(&receiver, &["--ca-file", "/nowhere", "--fail", "--", "echo", "done"]));
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), "done\n".to_owned()));
+    assert!(stderr(&output).contains("--ca-file: cannot read file"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_collector_that_is_of_no_use_delays_by_no_more_than_the_budget_and_changes_nothing() {
     let hanging = Receiver::start().unwrap();
     hanging.always(Answer::hang());
@@ -436,14 +474,14 @@ fn a_configuration_that_cannot_be_used_is_silent_unless_asked_about() {
 
 #[test]
 fn a_warning_is_not_given_as_the_reason_of_a_failed_delivery() {
-    let variables = [("OTEL_CONFIG_FILE", "otel.yaml"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")];
+    let variables = [("OTEL_ENTITIES", "x"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")];
     let run = |option: &str| stderr(&finish(standpipe(&["exec", option, "--", "true"]).envs(variables)));
     let error =
         "OTEL_EXPORTER_OTLP_ENDPOINT: \"ftp://***\" has an unknown scheme; write http:// or https://\n";
     assert_eq!(run("--fail"), format!("standpipe: nothing was sent: {error}"));
     // With `--verbose`, both the warning and the error are reported, each once.
     let reported = run("--verbose");
-    assert_eq!(reported.matches("warning: OTEL_CONFIG_FILE: ").count(), 1, "{reported}");
+    assert_eq!(reported.matches("warning: OTEL_ENTITIES: ").count(), 1, "{reported}");
     assert_eq!(reported.matches(error).count(), 1, "{reported}");
 }
 
@@ -604,7 +642,7 @@ fn without_a_thread_for_its_output_the_command_runs_as_it_does_alone() {
     let output = finish(command.env("RUST_MIN_STACK", (usize::MAX / 8 * 7).to_string()));
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), "one\n"));
     let stderr = stderr(&output);
-    assert!(stderr.contains("\nstandpipe: the output is not logged: "), "{stderr}");
+    assert!(stderr.contains("\nstandpipe: the output of the command is not logged: "), "{stderr}");
     assert!(stderr.ends_with("\ntwo\n"), "{stderr}");
 }
 
@@ -653,9 +691,51 @@ fn the_context_of_the_caller_is_passed_on() {
 }
 
 #[test]
+fn the_selected_propagators_read_and_write_the_variables() {
+    let receiver = Receiver::start().unwrap();
+    let print =
+        ["--", "sh", "-c", "echo $TRACEPARENT/$B3/$X_B3_TRACEID/$X_B3_SPANID/$X_B3_SAMPLED/$X_B3_FLAGS"];
+    let run = |selection: &str, variables: &[(&str, &str)]| {
+        let mut command = exec(&receiver, &print);
+        command.env("OTEL_PROPAGATORS", selection).envs(variables.iter().copied());
+        let printed = stdout(&finish(&mut command)).trim_end().to_owned();
+        let span = receiver.spans().pop().unwrap();
+        (printed, span.trace_id().to_string(), span.span_id().to_string(), span.parent_id().is_some())
+    };
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let b3 = format!("{TRACE}-00f067aa0ba902b7-d");
+    let (printed, trace, span, has_parent) = run("b3multi", &[("B3", &b3), ("X_B3_SAMPLED", "0")]);
+    assert_eq!((printed, &*trace, has_parent), (format!("/{b3}/{TRACE}/{span}//1"), TRACE, true));
+    let (printed, trace, span, has_parent) = run("b3,tracecontext", &[("TRACEPARENT", PARENT)]);
+    assert_eq!(printed, format!("00-{TRACE}-{span}-01/{TRACE}-{span}-1////"));
+    assert_eq!((&*trace, has_parent), (TRACE, true));
+    // None reads nothing, and the command inherits the variables unchanged.
+    let (printed, trace, _, has_parent) = run("none", &[("TRACEPARENT", PARENT), ("B3", &b3)]);
+    assert_eq!((printed, has_parent), (format!("{PARENT}/{b3}////"), false));
+    assert_ne!(trace, TRACE);
+}
+
+#[test]
+fn one_shot_commands_have_no_instance_id_unless_the_user_sets_one() {
+    let receiver = Receiver::start().unwrap();
+    for attributes in ["team=a", "service.instance.id=7"] {
+        let mut command = exec(&receiver, &["--", "true"]);
+        finish(command.env("OTEL_RESOURCE_ATTRIBUTES", attributes));
+    }
+    let ids: Vec<_> =
+        receiver.spans().iter().map(|span| text_of_resource(span, "service.instance.id")).collect();
+    assert_eq!(ids, [None, Some("7".to_owned())]);
+}
+
+fn text_of_resource(span: &ReceivedSpan, key: &str) -> Option<String> {
+    span.resource_attribute(key).as_str().map(str::to_owned)
+}
+
+#[test]
 fn standard_output_is_the_command_s_though_the_console_is_chosen() {
     let mut command = standpipe(&["exec", "--", "echo", "value"]);
-    let output = finish(command.env("OTEL_TRACES_EXPORTER", "console").env("OTEL_LOGS_EXPORTER", "console"));
+    let output =
+        finish(command.env("OTEL_TRACES_EXPORTER", "console").env("OTEL_LOGS_EXPORTER", "otlp/stdout"));
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("value\n", Some(0)));
 }
 

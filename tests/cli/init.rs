@@ -1,5 +1,6 @@
 //! `standpipe init`: the written files are valid, and their comments show the real defaults.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -101,8 +102,9 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // Certificates need https, and a spool needs Linux.
-    let is_usable = |line: &&str| cfg!(target_os = "linux") || !line.starts_with("spool");
+    // Certificates need https, a spool needs Linux, and a file another transport.
+    let is_usable =
+        |line: &&str| !line.starts_with("file") && (cfg!(target_os = "linux") || !line.starts_with("spool"));
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
     fs::write(place.path().join("all.toml"), usable.replace("http://localhost", "https://localhost"))
         .expect("the place is writable");
@@ -199,6 +201,104 @@ fn the_yaml_starters_describe_both_routes() {
     }
 }
 
+/// Recipes in `src/cli/init/recipes.toml`: name, title, lines of the pitfalls, and tables.
+fn recipes() -> Vec<(&'static str, &'static str, String, &'static str)> {
+    let recipes = include_str!("../../src/cli/init/recipes.toml").split("#: ").skip(1).map(|recipe| {
+        let (head, text) = recipe.split_once('\n').expect("a head");
+        let (name, title) = head.split_once(" = ").expect(head);
+        let (pitfalls, tables) = text.split_once("\n\n").expect(name);
+        let pitfalls: Vec<&str> = pitfalls.lines().map(|line| line.strip_prefix("# ").expect(line)).collect();
+        (name, title, pitfalls.join(" "), tables)
+    });
+    recipes.collect()
+}
+
+#[test]
+fn writes_a_file_for_each_backend_that_passes_the_check() {
+    let place = Place::new();
+    for (name, _, _, tables) in recipes() {
+        let file = format!("{name}.toml");
+        let output = place.run(&["init", "--for", name, &file]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("standpipe check {file}")), "{}", stdout(&output));
+        assert!(place.read(&file).contains(tables.trim_end()), "{}", place.read(&file));
+        let variables = tables.split("%{env:").skip(1).filter_map(|rest| rest.split_once("}%"));
+        let mut command = standpipe(&["check", "--offline", &file]);
+        let command = command.current_dir(place.path());
+        let output = finish(command.envs(variables.clone().map(|(variable, _)| (variable, "hunter2"))));
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let (tracers, metrics) = (tables.matches("[tracer.").count(), tables.matches("[metrics.").count());
+        let exporters = tracers + metrics;
+        let plural = if exporters == 1 { "" } else { "s" };
+        assert!(text.ends_with(&format!(" {file}: {exporters} usable exporter{plural}\n")), "{text}");
+        assert!(!text.contains("warning: ") && !text.contains("hunter2"), "{text}");
+        if variables.clone().next().is_some() {
+            let output = finish(standpipe(&["check", "--offline", &file]).current_dir(place.path()));
+            assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        }
+    }
+}
+
+#[test]
+fn requests_to_backends_with_a_limit_stay_below_it() {
+    for (name, limit) in [("newrelic", 1_000_000), ("datadog", 3_200_000)] {
+        let (.., tables) = *recipes().iter().find(|recipe| recipe.0 == name).expect(name);
+        let tables = tables.replace("%{env:", "").replace("}%", "");
+        for exporter in Config::from_toml_str(&tables).expect(name).exporters() {
+            let settings = exporter.effective();
+            let bytes = settings.iter().find(|setting| setting.key == "batch-bytes").expect("a setting");
+            let (number, unit) = bytes.value.split_once(' ').expect("a number and a unit");
+            let unit = if unit == "MiB" { 1 << 20 } else { 1 << 10 };
+            assert!(number.parse::<u64>().expect("a number") * unit < limit, "{name}: {}", bytes.value);
+        }
+    }
+}
+
+#[test]
+fn the_guide_describes_each_backend() {
+    let rows = recipes().into_iter().map(|(name, title, pitfalls, tables)| {
+        let values = |key: &str| -> Vec<&str> {
+            let lines = tables.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            lines.map(|value| value.trim_matches(['[', ']', '"'])).collect()
+        };
+        let headers = values("headers").into_iter().flat_map(|list| list.split("\", \"")).collect();
+        let limits = ["batch-bytes", "temporality"]
+            .map(|key| values(key).first().map(|value| format!("{key} = {value}")));
+        format!(
+            "| `{name}` | {title} | {} | {} | {} | {} | {pitfalls} |\n",
+            listed(values("transport")),
+            listed(values("endpoint")),
+            listed(headers),
+            listed(limits.iter().flatten().map(String::as_str).collect()),
+        )
+    });
+    let rows: String = rows.collect();
+    let guide = include_str!("../../src/guide/backends.md");
+    assert!(guide.contains(&rows), "write these rows into src/guide/backends.md:\n{rows}");
+}
+
+/// Returns the different words as a list of code.
+fn listed(mut words: Vec<&str>) -> String {
+    let mut seen = HashSet::new();
+    words.retain(|word| seen.insert(*word));
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn refuses_a_backend_that_it_does_not_know_and_a_file_that_is_not_toml() {
+    let place = Place::new();
+    let output = place.run(&["init", "--for", "honeycom"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("honeycomb"), "{}", stderr(&output));
+    for arguments in [["init", "--for", "loki", "a.yaml"], ["init", "--for", "loki", "env"]] {
+        let output = place.run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("init --for writes TOML"), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 0);
+}
+
 /// Prefixes of lines that show a default, and of lines that show an example.
 const DEFAULT: &str = "# ";
 const EXAMPLE: &str = "#   ";
@@ -256,9 +356,12 @@ impl Place {
     fn add_certificates(&self) {
         let ca = TestCa::new();
         let client = ca.client("shop");
-        for (file, pem) in
-            [("ca.pem", ca.pem()), ("client.pem", client.certificate_pem), ("client.key", client.key_pem)]
-        {
+        for (file, pem) in [
+            ("ca.pem", ca.pem()),
+            ("company.pem", ca.pem()),
+            ("client.pem", client.certificate_pem),
+            ("client.key", client.key_pem),
+        ] {
             self.0.write(file, pem);
         }
     }

@@ -398,3 +398,60 @@ fn a_taken_address_is_reported_with_what_to_do() {
         "{complaint}"
     );
 }
+
+#[test]
+fn a_file_is_loaded_up_to_its_bad_lines_and_removed_by_clear() {
+    let page = Page::start();
+    let line = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","name":"loaded"}]}]}]}"#;
+    let post = |path: &str, body: &str, origin: &str| {
+        let length = body.len();
+        let fields = format!("Content-Type: application/x-ndjson\r\nContent-Length: {length}\r\n{origin}");
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {}\r\n{fields}", page.address);
+        let mut socket = TcpStream::connect(&page.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        (head[9..12].to_owned(), body.to_owned())
+    };
+    let own = format!("Origin: http://{}\r\n", page.address);
+    let (status, body) = post("/api/load", &format!("{line}\n\nbad\n"), &own);
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (status.as_str(), &answer["records"], &answer["problems"][0][0]),
+        ("200", &1.into(), &3.into())
+    );
+    assert_eq!(page.json("/api/traces?q=name:loaded")["matched"], 1);
+    for path in ["/api/load", "/api/clear"] {
+        assert_eq!(post(path, line, "Origin: http://evil.example\r\n").0, "403", "{path}");
+    }
+    assert_eq!(page.json("/api/traces")["matched"], 1, "another site cannot clear the page");
+    assert_eq!(post("/api/clear", "", &own).0, "200");
+    assert_eq!(page.json("/api/traces")["matched"], 0);
+}
+
+#[test]
+fn lists_are_sorted_limited_to_a_time_range_and_exported() {
+    let page = Page::start();
+    let id = page.send_a_trace();
+    let start = page.json("/api/traces")["rows"][0]["start"].as_f64().unwrap();
+    let matched = |range: &str| page.json(&format!("/api/traces?{range}"))["matched"].as_u64();
+    assert_eq!(matched(&format!("from={}", start - 1000.0)), Some(1));
+    assert_eq!(matched(&format!("to={}", start - 1000.0)), Some(0));
+    assert_eq!(matched(&format!("from={}", start + 60_000.0)), Some(0));
+    assert_eq!(matched("before=0"), Some(0), "a page that was paused before the first record");
+    let around = page.json(&format!("/api/traces?sort=errors&points=1&around={id}"));
+    assert_eq!(
+        (&around["at"], &around["offset"], &around["points"][0][3]),
+        (&0.into(), &0.into(), &id.clone().into())
+    );
+    let logs = page.json("/api/logs?level=13");
+    assert_eq!(logs["bars"].as_array().unwrap().iter().filter(|bar| bar[0] == 1).count(), 1);
+    let found = |query: &str| page.json(&format!("/api/trace/{id}/find?q={query}")).as_array().unwrap().len();
+    assert_eq!((found("http.route=/checkout"), found("err"), found("low"), found("dur%3C1ns")), (1, 1, 1, 0));
+    let (_, _, lines) = page.get("/api/export/traces?q=err");
+    let exported: Vec<_> = lines.lines().map(|line| Records::from_json(line.as_bytes()).unwrap()).collect();
+    assert_eq!(exported.iter().map(Records::count).sum::<usize>(), 3);
+    assert_eq!(page.get("/api/export/traces?q=name:nothing").2, "");
+}

@@ -510,12 +510,15 @@ fn what_is_not_delivered_is_said_with_code_1_and_a_bad_command_line_with_code_2(
         (&["span", "a", "--start", "2026-02-31T00:00:00Z"], "\"2026-02-31T00:00:00Z\" is not a time: write"),
         (
             &["metric", "counter", "a", "18446744073709551615"],
-            "counter a: the value is larger than 9223372036854775807",
+            "counter a: the value exceeds the maximum of 9223372036854775807",
         ),
         (&["log"], "<BODY>..."),
         (&["log", "--level", "loud", "a"], "write trace, debug"),
         (&["metric", "counter", "a"], "metric needs counter, gauge or histogram, a NAME and a VALUE"),
-        (&["metric", "counter", "a", "many"], "invalid value 'many' for '[VALUE]': not a number"),
+        (
+            &["metric", "counter", "a", "many"],
+            "invalid value 'many' for '[VALUE]': write a number, for example 12.5",
+        ),
         (&["metric", "counter", "a", "-1"], "counter a: a counter never decreases; use a gauge"),
     ];
     for (arguments, expected) in cases {

@@ -313,8 +313,8 @@ fn drain_sends_nothing_without_a_valid_certificate_or_in_a_protocol_that_the_ser
     let ssh = format!("http://{}", saying(b"SSH-2.0-OpenSSH_9.6\r\n"));
     for (arguments, words) in [
         (&[&*front.url()][..], "the server's certificate has an unknown issuer"),
-        (&[&*ssh], "the response is not HTTP;"),
-        (&[&*ssh, "--grpc"], "the response is not HTTP/2"),
+        (&[&*ssh], "the answer is not HTTP;"),
+        (&[&*ssh, "--grpc"], "the answer is not HTTP/2"),
         // If the server sends no delay with this status, an exporter drops the records.
         (&[&*receiver.grpc_endpoint(), "--grpc"], "RESOURCE_EXHAUSTED"),
     ] {

@@ -46,14 +46,7 @@ impl Examined {
 /// Returns the diagnostics if the subject cannot be read.
 pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     let mut handed_in = Vec::new();
-    let read = match subject {
-        Subject::File(file) => Config::from_file(file),
-        Subject::Stdin => {
-            Config::from_reader(STDIN, TeeReader { reader: io::stdin().lock(), kept: &mut handed_in })
-        }
-        Subject::Environment => Config::from_env(),
-    };
-    let (config, mut diagnostics) = match read {
+    let (config, mut diagnostics) = match read(subject, &mut handed_in) {
         Ok(config) => {
             let diagnostics = config.diagnostics().to_vec();
             (config, diagnostics)
@@ -78,6 +71,17 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
     }
     let handed_in = String::from_utf8(handed_in).unwrap_or_default();
     Ok(Examined { general, exporters, diagnostics, handed_in })
+}
+
+/// Reads the subject. Standard input is copied to `handed_in`.
+fn read(subject: &Subject, handed_in: &mut Vec<u8>) -> Result<Config, ConfigError> {
+    match subject {
+        Subject::File(file) => Config::from_file(file),
+        Subject::Stdin => {
+            Config::from_reader(STDIN, TeeReader { reader: io::stdin().lock(), kept: handed_in })
+        }
+        Subject::Environment => Config::from_env(),
+    }
 }
 
 /// A reader that copies all bytes into a buffer.

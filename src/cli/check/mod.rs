@@ -31,9 +31,9 @@ const MAX_PARALLEL_PROBES: usize = 32;
 /// Shows the effective configuration and its problems, and probes the collector.
 ///
 /// Reads a configuration file, or OpenTelemetry's environment variables. For each exporter, shows the endpoint of each
-/// signal, and the value and origin of every setting. Then shows every problem with its line and a remedy. Finally,
-/// probes each endpoint with a request without telemetry, and shows the result of each stage. The values of headers are
-/// never shown.
+/// signal, and the value and origin of every setting that is not at its default. Then shows every problem with its
+/// line and a remedy. Finally, probes each endpoint with a request without telemetry, and shows the result of each
+/// stage. The values of headers are never shown.
 ///
 /// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read
 /// from standard input, as TOML or YAML, and its relative paths start at the working directory.
@@ -53,6 +53,9 @@ pub(crate) struct Options {
     /// Check the environment instead of a file.
     #[arg(long)]
     env: bool,
+    /// Also show the settings that have their default values, instead of only their number.
+    #[arg(long)]
+    all: bool,
     /// Do not probe the endpoints.
     #[arg(long)]
     offline: bool,
@@ -119,7 +122,7 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
 ///
 /// Returns whether there is an error.
 fn draw(options: &Options, subject: &Subject, examined: &Examined, style: &Style) -> Result<bool, Failure> {
-    show(&report::draw(subject, examined, style))?;
+    show(&report::draw(subject, examined, options.all, style))?;
     let mut probed = Vec::new();
     probe_all(options, examined, style, |exporter, results| {
         for result in &results {

@@ -9,6 +9,7 @@ use standpipe::config::{
 
 use super::Subject;
 use super::examine::{Examined, SERVICE_NAME};
+use crate::cli::describe;
 use crate::cli::snippet::Syntax;
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Table, Text};
@@ -29,9 +30,13 @@ const ADVICE: [&str; 2] = [
     "to write a file with all variables: standpipe init env",
 ];
 
-/// Draws the sections, then the problems. An empty line follows each section and each problem.
-pub(super) fn draw(subject: &Subject, examined: &Examined, style: &Style) -> Vec<String> {
-    let (sections, diagnostics) = (sections(examined), &examined.diagnostics);
+/// Draws the sections, then the problems. Unless `all`, settings with default values are only counted. An empty line
+/// follows each section and each problem.
+pub(super) fn draw(subject: &Subject, examined: &Examined, all: bool, style: &Style) -> Vec<String> {
+    let (mut sections, diagnostics) = (sections(examined), &examined.diagnostics);
+    if !all {
+        sections.iter_mut().for_each(Section::fold);
+    }
     let mut lines = draw_sections(&sections, style);
     let source = Source::of(subject, &examined.handed_in);
     let (of_all, of_lines): (Vec<&Diagnostic>, Vec<_>) =
@@ -60,6 +65,21 @@ struct Section {
     /// Signals and their endpoints.
     destinations: Vec<(String, String)>,
     settings: Vec<Setting>,
+    /// Number of settings that are not shown, because they have their default values.
+    folded: usize,
+}
+
+impl Section {
+    /// Removes the settings with default values, except for the service name, which every user should set.
+    fn fold(&mut self) {
+        let before = self.settings.len();
+        self.settings.retain(is_telling);
+        self.folded = before - self.settings.len();
+    }
+}
+
+fn is_telling(setting: &Setting) -> bool {
+    setting.source != SettingSource::Default || setting.key == SERVICE_NAME
 }
 
 /// Returns the sections of each provider: first the provider's shared settings, then the settings of each of its
@@ -88,16 +108,16 @@ fn sections(examined: &Examined) -> Vec<Section> {
         if exporters.is_empty() && !scopes.contains(&None) {
             continue;
         }
-        // Shared settings with default values are not shown, except for the service name, which every user should set.
+        // Shared settings with default values are never shown, because most exporters do not use them.
         let is_shown = |setting: &Setting| {
-            setting.source != SettingSource::Default || setting.key == SERVICE_NAME && !exporters.is_empty()
+            is_telling(setting) && (setting.source != SettingSource::Default || !exporters.is_empty())
         };
         let general = examined.general.iter().filter(|(scope, _)| scopes.contains(scope));
         let settings: Vec<_> =
             general.map(|(_, setting)| setting).filter(|it| is_shown(it)).cloned().collect();
         if !settings.is_empty() {
             let title = (title.to_owned(), String::new());
-            sections.push(Section { title, destinations: Vec::new(), settings });
+            sections.push(Section { title, destinations: Vec::new(), settings, folded: 0 });
         }
         sections.extend(exporters.into_iter().map(|found| section_of(found, before)));
     }
@@ -110,19 +130,27 @@ fn section_of((exporter, summary): &(Exporter, ExporterSummary), before: &str) -
         title: (format!("{before}exporter "), summary.id.clone()),
         destinations: destinations.map(|(signal, url)| (signal.name().to_owned(), url)).collect(),
         settings: exporter.effective(),
+        folded: 0,
     }
 }
 
 fn draw_sections(sections: &[Section], style: &Style) -> Vec<String> {
     let columns = Columns::for_all(sections, style);
     let mut lines = Vec::new();
-    for Section { title: (kind, name), destinations, settings } in sections {
+    for Section { title: (kind, name), destinations, settings, folded } in sections {
         lines.push(style.line().put(Ink::FAINT, kind).put(Ink::PLAIN.bold(), name).finish());
         for (signal, url) in destinations {
             lines.extend(columns.pair(signal, (Ink::PLAIN.bold(), url)));
         }
-        lines.push(columns.layout.row(["key", "value", "from"].map(|head| Text::new(Ink::FAINT, head))));
+        if !settings.is_empty() {
+            lines.push(columns.layout.row(["key", "value", "from"].map(|head| Text::new(Ink::FAINT, head))));
+        }
         lines.extend(settings.iter().flat_map(|setting| columns.row(setting)));
+        if *folded > 0 {
+            let defaults =
+                format!("{} at their defaults; see --all", describe::count(*folded as u64, "setting"));
+            lines.push(style.line().pad_to(GAP).put_rest(Ink::FAINT, &defaults).finish());
+        }
         lines.push(String::new());
     }
     lines
@@ -170,7 +198,7 @@ impl<'a> Columns<'a> {
     fn pair(&self, key: &str, (ink, value): (Ink, &str)) -> Vec<String> {
         let mut line = self.style.line();
         line.pad_to(GAP).put(Ink::PLAIN, key);
-        if !self.layout.is_complete() && self.value + self.style.width_of(value) > self.style.width {
+        if self.style.width < NARROW && self.value + self.style.width_of(value) > self.style.width {
             return vec![line.finish(), self.below(ink, value)];
         }
         vec![line.pad_to(self.value).put(ink, value).finish()]
@@ -217,7 +245,7 @@ impl Source {
         if let Some(location) = location {
             lines.push(marked("-->", &location.to_string()));
             let place = (location.line, location.column);
-            let is_of_headers = key.split('.').any(|part| part == "headers");
+            let is_of_headers = key.split('.').any(|part| part.starts_with("headers"));
             if let Some((line, caret)) = self.syntax.quote(&self.text, place, is_of_headers) {
                 let number = format!("{} | ", location.line);
                 lines.push(style.line().space(1).put(Ink::FAINT, &number).put(Ink::PLAIN, &line).finish());

@@ -3,7 +3,6 @@
 mod output;
 mod process;
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +10,9 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use standpipe::{Baggage, Span, SpanContext, Status};
+use standpipe::{Context, Propagators, Span, SpanContext, Status};
 
-use super::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
+use super::sender::{self, AsValue, Attributes, Destination, Kind, Parent, Sender};
 use super::{Failure, caller, report_error, text};
 
 /// Default maximum time for the delivery after the command has ended.
@@ -21,6 +20,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Exit codes that shells use for these failures.
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
+/// Exit code of the program `timeout` if the command has run too long.
+const TIMED_OUT: i32 = 124;
 /// Programs that run the text after `-c`.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
 /// Maximum width of a span name that is made from a shell's text, in terminal cells.
@@ -31,10 +32,11 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 ///
 /// Runs COMMAND inside a span and exits as COMMAND does. The span continues the trace in TRACEPARENT and TRACESTATE, if
 /// they are set. COMMAND gets both variables with the context of the span, and BAGGAGE, so that nested commands form
-/// one tree. Standard input and output belong to COMMAND; standpipe prints only errors and what its options request, on
-/// standard error. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After
-/// COMMAND has ended, SIGTERM, SIGINT, SIGHUP and SIGQUIT end standpipe, and with it the delivery. As process 1 of a
-/// container, standpipe also reaps orphaned processes.
+/// one tree. OTEL_PROPAGATORS selects other variables, such as B3, or none. Standard input and output belong to
+/// COMMAND; standpipe prints only errors and what its options request, on standard error. SIGTERM, SIGINT, SIGHUP,
+/// SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to COMMAND. After COMMAND has ended, SIGTERM, SIGINT, SIGHUP
+/// and SIGQUIT end standpipe, and with it the delivery. As process 1 of a container, standpipe also reaps orphaned
+/// processes.
 ///
 /// OpenTelemetry's environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, set the destination; the default is
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
@@ -64,7 +66,8 @@ Examples:
   make SHELL=standpipe .SHELLFLAGS='exec --args -- /bin/sh -c'
 
 Exit code: that of COMMAND. If signal N ended COMMAND, standpipe ends by the same signal, which a
-           shell shows as 128+N, or exits with 128+N if the signal dumps core. 126 if COMMAND cannot
+           shell shows as 128+N, or exits with 128+N if the signal dumps core. 124 after
+           --command-timeout. 126 if COMMAND cannot
            be executed, 127 if it is not found; 1 with --fail if the telemetry was not delivered, or
            if the file of --print-to cannot be written; 2 if the command line is invalid")]
 pub(crate) struct Options {
@@ -94,6 +97,10 @@ pub(crate) struct Options {
     /// sent. Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
     #[arg(long)]
     args: bool,
+    /// End COMMAND after this time, with SIGTERM and, 5 seconds later, SIGKILL. On Windows, it is terminated. The exit
+    /// code is then 124, and the error.type of the span is timeout.
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
+    command_timeout: Option<Duration>,
     /// Exit with 1 if COMMAND succeeded and the telemetry was not delivered.
     #[arg(long)]
     fail: bool,
@@ -119,7 +126,8 @@ impl Options {
         let mut variables = self.destination.variables(&[]);
         for (_, value) in variables.iter_mut().filter(|(name, _)| EXPORTERS.contains(&name.as_str())) {
             let chosen = value.to_string_lossy().into_owned();
-            let others: Vec<_> = chosen.split(',').filter(|exporter| exporter.trim() != "console").collect();
+            let prints = |exporter: &&str| ["console", "otlp/stdout"].contains(&exporter.trim());
+            let others: Vec<_> = chosen.split(',').filter(|exporter| !prints(exporter)).collect();
             *value = if others.is_empty() { "none".into() } else { others.join(",").into() };
         }
         variables
@@ -136,8 +144,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // wait, callers do not wait for room any more, until a delivery succeeds.
     let patience = options.log_output.then_some(timeout / 4);
     let sender = Sender::start(&options.destination, options.variables(), patience)?;
-    let _baggage = env::var("BAGGAGE").ok().map(|header| Baggage::from_header(&header).enter());
-    let tracer = sender.telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"));
+    let _baggage = caller::propagators().extract_env().baggage().enter();
+    let tracer = sender.telemetry.tracer(sender::scope());
     let kind = options.kind.or_else(|| sender::choice("OTEL_CLI_TRACE_KIND")).unwrap_or(Kind::Client);
     let name = options.name();
     let span = tracer.span_builder(&name).kind(kind.into());
@@ -156,6 +164,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let (ended, copies) = start(command, options, &sender, &mut span);
     let mut code = match &ended {
+        Ok(ended) if ended.has_timed_out => record_timeout(&mut span, ended, options.command_timeout),
         Ok(ended) => record_end(&mut span, ended),
         Err(error) => record_failure(&mut span, options.program(), error),
     };
@@ -168,7 +177,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         code = if code == 0 { 1 } else { code };
     }
     // This must come last, because it ends the process.
-    if let Some(signal) = ended.ok().and_then(|(status, _)| process::signal_of(status)) {
+    let ended = ended.ok().filter(|ended| !ended.has_timed_out);
+    if let Some(signal) = ended.and_then(|ended| process::signal_of(ended.status)) {
         process::end_by(signal);
     }
     // An `ExitCode` is not sufficient: it has only 8 bits, and exit codes on Windows have 32 bits.
@@ -180,10 +190,13 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     let mut command = Command::new(options.program());
     command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
-        // `inject` sets TRACESTATE only if the context has a state.
-        command.env_remove("TRACESTATE");
-        context.inject(|name, value| {
-            command.env(name.to_ascii_uppercase(), value);
+        let propagators = caller::propagators();
+        // Not every context sets every variable: TRACESTATE remains if the span has no state. BAGGAGE is inherited.
+        for field in propagators.fields().filter(|field| *field != "baggage") {
+            command.env_remove(Propagators::variable(field));
+        }
+        propagators.inject_env(&Context::from(context.clone()), |name, value| {
+            command.env(name, value);
         });
     }
     if let Some(service) = &options.destination.service {
@@ -212,14 +225,14 @@ fn start(
     sender: &Sender,
     span: &mut Span,
 ) -> (io::Result<process::Ended>, Option<output::Copies>) {
-    let logger = sender.telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
+    let logger = sender.telemetry.logger(sender::scope());
     let context = span.context().clone();
     let copies = options.log_output.then(|| output::Copies::start(&mut command, &logger, &context));
     if let (Some(Err(error)), true) = (&copies, options.destination.is_verbose()) {
-        report_error(&format!("the output is not logged: {error}"));
+        report_error(&format!("the output of the command is not logged: {error}"));
     }
     let mut copies = copies.and_then(Result::ok);
-    let ended = process::run(&mut command, |child| {
+    let ended = process::run(&mut command, options.command_timeout, |child| {
         span.set("process.pid", child.id());
         copies.iter_mut().for_each(|copies| copies.copy(child));
     });
@@ -240,7 +253,7 @@ fn describe(span: &mut Span, options: &Options, command: &Command) {
 }
 
 /// Records the end of the command on the span. Returns the exit code that a shell would show.
-fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
+fn record_end(span: &mut Span, process::Ended { status, usage, .. }: &process::Ended) -> i32 {
     if let Some(usage) = usage {
         span.set("process.cpu.time.user", usage.user.as_secs_f64());
         span.set("process.cpu.time.system", usage.system.as_secs_f64());
@@ -258,6 +271,15 @@ fn record_end(span: &mut Span, (status, usage): &process::Ended) -> i32 {
         span.set("error.type", code.to_string()).status(Status::Error(&format!("exit code {code}")));
     }
     code
+}
+
+/// Records that the command was ended after its timeout.
+fn record_timeout(span: &mut Span, ended: &process::Ended, timeout: Option<Duration>) -> i32 {
+    record_end(span, ended);
+    let message = format!("timed out after {:?}", timeout.unwrap_or_default());
+    report_error(&message);
+    span.set("process.exit.code", TIMED_OUT).set("error.type", "timeout").status(Status::Error(&message));
+    TIMED_OUT
 }
 
 /// Reports a command that could not be started. Returns the exit code that a shell would use.

@@ -20,19 +20,30 @@ pub(super) struct Usage {
 ///
 /// Signals are forwarded to the child while it runs. Afterwards, SIGTERM, SIGINT, SIGHUP and SIGQUIT end this process,
 /// as they do by default, and the other forwarded signals have no effect.
-pub(super) fn run(command: &mut Command, started: impl FnOnce(&mut Child)) -> io::Result<Ended> {
+/// After `timeout`, the child is ended.
+pub(super) fn run(
+    command: &mut Command,
+    timeout: Option<Duration>,
+    started: impl FnOnce(&mut Child),
+) -> io::Result<Ended> {
     platform::take_signals(command);
     let ended = command.spawn().and_then(|mut child| {
         platform::forward_to(&child);
         started(&mut child);
-        platform::wait(&mut child)
+        platform::wait(&mut child, timeout)
     });
     platform::leave_signals();
     ended
 }
 
-/// Exit status of a child, and its resource usage if the system reports it.
-pub(super) type Ended = (ExitStatus, Option<Usage>);
+/// End of a child.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    /// `None` if the system does not report the usage.
+    pub(super) usage: Option<Usage>,
+    /// Whether the child was ended because of its timeout.
+    pub(super) has_timed_out: bool,
+}
 
 /// Returns the name of a signal, taken from std's description of a status (`signal: 15 (SIGTERM)`), or else its number.
 pub(super) fn signal_name(status: ExitStatus, number: i32) -> String {
@@ -53,7 +64,8 @@ mod platform {
     use std::process::{Child, Command, ExitStatus};
     use std::ptr;
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-    use std::sync::{Arc, Weak};
+    use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+    use std::thread;
     use std::time::Duration;
 
     use libc::{SIGALRM, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -71,6 +83,10 @@ mod platform {
     const NOT_STARTED: i32 = 0;
     const ENDED: i32 = -1;
 
+    /// Time between the signals SIGTERM and SIGKILL for a child that runs longer than its timeout.
+    const TERMINATION_GRACE: Duration = Duration::from_secs(5);
+    /// Locked while a thread sends a signal to the child, so that the child's id is not reused in between.
+    static KILL: Mutex<()> = Mutex::new(());
     /// Process id of the child that signals are forwarded to.
     pub(super) static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
     /// Signals that other processes sent and that were not forwarded yet: a bit for each number. All numbers are below
@@ -168,7 +184,42 @@ mod platform {
 
     /// Waits until the child has ended. As process 1 of a container, this process is the parent of all orphans, and
     /// reaps those that end before the child.
-    pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
+    pub(super) fn wait(child: &mut Child, timeout: Option<Duration>) -> io::Result<Ended> {
+        let Some(timeout) = timeout else { return wait_without_limit(child) };
+        let has_timed_out = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            // Dropped at the end of the child, which ends the wait of the other thread.
+            let (_running, end) = mpsc::channel::<()>();
+            let has_timed_out = &has_timed_out;
+            let limit = move || {
+                let is_running = |time| end.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
+                if is_running(timeout) {
+                    has_timed_out.store(true, Ordering::SeqCst);
+                    kill(SIGTERM);
+                    if is_running(TERMINATION_GRACE) {
+                        kill(SIGKILL);
+                    }
+                }
+            };
+            let thread = thread::Builder::new().name("standpipe-limit".to_owned());
+            // A child without its limit must not run on.
+            thread.spawn_scoped(scope, limit).inspect_err(|_| kill(SIGKILL))?;
+            wait_without_limit(child)
+        });
+        Ok(Ended { has_timed_out: has_timed_out.into_inner(), ..ended? })
+    }
+
+    /// Sends a signal to the child, unless it has ended.
+    fn kill(number: c_int) {
+        let _until_sent = KILL.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = CHILD.load(Ordering::SeqCst);
+        if child > 0 {
+            // SAFETY: `kill` has no preconditions. While `KILL` is locked, the child is not reaped.
+            unsafe { libc::kill(child, number) };
+        }
+    }
+
+    fn wait_without_limit(child: &mut Child) -> io::Result<Ended> {
         let pid = child.id() as libc::pid_t;
         // SAFETY: `getpid` has no preconditions.
         let is_first = unsafe { libc::getpid() } == 1;
@@ -188,7 +239,9 @@ mod platform {
                 orphan => drop(reap(orphan)),
             }
         }
+        let until_reaped = KILL.lock().unwrap_or_else(PoisonError::into_inner);
         CHILD.store(ENDED, Ordering::SeqCst);
+        drop(until_reaped);
         reap(pid)
     }
 
@@ -198,7 +251,8 @@ mod platform {
         // SAFETY: both pointers refer to writable variables, which outlive the call.
         retry(|| unsafe { libc::wait4(pid, &raw mut status, 0, used.as_mut_ptr()) })?;
         // SAFETY: all zeros are a valid `rusage`.
-        Ok((ExitStatus::from_raw(status), usage(&unsafe { used.assume_init() })))
+        let usage = usage(&unsafe { used.assume_init() });
+        Ok(Ended { status: ExitStatus::from_raw(status), usage, has_timed_out: false })
     }
 
     /// Repeats a system call as long as signals interrupt it.
@@ -326,10 +380,15 @@ mod platform {
 mod platform {
     use std::io::{self, BufRead, BufReader, Read};
     use std::process::{Child, Command, ExitStatus};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::Ended;
     #[cfg(windows)]
     use crate::cli::interrupt;
+
+    /// Interval at which a child with a timeout is examined.
+    const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
     /// Ignores Ctrl-C and Ctrl-Break. Windows sends them to all processes of a console, including the child, which
     /// decides what to do. This process waits for the end of the child.
@@ -345,8 +404,16 @@ mod platform {
 
     pub(super) fn forward_to(_: &Child) {}
 
-    pub(super) fn wait(child: &mut Child) -> io::Result<Ended> {
-        Ok((child.wait()?, None))
+    pub(super) fn wait(child: &mut Child, timeout: Option<Duration>) -> io::Result<Ended> {
+        let by = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut has_timed_out = false;
+        while by.is_some() && !has_timed_out && child.try_wait()?.is_none() {
+            thread::sleep(POLL_INTERVAL);
+            if by.is_some_and(|by| by <= Instant::now()) {
+                has_timed_out = child.kill().is_ok();
+            }
+        }
+        Ok(Ended { status: child.wait()?, usage: None, has_timed_out })
     }
 
     pub(crate) fn end_by(_: i32) {}
@@ -416,8 +483,8 @@ mod tests {
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         // Before the child exists: the child gets the signal at its start.
         press_ctrl_c();
-        let (status, _) = run(Command::new("sleep").arg("30"), |_| {}).unwrap();
-        assert_eq!(status.signal(), Some(libc::SIGINT));
+        let ended = run(Command::new("sleep").arg("30"), None, |_| {}).unwrap();
+        assert_eq!(ended.status.signal(), Some(libc::SIGINT));
         forget_child();
 
         // After the fork: the terminal sends the signal to the child as well, if the child is in this process's group.
@@ -433,7 +500,7 @@ mod tests {
             if is_of_our_group {
                 drop(child.stdin.take());
             }
-            assert_eq!(wait(&mut child).unwrap().0.signal(), signal);
+            assert_eq!(wait(&mut child, None).unwrap().status.signal(), signal);
             forget_child();
         }
     }
@@ -456,7 +523,7 @@ mod tests {
         let _only = ONE_CHILD.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = Command::new("true").spawn().unwrap();
         forward_to(&ended);
-        wait(&mut ended).unwrap();
+        wait(&mut ended, None).unwrap();
         // The signal ends the process that raises it, so this runs in a forked copy of the test process.
         let mut copy = Command::new("true");
         let leave = || {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 
 use super::style::{Ink, Style};
@@ -24,17 +25,23 @@ Flavors:
   tracetest      YAML with telemetry.exporters and server.telemetry; the default FILE is
                  tracetest.yaml; yaml is an alias
   qualitytrace   the same with Qualitytrace's names; the default FILE is qualitytrace.yaml
+  otel           YAML, OpenTelemetry's declarative configuration, which OTEL_CONFIG_FILE can name;
+                 the default FILE is otel.yaml
   env            OpenTelemetry's environment variables, for a shell, docker or systemd; the
                  default FILE is telemetry.env
 
+With --for, the file is TOML for one backend, with its endpoints, headers and limits. Only secrets,
+which are read from environment variables, and placeholders of hosts remain to be set.
+
 Examples:
   standpipe init
+  standpipe init --for honeycomb
   standpipe init env /etc/shop/telemetry.env
   standpipe init tracetest --stdout
 
 Exit code: 0, or 1 if the file exists or cannot be written")]
 pub(crate) struct Options {
-    /// The flavor of the file: stalwart, tracetest, qualitytrace or env.
+    /// The flavor of the file: stalwart, tracetest, qualitytrace, otel or env.
     flavor: Option<OsString>,
     /// The file to write; - prints it instead.
     #[arg(value_hint = ValueHint::FilePath)]
@@ -42,6 +49,9 @@ pub(crate) struct Options {
     /// Print the file instead of writing it.
     #[arg(long)]
     stdout: bool,
+    /// Write the file for this backend.
+    #[arg(long = "for", value_name = "BACKEND", value_parser = PossibleValuesParser::new(recipes().map(|it| it.0)))]
+    backend: Option<String>,
 }
 
 impl Options {
@@ -58,6 +68,11 @@ impl Options {
                 None => (by_file(word)?, Some(word)),
             },
         };
+        if self.backend.is_some() && flavor != Flavor::Stalwart {
+            return Err(
+                "init --for writes TOML; leave out the flavor, and use a name that ends in .toml".to_owned()
+            );
+        }
         let (name, _, usual_file, ending, _) = flavor.row();
         let file = match (file, self.stdout) {
             (Some(file), _) if file == "-" => None,
@@ -97,10 +112,33 @@ fn unknown(word: &OsString) -> String {
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
     let (flavor, file) = options.plan().map_err(Failure::Usage)?;
     let (.., starter) = flavor.row();
-    let Some(file) = file else { return print_text(starter.trim_end()) };
-    write_new(&file, starter).map_err(|error| cannot_write(&file, &error))?;
+    let text = options.backend.as_deref().and_then(recipe).unwrap_or_else(|| starter.to_owned());
+    let Some(file) = file else { return print_text(text.trim_end()) };
+    write_new(&file, &text).map_err(|error| cannot_write(&file, &error))?;
     print(&next_steps(flavor, &file.display().to_string(), style))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A template, then recipes. A line `#: name = title` begins a recipe. Its first lines describe the pitfalls; the
+/// tables follow after a blank line.
+const RECIPES: &str = include_str!("recipes.toml");
+
+/// Returns name, title and text of each recipe.
+fn recipes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    RECIPES.split("#: ").filter_map(|recipe| {
+        let (head, text) = recipe.split_once('\n')?;
+        let (name, title) = head.split_once(" = ")?;
+        Some((name, title, text.trim_end()))
+    })
+}
+
+/// Returns the file for a backend.
+fn recipe(backend: &str) -> Option<String> {
+    let (name, title, text) = recipes().find(|(name, ..)| *name == backend)?;
+    let (pitfalls, tables) = text.split_once("\n\n")?;
+    let parts = [("TITLE", title), ("NAME", name), ("PITFALLS", pitfalls), ("TABLES", tables)];
+    let template = RECIPES.split("#: ").next()?.trim_end().to_owned() + "\n";
+    Some(parts.into_iter().fold(template, |text, (place, part)| text.replace(place, part)))
 }
 
 /// Writes a new file. Fails if the name exists, even as a dangling symbolic link.
@@ -135,7 +173,9 @@ fn next_steps(flavor: Flavor, file: &str, style: &Style) -> Vec<String> {
         _ => (vec![format!("standpipe check {}", in_shell(file, ""))], format!("from_file({file:?})")),
     };
     let feature = match flavor {
-        Flavor::Tracetest | Flavor::Qualitytrace => ", which needs the feature \"yaml\" of the crate",
+        Flavor::Tracetest | Flavor::Qualitytrace | Flavor::Declarative => {
+            ", which needs the feature \"yaml\" of the crate"
+        }
         Flavor::Stalwart | Flavor::Environment => "",
     };
     let mut title = style.line();
@@ -164,21 +204,24 @@ enum Flavor {
     Stalwart,
     Tracetest,
     Qualitytrace,
+    Declarative,
     Environment,
 }
 
 /// Name of a flavor, its alias, the default name and the extension of its files, and the text that `init` writes.
 type Row = (&'static str, Option<&'static str>, &'static str, &'static str, &'static str);
 
-const FLAVORS: [Row; 4] = [
+const FLAVORS: [Row; 5] = [
     ("stalwart", Some("toml"), "telemetry.toml", "toml", include_str!("telemetry.toml")),
     ("tracetest", Some("yaml"), "tracetest.yaml", "yaml", include_str!("tracetest.yaml")),
     ("qualitytrace", None, "qualitytrace.yaml", "yaml", include_str!("qualitytrace.yaml")),
+    ("otel", None, "otel.yaml", "yaml", include_str!("otel.yaml")),
     ("env", None, "telemetry.env", "env", include_str!("telemetry.env")),
 ];
 
 impl Flavor {
-    const ALL: [Self; 4] = [Self::Stalwart, Self::Tracetest, Self::Qualitytrace, Self::Environment];
+    const ALL: [Self; 5] =
+        [Self::Stalwart, Self::Tracetest, Self::Qualitytrace, Self::Declarative, Self::Environment];
 
     fn row(self) -> Row {
         FLAVORS[self as usize]
@@ -197,12 +240,13 @@ impl Flavor {
         Self::ALL.into_iter().find(|flavor| matches!(flavor.row(), (_, _, _, own, _) if own == ending))
     }
 
-    /// Returns whether the extension of the file fits the flavor. A configuration file is read according to its extension.
+    /// Returns whether the extension of the file fits the flavor. A configuration file is read according to its
+    /// extension.
     fn suits(self, file: &Path) -> bool {
         let ending = ending(file);
         match self {
             Self::Stalwart => ending != "yaml",
-            Self::Tracetest | Self::Qualitytrace => ending == "yaml",
+            Self::Tracetest | Self::Qualitytrace | Self::Declarative => ending == "yaml",
             Self::Environment => ending != "toml" && ending != "yaml",
         }
     }
@@ -259,7 +303,7 @@ mod tests {
 
     fn options(words: &[&str], stdout: bool) -> Result<(Flavor, Option<PathBuf>), String> {
         let mut words = words.iter().map(OsString::from);
-        Options { flavor: words.next(), file: words.next(), stdout }.plan()
+        Options { flavor: words.next(), file: words.next(), stdout, backend: None }.plan()
     }
 
     #[test]
@@ -290,7 +334,7 @@ mod tests {
             (
                 &["nagios"][..],
                 false,
-                "unknown flavor \"nagios\"; write one of stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"nagios\"; write one of stalwart, tracetest, qualitytrace, otel, env",
             ),
             (
                 &["shop.conf"],
@@ -305,7 +349,7 @@ mod tests {
             (
                 &["ymal", "a.yaml"],
                 false,
-                "unknown flavor \"ymal\"; write one of stalwart, tracetest, qualitytrace, env",
+                "unknown flavor \"ymal\"; write one of stalwart, tracetest, qualitytrace, otel, env",
             ),
             (&["env", "a.env"], true, "init takes a FILE or --stdout, not both"),
             (

@@ -1,7 +1,7 @@
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use standpipe::receiver::proto::{
-    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
-    HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Sum, Value as Any,
+    AnyValue, Buckets, Data, Exemplar, ExemplarValue, ExponentialHistogram, ExponentialHistogramDataPoint,
+    Gauge, Histogram, HistogramDataPoint, KeyValue, Metric, Number, NumberDataPoint, Sum, Value as Any,
 };
 
 use super::*;
@@ -114,6 +114,28 @@ fn every_series_has_a_row_with_its_newest_value_and_a_line() {
         "warehouse   temperature Cel           gauge        █                 21.5",
     ];
     assert_eq!(drawn(&shop(), &plain_style(100)), expected);
+}
+
+#[test]
+fn the_latest_exemplars_are_listed_with_their_traces() {
+    let exemplar = |number: u8| Exemplar {
+        time_unix_nano: START + u64::from(number) * 1_000_000,
+        value: Some(ExemplarValue::AsDouble(f64::from(number) / 4.0)),
+        trace_id: vec![number; 16],
+        span_id: vec![2; 8],
+        ..Exemplar::default()
+    };
+    let mut point = point(9, Number::AsDouble(21.5), &[]);
+    point.exemplars = (1..6).map(exemplar).collect();
+    let metrics = [("shop", metric("temperature", "Cel", Data::Gauge(Gauge { data_points: vec![point] })))];
+    let expected = [
+        "metrics ──────────────────────────────────────────────────────────────────── 1 series · 1 data point",
+        "shop  temperature Cel  gauge  █                 21.5",
+        "exemplar  22:13:20.005Z  05050505050505050505050505050505  1.25 Cel  temperature",
+        "exemplar  22:13:20.004Z  04040404040404040404040404040404  1 Cel  temperature",
+        "exemplar  22:13:20.003Z  03030303030303030303030303030303  0.750 Cel  temperature",
+    ];
+    assert_eq!(drawn(&metrics, &plain_style(100)), expected);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `standpipe receive`: shows the telemetry that arrives, and saves it on request.
 
-mod output;
 mod printer;
 mod queue;
 mod refusals;
@@ -18,15 +17,15 @@ use clap::Args;
 use standpipe::receiver::Receiver;
 use standpipe::shared::spawn;
 
-use self::output::Output;
-use self::printer::Printer;
+use self::printer::{Output, Printer};
 use self::queue::Queue;
 use self::refusals::Refusals;
 use super::page::Page;
+use super::page::store::Counts;
 use super::style::{Ink, Style};
 use super::terminal::TerminalInfo;
 use super::view::{self, View};
-use super::{Failure, cannot_start, describe, interrupt, report_error};
+use super::{Failure, cannot_start, describe, live, on_interrupt, print, report_error};
 
 /// Maximum memory of all requests together. A batch of a few thousand records takes a few MiB.
 const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
@@ -78,6 +77,17 @@ fn address(word: &str) -> Result<SocketAddr, &'static str> {
     address.map_err(|_| "write an IP address and a port, for example 127.0.0.1:4318")
 }
 
+/// Parses an origin, as browsers send it: without a path and without a default port.
+fn origin(word: &str) -> Result<String, &'static str> {
+    let host =
+        ["http://", "https://"].iter().find_map(|scheme| word.strip_prefix(scheme)).unwrap_or_default();
+    let is_host = |byte: u8| byte.is_ascii_graphic() && !b"/?#@*\\".contains(&byte);
+    let is_valid = !host.is_empty() && host.bytes().all(is_host);
+    is_valid
+        .then(|| word.to_ascii_lowercase())
+        .ok_or("write a scheme and a host, for example https://shop.example")
+}
+
 /// Reason for the end of `receive`.
 enum Ending {
     /// Ctrl-C or SIGTERM.
@@ -92,7 +102,11 @@ enum Ending {
 /// and over gRPC (without TLS; gzip or uncompressed). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends the command with a
 /// summary.
 ///
-/// On a terminal, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
+/// On a terminal, shows an interactive list of the traces, of which up to 256 MiB are kept. Enter opens the waterfall
+/// of a trace; other keys show the log records, the metrics and the services; ? shows all keys, and q quits. In the
+/// background, with TERM=dumb, and with --tree, --flat or --json, the output is printed instead.
+///
+/// With --tree, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
 /// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
 /// open traces take 64 MiB; its heading says what is missing. Spans that arrive later are drawn as late spans, below
 /// their ancestors. Log records without a trace, and metrics that are new or have changed, are shown at once. If the
@@ -101,9 +115,9 @@ enum Ending {
 /// that no sender waits.
 ///
 /// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
-/// for other hosts are refused, so that no web page can send here. All requests together may take 256 MiB of memory: a
-/// request that would decode to more is refused with 413; a request for which there is no memory at the moment is
-/// refused with 503, which senders retry.
+/// for other hosts are refused. Browsers let only web pages from this machine and from --allow-origin send here. All
+/// requests together may take 256 MiB of memory: a request that would decode to more is refused with 413; a request for
+/// which there is no memory at the moment is refused with 503, which senders retry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -124,8 +138,18 @@ pub(crate) struct Options {
     /// port 0.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     grpc_address: Option<SocketAddr>,
+    /// Also listen for OTLP over HTTP on this Unix socket, for exporters with the endpoint unix:PATH.
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+    /// Also listen for OTLP over gRPC on this Unix socket.
+    #[arg(long, value_name = "PATH")]
+    grpc_unix_socket: Option<PathBuf>,
     #[command(flatten)]
     page: PageOptions,
+    /// Also accept telemetry from web pages of this origin (CORS), for example https://shop.example; can be repeated.
+    /// Web pages from this machine, such as http://localhost:3000, may always send.
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    allow_origin: Vec<String>,
     /// Also append all records to FILE as OTLP JSON lines, for standpipe show. Filters do not apply. A new file has
     /// mode 0600.
     #[arg(long, value_name = "FILE")]
@@ -149,7 +173,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let (end, ends) = mpsc::channel();
     // The handler is installed first, because another program may send a signal as soon as it has read the greeting.
     let interrupted = end.clone();
-    interrupt::on_interrupt(move || drop(interrupted.send(Ending::Interrupted))).map_err(cannot_start)?;
+    on_interrupt(move || drop(interrupted.send(Ending::Interrupted)))?;
     let save = options.save.as_deref().map(save::start).transpose()?;
     let printed = move |result| drop(end.send(Ending::Printed(result)));
     let view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
@@ -157,20 +181,35 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let output = Output::new(io::stdout(), terminal, written.clone());
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.page.start()?;
+    let is_live = live::is_possible(&options.view, terminal);
+    // Without a server, the page only keeps the records for the interactive view.
+    let kept = page.clone().or_else(|| is_live.then(|| Page::without_server(SocketAddr::new(LOCALHOST, 0))));
     let queue = Arc::new(Queue::default());
-    let queues = Some(&queue).into_iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
+    // The interactive view reads the page, and nothing reads the queue.
+    let printer = (!is_live).then(|| queue.clone());
+    let queues = printer.iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
     let receiver = {
         // The lock holds refusals back until the endpoints are known, because the advice contains the endpoints.
         let mut refusals_before_start = refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = listen(options.addresses(), queues.collect(), refusals.clone(), page.clone())?;
+        let receiver = listen(options, queues.collect(), printer, refusals.clone(), kept.clone())?;
         refusals_before_start.http = receiver.endpoint();
         refusals_before_start.grpc = receiver.grpc_endpoint();
         receiver
     };
-    if let Some(page) = &page {
+    if let Some(page) = &kept {
         page.set_receiver(&receiver);
     }
-    let greeting = greeting(&receiver, page.as_deref(), style);
+    let greeting = greeting(&receiver, options, page.as_deref(), style);
+    if let (Some(page), true) = (&kept, is_live) {
+        print(&greeting)?;
+        let shown = live::run(page, &options.view, style, || ends.try_recv().is_ok());
+        receiver.stop_listening();
+        let saved = save.as_ref().map(|save| save.finish(PRINT_TIMEOUT));
+        let Counts { requests, refused, .. } = page.lock().counts;
+        print(&Some(summary(&receiver, requests, refused)).into_iter().chain(saved).collect::<Vec<_>>())?;
+        shown.map_err(Failure::Output)?;
+        return Ok(code_of(save.as_ref()));
+    }
     let print = {
         let (queue, refusals) = (queue.clone(), refusals.clone());
         move || printed(Printer::new(&queue, view, output, &refusals).run(&greeting))
@@ -198,14 +237,20 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
             match await_printed(&ends, || written.load(Ordering::Relaxed), PRINT_TIMEOUT, by) {
                 Some(result) => result.map_err(Failure::Output)?,
                 None => {
-                    report_error("some output was not printed in time; --save FILE saves all records");
+                    report_error(
+                        "the output was not read in time, and some is missing; --save FILE saves all records",
+                    );
                     let _ = io::stderr().write_all(format!("{}\n", closing_lines.join("\n")).as_bytes());
                 }
             }
         }
     }
-    let is_saved = save.is_none_or(|save| !save.has_failed());
-    Ok(if is_saved { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(code_of(save.as_ref()))
+}
+
+/// Returns the exit code, which says whether all records were saved.
+fn code_of(save: Option<&save::Save>) -> ExitCode {
+    if save.is_some_and(save::Save::has_failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Waits for the printer. Gives up at the time `by`, if given, or if the output has accepted nothing for `timeout`.
@@ -233,21 +278,30 @@ fn await_printed(
     }
 }
 
-/// Starts the receiver. The first queue belongs to the printer.
+/// Starts the receiver. The printer's queue, if there is a printer, is the first of the queues.
 fn listen(
-    [http, grpc]: [SocketAddr; 2],
+    options: &Options,
     queues: Vec<Arc<Queue>>,
+    printer: Option<Arc<Queue>>,
     refusals: Arc<Mutex<Refusals>>,
     page: Option<Arc<Page>>,
 ) -> Result<Receiver, Failure> {
-    let printer = queues.first().cloned();
     let refusal_page = page.clone();
-    Receiver::builder()
+    let [http, grpc] = options.addresses();
+    let mut builder = Receiver::builder();
+    if let Some(path) = &options.unix_socket {
+        builder = builder.unix_socket(path);
+    }
+    if let Some(path) = &options.grpc_unix_socket {
+        builder = builder.grpc_unix_socket(path);
+    }
+    builder
         .address(http)
         .grpc_address(grpc)
         .keep_bytes(0)
         .max_memory_bytes(MAX_REQUEST_BYTES)
         .local_hosts_only()
+        .allow_origins(&options.allow_origin)
         .on_batch(move |batch| {
             if let Some(page) = &page {
                 page.show(batch);
@@ -268,9 +322,13 @@ fn listen(
         .start()
         .map_err(|error| {
             // The error does not contain the address. A second attempt shows which address failed.
-            let (address, protocol, option) = match TcpListener::bind(http) {
-                Err(_) => (http, "HTTP", "--address"),
-                Ok(_) => (grpc, "gRPC", "--grpc-address"),
+            let has_socket = options.unix_socket.is_some() || options.grpc_unix_socket.is_some();
+            let (address, protocol, option) = match (TcpListener::bind(http), TcpListener::bind(grpc)) {
+                (Err(_), _) => (http, "HTTP", "--address"),
+                (Ok(_), Ok(_)) if has_socket => {
+                    return Failure::Message(format!("cannot listen on Unix socket {error}"));
+                }
+                (Ok(_), _) => (grpc, "gRPC", "--grpc-address"),
             };
             cannot_listen(address, protocol, option, &error)
         })
@@ -292,10 +350,10 @@ fn cannot_listen(address: SocketAddr, service: &str, option: &str, error: &io::E
         }
         _ => error.to_string(),
     };
-    Failure::Message(format!("{address} ({service}): {what}"))
+    Failure::Message(format!("cannot listen on {address} ({service}): {what}"))
 }
 
-fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<String> {
+fn greeting(receiver: &Receiver, options: &Options, page: Option<&Page>, style: &Style) -> Vec<String> {
     let line = |before: &str, endpoint: &str, after: &str| {
         let mut line = style.line();
         line.put(Ink::PLAIN, before).put(Ink::PLAIN.bold(), endpoint).put(Ink::FAINT, after);
@@ -305,6 +363,12 @@ fn greeting(receiver: &Receiver, page: Option<&Page>, style: &Style) -> Vec<Stri
         line("listening on ", &receiver.endpoint(), "  (OTLP over HTTP)"),
         line("         and ", &receiver.grpc_endpoint(), "  (OTLP over gRPC; Ctrl-C stops)"),
     ];
+    let sockets =
+        [(&options.unix_socket, "  (OTLP over HTTP)"), (&options.grpc_unix_socket, "  (OTLP over gRPC)")];
+    for (path, protocol) in sockets {
+        let endpoint = path.as_ref().map(|path| format!("unix:{}", path.display()));
+        lines.extend(endpoint.map(|endpoint| line("         and ", &endpoint, protocol)));
+    }
     lines.extend(page.map(|page| line("     page at ", &page.url(), "")));
     let addresses = [receiver.address(), receiver.grpc_address()].into_iter();
     lines.extend(exposure(addresses.chain(page.map(|page| page.address)), style));

@@ -89,8 +89,8 @@ fn is_preflight(refused: &RefusedRequest) -> bool {
 /// Returns the remedy for a refusal, with the placeholders `{http}` and `{grpc}` for the endpoints.
 fn advice(refused: &RefusedRequest) -> &'static str {
     if is_preflight(refused) {
-        return "a browser asks whether a web page may send here (CORS preflight), which is not allowed; send from a server, or \
-                through a collector with CORS";
+        return "a browser asks whether a web page may send here (CORS preflight); to allow it, start receive with \
+                --allow-origin and the origin of the page, for example --allow-origin https://shop.example";
     }
     match (refused.kind, refused.protocol) {
         (RefusalKind::Path, Protocol::Http) => match path(refused) {

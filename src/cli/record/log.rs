@@ -11,7 +11,7 @@ use standpipe::{Logger, Severity, SpanContext};
 
 use super::{STDIN, deliver, each_line, time, with_own};
 use crate::cli::Failure;
-use crate::cli::sender::{AsValue, Attribute, Attributes, Destination, NAME, Parent};
+use crate::cli::sender::{self, AsValue, Attribute, Attributes, Destination, Parent};
 
 /// Sends a log record, or the lines of standard input.
 ///
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &LogOptions) -> Result<ExitCode, Failure> {
     };
     // By default, exporters drop records below info.
     deliver(&options.destination, &[("OTEL_LOGS_LEVEL", "trace")], |telemetry| {
-        let logger = telemetry.logger_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        let logger = telemetry.logger(sender::scope());
         if options.body == [STDIN] {
             return each_line(|line| {
                 draft.of_line(line).emit(&logger);

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value as Json};
 use standpipe::{Meter, Value};
 
 use super::{deliver, each_line, from_line, with_own};
-use crate::cli::sender::{self, Attributes, Destination, NAME};
+use crate::cli::sender::{self, Attributes, Destination};
 use crate::cli::{Failure, text};
 
 /// Delta temporality: this process does not know the earlier values that a cumulative total would need.
@@ -97,14 +97,16 @@ struct Line {
 pub(crate) fn run(options: &MetricOptions) -> Result<ExitCode, Failure> {
     let line = options.line().map_err(Failure::Usage)?;
     deliver(&options.destination, &PRESETS, |telemetry| {
-        let meter = telemetry.meter_with_version(NAME, env!("CARGO_PKG_VERSION"));
+        let meter = telemetry.meter(sender::scope());
         let Some(line) = line else {
             return each_line(|line| measure(&meter, from_line(line, LINE_FORM)?, options));
         };
         // Deltas of 0 are not sent, so the command would succeed without sending anything.
         if matches!(line.r#type, Kind::Counter) && line.value.as_f64() == Some(0.0) {
             let name = text::name(&line.name);
-            return Err(Failure::Message(format!("counter {name}: 0 adds nothing and is not sent")));
+            return Err(Failure::Message(format!(
+                "counter {name}: 0 adds nothing and is not sent; write a positive number"
+            )));
         }
         measure(&meter, line, options).map_err(|error| Failure::Usage(text::name(error)))?;
         Ok(true)
@@ -132,13 +134,13 @@ impl MetricOptions {
 }
 
 fn number(word: &str) -> Result<Number, &'static str> {
-    serde_json::from_str(word).map_err(|_| "not a number")
+    serde_json::from_str(word).map_err(|_| "write a number, for example 12.5")
 }
 
 /// Records a measurement. The options are defaults for values that the line does not have.
 fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), String> {
     if line.name.is_empty() {
-        return Err("the name is empty".to_owned());
+        return Err("the name is empty; write the name of the metric".to_owned());
     }
     let attributes = sender::flat(with_own(&options.attributes.all(), line.attributes));
     let attributes: Vec<(&str, Value<'_>)> =
@@ -151,7 +153,7 @@ fn measure(meter: &Meter, line: Line, options: &MetricOptions) -> Result<(), Str
     let float = line.value.as_f64().unwrap_or(f64::NAN);
     match (line.r#type, line.value.as_u64(), line.value.as_i64()) {
         (Kind::Counter, Some(_), None) => {
-            return Err(format!("counter {}: the value is larger than {}, the maximum", line.name, i64::MAX));
+            return Err(format!("counter {}: the value exceeds the maximum of {}", line.name, i64::MAX));
         }
         (Kind::Counter, Some(value), _) => instrument.counter().add(value, attributes),
         (Kind::Counter, None, _) if float < 0.0 => {

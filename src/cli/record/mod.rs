@@ -19,10 +19,9 @@ use standpipe::shared::spawn;
 pub(crate) use self::log::{LevelParser, LogOptions, run as log, severity};
 pub(crate) use self::metric::{MetricOptions, run as metric};
 pub(crate) use self::span::{SpanOptions, run as span};
-use super::interrupt::on_interrupt;
 use super::sender::{Attribute, Destination, Sender};
 use super::text::{self, Charset};
-use super::{Failure, cannot_start, report_error};
+use super::{Failure, cannot_start, on_interrupt, report_error};
 
 /// Default of `--timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,8 +53,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
     // A read cannot be interrupted, so another thread reads, and this one waits for a line or an interrupt.
     let (reader, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
     let interrupt = reader.clone();
-    on_interrupt(move || drop(interrupt.send(None)))
-        .map_err(|error| Failure::Message(format!("signals: {error}")))?;
+    on_interrupt(move || drop(interrupt.send(None)))?;
     let read = move || while reader.send(next_line()).is_ok() {};
     spawn("standpipe-input", read).map_err(cannot_start)?;
     let mut is_whole = true;
@@ -63,7 +61,7 @@ fn each_line(mut take: impl FnMut(&str) -> Result<(), String>) -> Result<bool, F
         let taken = match input {
             None => break,
             Some(Err(error)) => {
-                report_error(&format!("standard input: {error}"));
+                report_error(&format!("read standard input: {error}"));
                 return Ok(false);
             }
             Some(Ok((_, false))) => Err(format!("longer than {MAX_LINE_BYTES} bytes")),

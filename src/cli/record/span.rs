@@ -13,7 +13,7 @@ use standpipe::{SpanContext, Status, Telemetry, Tracer};
 
 use super::span_file::{self, SpanFile};
 use super::{STDIN, deliver, each_line, from_line, time};
-use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, NAME, Parent, Sender};
+use crate::cli::sender::{self, AsValue, Attributes, Destination, Kind, Parent, Sender};
 use crate::cli::{Failure, caller, text};
 
 /// Form of a line of standard input, for messages.
@@ -255,7 +255,7 @@ pub(crate) fn run(options: SpanOptions) -> Result<ExitCode, Failure> {
 }
 
 fn tracer(telemetry: &Telemetry) -> Tracer {
-    telemetry.tracer_with_version(NAME, env!("CARGO_PKG_VERSION"))
+    telemetry.tracer(sender::scope())
 }
 
 /// Writes the file of an unfinished span, and its context to the file that OTEL_CLI_CARRIER_FILE names.

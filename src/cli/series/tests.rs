@@ -167,6 +167,41 @@ fn a_series_has_its_last_points_in_the_order_of_time_and_is_changed_by_another_v
 }
 
 #[test]
+fn a_point_has_its_exemplars_once_although_cumulative_points_repeat_them() {
+    let mut store = SeriesStore::new(9, usize::MAX);
+    let exemplar = |time: u64, value, trace_id: Vec<u8>| proto::Exemplar {
+        time_unix_nano: time * 1_000_000,
+        value: Some(value),
+        span_id: vec![2; 8],
+        trace_id,
+        ..Default::default()
+    };
+    let all = [
+        exemplar(1500, ExemplarValue::AsInt(7), vec![1; 16]),
+        exemplar(1600, ExemplarValue::AsInt(8), Vec::new()),
+        exemplar(2500, ExemplarValue::AsDouble(0.5), vec![1; 16]),
+    ];
+    for (time, count) in [(2, 2), (3, 3), (4, 3)] {
+        let point = NumberDataPoint {
+            time_unix_nano: time * 1_000_000_000,
+            value: Some(Number::AsInt(9)),
+            exemplars: all[..count].to_vec(),
+            ..Default::default()
+        };
+        let data = Sum { data_points: vec![point], is_monotonic: true, aggregation_temporality: 2 };
+        store.add(&received("shop", "a", metric("", Data::Sum(data))));
+    }
+    let series = store.all.values().next().expect("it is kept");
+    let found: Vec<_> = series.points.iter().map(|point| serde_json::json!(point.exemplars)).collect();
+    let shown = |time: u64, value: f64| {
+        serde_json::json!([{
+        "time": time, "value": value, "trace": "01".repeat(16), "span": "02".repeat(8) }])
+    };
+    assert_eq!(found, [shown(1500, 7.0), shown(2500, 0.5), serde_json::json!([])]);
+    assert_eq!(store.bytes, series.bytes);
+}
+
+#[test]
 fn the_same_increment_again_is_a_change() {
     let mut store = SeriesStore::new(3, usize::MAX);
     let mut add = |time| store.add(&received("shop", "a", counter("orders", time, 5, DELTA)))[0].1;

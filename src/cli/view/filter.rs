@@ -53,6 +53,17 @@ impl Filter {
         shown
     }
 
+    /// Returns whether no option of the filter is given.
+    pub(crate) fn shows_everything(&self) -> bool {
+        let Self { services, names, hidden, level, errors, min, trace } = self;
+        let lists = [services, names, hidden];
+        lists.iter().all(|list| list.is_empty())
+            && level.is_none()
+            && !errors
+            && min.is_none()
+            && trace.is_none()
+    }
+
     /// Returns whether a trace with this id may be shown.
     pub(crate) fn shows_id(&self, id: &[u8]) -> bool {
         self.trace.as_ref().is_none_or(|start| describe::id(id).starts_with(start))

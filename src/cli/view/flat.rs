@@ -8,7 +8,7 @@ use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use crate::cli::describe::{self, LogView, SpanView};
 use crate::cli::metrics_table::bars;
-use crate::cli::series::{self, PointValue};
+use crate::cli::series::{self, ExemplarPoint, PointValue};
 use crate::cli::style::{Ink, Style};
 use crate::cli::table::{self, Column, GAP, Text};
 use crate::cli::{text, waterfall};
@@ -97,7 +97,7 @@ fn span_row(view: &SpanView<'_>, layout: Layout, full: bool, style: &Style) -> R
 }
 
 /// Returns the row of a log record with the given attributes.
-pub(super) fn log_row(view: &LogView<'_>, attributes: String, layout: Layout) -> Row {
+pub(crate) fn log_row(view: &LogView<'_>, attributes: String, layout: Layout) -> Row {
     let severity = view.severity();
     let ink = if view.is_error() { Ink::BAD } else { Ink::PLAIN };
     let mut row = Row::new(Some(view.unix_nanos()), view.service, layout);
@@ -128,6 +128,11 @@ fn point_rows(metric: &Metric, service: &str, layout: Layout, style: &Style) -> 
         row.pushing_cell(Ink::PLAIN, &value, value_width);
         row.detail(Ink::PLAIN, &measures);
         row.detail(Ink::FAINT, &describe::attributes(point.map_or(&[], Point::attributes)));
+        for ExemplarPoint { time, value, trace, span } in point.map(series::exemplars).unwrap_or_default() {
+            let time = describe::time_of_day(time * 1_000_000);
+            let texts = ["exemplar", &series::number(value), &time, &format!("{trace}/{span}")];
+            row.below.push(texts.map(|text| row.fitted(Column::pushing(0), Ink::FAINT, text)).into());
+        }
         row
     };
     let points = proto::points(metric);
@@ -211,7 +216,7 @@ impl Row {
     }
 
     /// Draws the row. With [`Layout::Cut`], details that do not fit get a second line, and each event gets a line.
-    fn draw(self, style: &Style) -> Vec<String> {
+    pub(crate) fn draw(self, style: &Style) -> Vec<String> {
         let Self { layout, cells, mut details, below: mut next_lines } = self;
         let mut first = style.line();
         let end = table::put(cells, &mut first);

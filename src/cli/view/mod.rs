@@ -14,7 +14,7 @@ use standpipe::receiver::{Protocol, ReceivedMetric, Records};
 
 use self::assembler::{Assembler, Block, Cause, Root, State};
 pub(crate) use self::filter::Filter;
-pub(crate) use self::flat::Layout;
+pub(crate) use self::flat::{Layout, log_row};
 use super::describe::{self, LogView, SpanView};
 use super::metrics_table;
 use super::series::{Series, SeriesStore};
@@ -32,7 +32,7 @@ const MAX_LISTED: usize = 12;
 #[derive(Debug, Default, Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// Draw trees, even if the output is not a terminal.
+    /// Draw trees, even if the output is not a terminal, and without keys if it is one.
     #[arg(long, group = "form")]
     tree: bool,
     /// Print an entry for each record as it arrives, even on a terminal.
@@ -46,9 +46,16 @@ pub(crate) struct Options {
     /// network.protocol and process (except command_args). With --flat, show all events; by default, up to six events
     /// with up to four attributes each.
     #[arg(long)]
-    full: bool,
+    pub(crate) full: bool,
     #[command(flatten)]
-    filter: Filter,
+    pub(crate) filter: Filter,
+}
+
+impl Options {
+    /// Returns whether an option selects a form, so that the interactive view is not used.
+    pub(crate) fn has_form(&self) -> bool {
+        self.tree || self.flat || self.json
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,8 +256,13 @@ impl View {
     }
 
     fn print_block(&mut self, lines: &[String], out: &mut impl Write) -> io::Result<()> {
-        if lines.is_empty() {
-            return Ok(());
+        match lines {
+            [] => return Ok(()),
+            [line] => {
+                self.begin_row(out)?;
+                return writeln!(out, "{line}");
+            }
+            _ => {}
         }
         if self.last != Printed::Nothing {
             writeln!(out)?;

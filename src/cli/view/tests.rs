@@ -61,7 +61,7 @@ fn a_log_record_of_no_trace_is_shown_at_once_and_one_of_a_trace_in_its_span() {
     assert_eq!(bench.view.open().as_deref(), Some("1 trace open · 1 span"));
     let tree = bench.after(1);
     assert!(
-        tree.starts_with("\ntrace aa ──") && tree.contains("\n   INFO   inside  before it began\n"),
+        tree.starts_with("\ntrace aa  span 1 ──") && tree.contains("\n   INFO   inside  before it began\n"),
         "{tree}"
     );
     assert_eq!(bench.view.open(), None);

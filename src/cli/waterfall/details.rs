@@ -1,6 +1,6 @@
 //! Draws the lines below a span, the log records outside of all spans, and the origins of a trace's spans.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use standpipe::receiver::proto::{Event, KeyValue, Link, Span};
 
@@ -38,7 +38,7 @@ impl<'a> Drawing<'_, 'a> {
     /// Returns the first two lines below a span. The first line has its kind and its attributes, or instead of the
     /// attributes the number of spans that share its row. With the option `full`, the second line has its ids and its
     /// scope.
-    fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
+    pub(super) fn first_lines(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>) -> [Vec<Piece>; 2] {
         let span = view.span;
         let kind = match view.kind() {
             _ if view.is_past => "",
@@ -75,7 +75,7 @@ impl<'a> Drawing<'_, 'a> {
     }
 
     /// Writes pieces to the right of the guides, in as many lines as necessary.
-    fn flow(&self, trunks: &[bool], pieces: &[Piece], lines: &mut Vec<String>) {
+    pub(super) fn flow(&self, trunks: &[bool], pieces: &[Piece], lines: &mut Vec<String>) {
         let begin = |indent: usize| {
             let mut line = self.style.line();
             self.guides(trunks, &mut line);
@@ -112,7 +112,7 @@ impl<'a> Drawing<'_, 'a> {
     }
 
     /// Returns a line each for the span's error, events, log records and links, and for omitted and missing spans.
-    fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
+    pub(super) fn remarks(&self, node: &Node, view: &SpanView<'a>) -> Vec<Vec<Piece>> {
         // If the span was drawn before, only its new log records are shown.
         let bare = Span { start_time_unix_nano: view.span.start_time_unix_nano, ..Span::default() };
         let span = if view.is_past { &bare } else { view.span };
@@ -121,10 +121,10 @@ impl<'a> Drawing<'_, 'a> {
         let most = if full { usize::MAX } else { MAX_LISTED };
         let mut lines = Vec::new();
         if let Some(message) = view.error() {
-            let message = if message.is_empty() { "error" } else { message };
-            lines.push(vec![(Ink::BAD, format!("{} {message}", self.style.glyph("✗")))]);
+            lines.push(vec![error(message, self.style)]);
         }
-        let moments = moments(&span.events, logs, most).into_iter();
+        let events = unlogged(&span.events, logs);
+        let moments = moments(&events, logs, most).into_iter();
         lines.extend(moments.map(|moment| moment.pieces(span.start_time_unix_nano, full, self.style)));
         for link in span.links.iter().take(most) {
             let mut pieces = vec![
@@ -134,7 +134,7 @@ impl<'a> Drawing<'_, 'a> {
             pieces.extend(telling(&link.attributes, full));
             lines.push(pieces);
         }
-        let unlisted = [(span.events.len(), "event"), (logs.len(), "log record"), (span.links.len(), "link")];
+        let unlisted = [(events.len(), "event"), (logs.len(), "log record"), (span.links.len(), "link")];
         let unlisted = unlisted.map(|(number, what)| (number.saturating_sub(most) as u64, what));
         let dropped = [
             (u64::from(span.dropped_attributes_count), "attribute"),
@@ -185,8 +185,9 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Draws a line for each service that has a row: its scopes and its resource.
-    pub(super) fn origins(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
+    /// Draws a line for each service that has a row: its scopes and its resource, unless the palette's owner has drawn
+    /// them before.
+    pub(super) fn origins(&mut self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let shown: HashSet<&str> = trace.in_order().map(|(_, view)| view.service).collect();
         let mut services: BTreeMap<_, Vec<&SpanView<'a>>> = BTreeMap::new();
         for view in trace.spans.iter().filter(|view| !view.is_past && shown.contains(view.service)) {
@@ -196,7 +197,7 @@ impl<'a> Drawing<'_, 'a> {
         services.into_iter().for_each(|((_, service), spans)| self.origin(service, &spans, lines));
     }
 
-    fn origin(&self, service: &str, spans: &[&SpanView<'a>], lines: &mut Vec<String>) {
+    fn origin(&mut self, service: &str, spans: &[&SpanView<'a>], lines: &mut Vec<String>) {
         let Some(first) = spans.first() else { return };
         let resource: Vec<_> =
             first.resource.iter().filter(|attribute| attribute.key != "service.name").cloned().collect();
@@ -207,10 +208,16 @@ impl<'a> Drawing<'_, 'a> {
             pieces.push((ink, self.palette.mark(service, self.style)));
         }
         pieces.push((ink, if service.is_empty() { "an unnamed service" } else { service }.to_owned()));
-        let scopes = scopes(spans, self.options.full);
+        let scopes = scopes(spans);
         let attributes = telling(&resource, self.options.full);
-        if scopes.is_some() || !is_count(&attributes) || self.style.width < WITH_SERVICES {
-            pieces.extend(scopes.map(|scopes| (Ink::FAINT, scopes)));
+        if scopes.is_empty() && is_count(&attributes) && self.style.width >= WITH_SERVICES {
+            return;
+        }
+        let texts = attributes.iter().map(|(_, text)| text.as_str());
+        let origin = format!("{service}\0{}", texts.collect::<Vec<_>>().join("\0"));
+        let origins = scopes.iter().map(|scope| format!("{service}\0 {scope}")).chain([origin]);
+        if origins.filter(|origin| self.palette.announce(origin)).count() > 0 {
+            pieces.push((Ink::FAINT, list(scopes, self.options.full)));
             pieces.extend(attributes);
             self.flow(&[], &pieces, lines);
         }
@@ -262,9 +269,31 @@ impl Moment<'_> {
     }
 }
 
+/// Returns the mark of an error with the message, which may be empty.
+pub(super) fn error(message: &str, style: &Style) -> Piece {
+    (Ink::BAD, format!("{} {message}", style.glyph("✗")).trim_end().to_owned())
+}
+
+/// Returns the events of a span, without those that its log records repeat: a bridge may emit both for one event.
+fn unlogged<'a>(events: &'a [Event], logs: &[LogView<'_>]) -> Vec<&'a Event> {
+    let mut bodies: HashMap<String, usize> = HashMap::new();
+    if !events.is_empty() {
+        logs.iter().for_each(|log| *bodies.entry(log.body()).or_default() += 1);
+    }
+    let is_unlogged = |event: &&Event| match bodies.get_mut(&event.name).filter(|count| **count > 0) {
+        Some(count) => {
+            *count -= 1;
+            false
+        }
+        None => true,
+    };
+    events.iter().filter(is_unlogged).collect()
+}
+
 /// Returns up to `most` events and `most` log records, ordered by time. Errors are preferred.
-fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Moment<'a>> {
-    let events = telling_first(events, |event| event.name == EXCEPTION).take(most).map(Moment::Event);
+fn moments<'a>(events: &[&'a Event], logs: &[LogView<'a>], most: usize) -> Vec<Moment<'a>> {
+    let events =
+        telling_first(events, |event| event.name == EXCEPTION).take(most).map(|event| Moment::Event(event));
     let logs = telling_first(logs, LogView::is_error).take(most).copied().map(Moment::Log);
     let mut moments: Vec<Moment<'a>> = events.chain(logs).collect();
     moments.sort_by_key(Moment::unix_nanos);
@@ -274,7 +303,7 @@ fn moments<'a>(events: &'a [Event], logs: &[LogView<'a>], most: usize) -> Vec<Mo
 /// Returns the events of a span for the flat list: the pieces of each event, and the number of others.
 pub(crate) fn events(span: &Span, full: bool, style: &Style) -> Vec<Vec<Piece>> {
     let most = if full { usize::MAX } else { MAX_LISTED };
-    let moments = moments(&span.events, &[], most).into_iter();
+    let moments = moments(&unlogged(&span.events, &[]), &[], most).into_iter();
     let lines = moments.map(|moment| moment.pieces(span.start_time_unix_nano, full, style));
     let rest = counts(&[(span.events.len().saturating_sub(most) as u64, "event")]);
     lines.chain(rest.map(|rest| vec![(Ink::FAINT, format!("and {rest} more"))])).collect()
@@ -303,17 +332,24 @@ fn log_pieces(view: &LogView<'_>) -> [Piece; 3] {
     ]
 }
 
-/// Returns the scopes of spans: `scope shop 1.4`, or `scopes a, b +3`.
-fn scopes(spans: &[&SpanView<'_>], full: bool) -> Option<String> {
+/// Returns the distinct scopes of spans, with their versions.
+fn scopes(spans: &[&SpanView<'_>]) -> Vec<String> {
     let mut known = HashSet::new();
     let named = spans.iter().filter(|view| !view.scope.is_empty());
     let new = named.filter(|view| known.insert((view.scope, view.scope_version)));
-    let mut scopes: Vec<String> =
-        new.map(|view| format!("{} {}", view.scope, view.scope_version).trim_end().to_owned()).collect();
-    let what = if scopes.len() == 1 { "scope" } else { "scopes" };
+    new.map(|view| format!("{} {}", view.scope, view.scope_version).trim_end().to_owned()).collect()
+}
+
+/// Lists scopes: `scope shop 1.4`, or `scopes a, b +3`. Without scopes, the text is empty.
+fn list(mut scopes: Vec<String>, full: bool) -> String {
+    let what = match scopes.len() {
+        0 => return String::new(),
+        1 => "scope",
+        _ => "scopes",
+    };
     let listed = if full { scopes.len() } else { MAX_SCOPES };
     let more = scopes.len().checked_sub(listed).filter(|more| *more > 0);
     let more = more.map(|more| format!(" +{more}")).unwrap_or_default();
     scopes.truncate(listed);
-    (!scopes.is_empty()).then(|| format!("{what} {}{more}", scopes.join(", ")))
+    format!("{what} {}{more}", scopes.join(", "))
 }

@@ -72,17 +72,23 @@ pub(crate) fn draw<'a>(
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
         traces.iter_mut().for_each(|trace| trace.fold(&logged));
     }
-    let (drawing, strays) = Drawing::new(&traces, logs, options, palette, style);
+    let (mut drawing, strays) = Drawing::new(&traces, logs, options, palette, style);
     let mut lines = Vec::new();
+    let mut is_above_row = true;
     for trace in &traces {
+        let begin = lines.len();
         drawing.trace(trace, &mut lines);
-        lines.push(String::new());
+        // Traces of one line each need no empty lines between them.
+        let is_row = lines.len() == begin + 1;
+        if begin > 0 && !(is_row && is_above_row) {
+            lines.insert(begin, String::new());
+        }
+        is_above_row = is_row;
     }
     if !strays.is_empty() {
+        lines.extend((!lines.is_empty()).then(String::new));
         drawing.strays(&strays, &mut lines);
-        lines.push(String::new());
     }
-    lines.pop();
     lines
 }
 
@@ -163,7 +169,7 @@ impl<'a> Trace<'a> {
 /// State that all traces of a drawing share: the columns, the colors and the names of spans.
 struct Drawing<'d, 'a> {
     style: &'d Style,
-    palette: &'d Palette,
+    palette: &'d mut Palette,
     options: Options,
     /// Column in which the services begin.
     service_column: usize,
@@ -185,7 +191,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         traces: &[Trace<'a>],
         logs: &[LogView<'a>],
         options: Options,
-        palette: &'d Palette,
+        palette: &'d mut Palette,
         style: &'d Style,
     ) -> (Self, Vec<LogView<'a>>) {
         let mut names = HashMap::new();
@@ -238,7 +244,12 @@ impl<'d, 'a> Drawing<'d, 'a> {
         (drawing, strays)
     }
 
-    fn trace(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {
+    fn trace(&mut self, trace: &Trace<'a>, lines: &mut Vec<String>) {
+        let is_complete = matches!(self.options.heading, Heading::Complete) && self.options.hidden == 0;
+        if let ([view], [node], true) = (&*trace.spans, &*trace.nodes, is_complete && !self.options.full) {
+            self.single(trace, node, view, lines);
+            return self.origins(trace, lines);
+        }
         let scale = Scale { start: trace.start, nanos: trace.nanos, cells: self.lane_cells };
         self.header(trace, lines);
         if self.lane_cells > 0 {
@@ -256,6 +267,30 @@ impl<'d, 'a> Drawing<'d, 'a> {
             lines.push(self.style.line_of(Ink::FAINT, &format!("and {spans} more")));
         }
         self.origins(trace, lines);
+    }
+
+    /// Draws a trace of one span in one line, above the span's events, log records and links.
+    fn single(&self, trace: &Trace<'a>, node: &Node, view: &SpanView<'a>, lines: &mut Vec<String>) {
+        let style = self.style;
+        let error = view.error().map(|message| details::error(message, style));
+        let mut facts = describe::duration(trace.nanos, style);
+        if style.width >= WITH_SERVICES {
+            facts = format!("{}{}{facts}", describe::time_of_day(trace.start), style.glyph(" · "));
+        }
+        let ink = if error.is_some() { Ink::BAD } else { Ink::PLAIN };
+        let pieces =
+            [(ink.bold(), trace.name_of(node, style)), (self.palette.ink(view.service), view.service.into())];
+        let [first, _] = self.first_lines(trace, node, view);
+        let pieces =
+            pieces.into_iter().chain(error.clone()).chain(first).filter(|(_, text)| !text.is_empty());
+        let pieces: Vec<_> = pieces.map(|(ink, text)| (ink, format!(" {text}"))).collect();
+        let id = describe::short_id(trace.id());
+        let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id)].into_iter();
+        let left: Vec<_> = left.chain(pieces.iter().map(|(ink, text)| (*ink, &**text))).collect();
+        lines.push(style.ruled(&left, &[(ink, &facts)]));
+        for pieces in self.remarks(node, view).into_iter().skip(usize::from(error.is_some())) {
+            self.flow(&[false], &pieces, lines);
+        }
     }
 
     fn header(&self, trace: &Trace<'a>, lines: &mut Vec<String>) {

@@ -114,10 +114,7 @@ fn the_shop_is_drawn_as_it_happened() {
         "from  storefront  scope shop",
         "from  payments  scope shop",
         "",
-        "trace b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2 ────── 22:13:20.500Z · 1 span · 90.0 µs · no errors",
-        "                                ╷0        ╷20 µs     ╷40 µs     ╷60 µs    ╷80 µs",
-        "send receipt        mailer      ████████████████████████████████████████████████   90.0 µs",
-        "   consumer",
+        "trace b2b2b2b2  send receipt  mailer  consumer ─────────────────── 22:13:20.500Z · 90.0 µs",
         "   ↗ POST /checkout  in trace a1a1a1a1",
         "   ↗ span 09090909  in trace c3c3c3c3",
         "   2 attributes above the limits, dropped",
@@ -203,7 +200,7 @@ fn no_line_is_wider_than_the_terminal() {
     wide.events = (0..20).map(|number| event(&name, 300_000 + number, Vec::new())).collect();
     spans.push(("a service with a long name of its own", wide));
     spans.push(("storefront", span(0xa1, 9, 0, "never ends", SpanKind::Internal, 0, u64::MAX / 2_000)));
-    let logs: Vec<LogRecord> = (0..30).map(|number| log(0xa1, 7 + number % 2, 21, &name, 1)).collect();
+    let logs: Vec<LogRecord> = (0..30).map(|number| log(0xa1, 7 + number % 2, 21, &name[1..], 1)).collect();
     for width in [44, 45, 59, 66, 67, 100, 240] {
         let drawing = drawn_with_logs(&spans, &logs, &plain_style(width));
         for line in drawing.lines() {
@@ -401,9 +398,72 @@ fn an_exception_and_an_error_are_listed_however_many_came_before() {
 
 #[test]
 fn a_wider_terminal_does_not_cut_the_id() {
-    let spans = [("shop", span(0xa1, 1, 0, "root", SpanKind::Server, 0, 412_400))];
+    let root = ("shop", span(0xa1, 1, 0, "root", SpanKind::Server, 0, 412_400));
+    let spans = [root, ("shop", span(0xa1, 2, 1, "child", SpanKind::Client, 0, 412_400))];
     for width in 70..100 {
         let drawing = drawn(&spans, &plain_style(width));
         assert!(drawing.contains(&"a1".repeat(16)), "{width}: {drawing}");
     }
+}
+
+#[test]
+fn traces_of_one_span_take_one_line_each() {
+    let mut failed = span(2, 2, 0, "refund", SpanKind::Server, 10, 20);
+    failed.status = Some(Status { code: StatusCode::Error.into(), message: String::new() });
+    failed.attributes = vec![set("http.route", "/refund")];
+    let spans = [
+        ("shop", span(1, 1, 0, "checkout", SpanKind::Internal, 0, 5)),
+        ("shop", failed),
+        ("shop", span(3, 3, 0, &"long ".repeat(50), SpanKind::Internal, 30, 31)),
+    ];
+    let views = spans.each_ref().map(|(service, span)| SpanView::bare(span, service));
+    let lines = draw(&views, &[], Options::default(), &mut Palette::default(), &plain_style(80));
+    let first = "trace 01010101  checkout  shop ───────────────────────── 22:13:20.000Z · 5.00 µs";
+    assert_eq!((lines.len(), lines[0].as_str()), (3, first));
+    assert!(lines[1].starts_with("trace 02020202  refund  shop  ✗  server  http"), "{lines:#?}");
+    assert!(lines.iter().all(|line| text::width(line) == 80), "{lines:#?}");
+}
+
+#[test]
+fn a_resource_is_drawn_once_until_it_changes() {
+    let spans = shop();
+    let views: Vec<SpanView<'_>> = spans
+        .iter()
+        .map(|(service, span)| SpanView { scope: "shop", ..SpanView::bare(span, service) })
+        .collect();
+    let mut palette = Palette::default();
+    let mut origins = |views: &[SpanView<'_>]| {
+        let lines = draw(views, &[], Options::default(), &mut palette, &plain_style(100));
+        lines.iter().filter(|line| line.starts_with("from ")).count()
+    };
+    assert_eq!((origins(&views), origins(&views)), (3, 0));
+    let resource = [set("service.version", "2")];
+    let changed: Vec<SpanView<'_>> =
+        views.iter().map(|view| SpanView { resource: &resource, ..*view }).collect();
+    assert_eq!((origins(&changed), origins(&views)), (3, 0));
+    let scoped: Vec<SpanView<'_>> = views.iter().map(|view| SpanView { scope: "new", ..*view }).collect();
+    assert_eq!(origins(&scoped), 3);
+}
+
+#[test]
+fn an_event_that_is_a_log_record_as_well_is_listed_once() {
+    let mut busy = span(0xa1, 1, 0, "busy", SpanKind::Server, 0, 100_000);
+    busy.events =
+        vec![event("retry", 10, Vec::new()), event("retry", 20, Vec::new()), event("sent", 30, Vec::new())];
+    let logs = [log(0xa1, 1, 9, "retry", 10)];
+    let drawing = drawn_with_logs(&[("shop", busy)], &logs, &plain_style(100));
+    assert_eq!(
+        (drawing.matches("INFO   retry").count(), drawing.matches("◆ retry").count()),
+        (1, 1),
+        "{drawing}"
+    );
+    assert!(drawing.contains("◆ sent"), "{drawing}");
+}
+
+#[test]
+fn an_error_without_a_message_is_a_mark() {
+    let mut spans = shop();
+    spans[1].1.status = Some(Status { code: StatusCode::Error.into(), message: String::new() });
+    let drawing = drawn(&spans, &plain_style(90));
+    assert!(drawing.contains("         server\n         ✗\n"), "{drawing}");
 }

@@ -26,8 +26,8 @@ pub(super) struct Node {
     pub(super) index: usize,
     /// Index of the parent's node, which always precedes this node.
     pub(super) parent: Option<usize>,
-    /// One entry for each ancestor below the root, and one for this span: true if a sibling of that span follows, so that
-    /// the guide line of its level continues.
+    /// One entry for each ancestor below the root, and one for this span: true if a sibling of that span follows, so
+    /// that the guide line of its level continues.
     pub(super) trunks: Vec<bool>,
     pub(super) has_children: bool,
     /// Whether the span is drawn as a root because its parent is missing.

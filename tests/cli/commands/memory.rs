@@ -75,7 +75,7 @@ fn receive_takes_no_gigabytes_for_kilobytes() {
 #[test]
 fn receive_builds_no_text_of_a_whole_batch() {
     let mut listening = Listening::start();
-    let spans = 100_000;
+    let spans = crate::support::share_of(100_000) as usize;
     let answer = post_packed(&listening.endpoint, "/v1/traces", &packed(&empty_spans(spans)));
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     listening.line_with(&format!("{spans} spans over HTTP"));

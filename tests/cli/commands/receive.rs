@@ -222,7 +222,7 @@ fn output_that_stands_still_does_not_keep_receive_from_ending() {
         return;
     }
     let complaints = listening.complaints.recv_timeout(PATIENCE).expect("it ends");
-    let expected = "standpipe: some output was not printed in time; --save FILE saves all records\n\
+    let expected = "standpipe: the output was not read in time, and some is missing; --save FILE saves all records\n\
                     received 0 spans, 2 log records and 0 data points in 1 batch\n";
     assert_eq!(complaints, expected);
     assert_eq!(listening.process.wait().expect("it ends").code(), Some(0));

@@ -14,7 +14,7 @@ use super::receive::Process;
 use super::{Listening, PATIENCE};
 use crate::support::command::{finish, run, standpipe, stderr, stdout};
 use crate::support::scratch::Scratch;
-use crate::support::skip;
+use crate::support::{share_of, skip};
 
 /// Sends a trace of two spans with a log record through the library.
 fn send_trace(endpoint: &str) {
@@ -227,12 +227,9 @@ fn show_reads_what_the_file_exporter_of_the_collector_writes() {
     let output = show(&["--tree"], &format!("{line}\n"));
     let text = stdout(&output);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
-    for part in [
-        "trace 5b8efff7",
-        "14:51:00.000Z · 1 span · 1.00 s",
-        "GET /tea",
-        "server  http.response.status_code=200",
-    ] {
+    for part in
+        ["trace 5b8efff7", "14:51:00.000Z · 1.00 s", "GET /tea", "server  http.response.status_code=200"]
+    {
         assert!(text.contains(part), "no {part} in {text}");
     }
     assert!(text.contains("from  shop  scope otel 1\n"), "{text}");
@@ -252,6 +249,19 @@ fn show_draws_what_comes_on_standard_input_before_its_end() {
     let shown = lines_of(process.0.stdout.take().expect("it is piped"));
     let line = shown.recv_timeout(PATIENCE).expect("a line comes in time");
     assert!(line.starts_with("trace 36c3ef3e"), "{line}");
+}
+
+#[test]
+fn show_joins_the_parts_of_a_trace_from_several_files() {
+    let scratch = Scratch::new();
+    let root = scratch.write("root.jsonl", span("shop", 1, 0, "POST /checkout", 9, ""));
+    let child = scratch.write("child.jsonl", span("payments", 2, 1, "authorize card", 5, ""));
+    let [root, child] = [&root, &child].map(|file| file.to_str().expect("it is UTF-8"));
+    let output = run(&["show", child, root, "--tree"]);
+    let text = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(text.contains("2 spans") && text.contains("authorize card"), "{text}");
+    assert_eq!(run(&["show", root, "missing.jsonl"]).status.code(), Some(2));
 }
 
 #[test]
@@ -362,16 +372,17 @@ fn nothing_that_is_shown_can_move_the_cursor() {
 
 #[test]
 fn a_trace_of_ten_thousand_spans_fits_a_few_screens() {
+    let spans = u64::from(share_of(10_000));
     let mut lines = span("shop", 1, 0, "root", 900, "") + "\n";
-    for id in 2..10_002_u64 {
+    for id in 2..spans + 2 {
         // Each level has ten times as many spans.
         lines += &(span("shop", id, (id + 8) / 10, &format!("span {id}"), 1, "") + "\n");
     }
     let text = stdout(&show(&["--tree"], &lines));
-    assert!(text.contains("10001 spans") && text.contains(" spans below"), "{text}");
+    assert!(text.contains(&format!("{} spans", spans + 1)) && text.contains(" spans below"), "{text}");
     assert!(text.lines().count() < 150, "{} lines", text.lines().count());
     let full = stdout(&show(&["--tree", "--full"], &lines));
-    assert_eq!(full.lines().filter(|line| line.contains("  shop  ")).count(), 10_001);
+    assert_eq!(full.lines().filter(|line| line.contains("  shop  ")).count() as u64, spans + 1);
 }
 
 #[test]
@@ -392,60 +403,190 @@ fn a_bar_on_the_terminal_shows_how_much_of_a_large_file_was_read() {
     assert!(seen.starts_with("\r[") && seen.contains("] "), "{seen:?}");
 }
 
-/// Runs a command on a pseudo-terminal of `script` (util-linux).
+#[cfg(target_os = "linux")]
+const STANDPIPE: &str = env!("CARGO_BIN_EXE_standpipe");
+
+/// A command on a pseudo-terminal of `script` (util-linux).
+#[cfg(target_os = "linux")]
+struct Screen {
+    process: Process,
+    shown: Receiver<Vec<u8>>,
+    seen: Vec<u8>,
+}
+
+#[cfg(target_os = "linux")]
+impl Screen {
+    /// Starts the command with a terminal of this size. Prints the reason if that is impossible.
+    fn start(command: &str, [columns, rows]: [u16; 2]) -> Option<Self> {
+        let script = std::process::Command::new("script").arg("--version").output();
+        if !script.is_ok_and(|output| stdout(&output).contains("util-linux")) {
+            skip("there is no script of util-linux, which makes a terminal");
+            return None;
+        }
+        let command = format!("stty cols {columns} rows {rows}; {command}; stty -a");
+        let mut script = std::process::Command::new("script");
+        // If the tests are a background job of a script, SIGINT is ignored and inherited, and Ctrl-C has no effect.
+        crate::exec::heed_signals(&mut script);
+        let process = script
+            .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .env("NO_COLOR", "1")
+            .env_remove("COLUMNS")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut process = Process(process.expect("it runs"));
+        let mut screen = process.0.stdout.take().expect("it is piped");
+        let (show, shown) = mpsc::channel();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = screen.read(&mut piece) {
+                let _ = show.send(piece[..length].to_vec());
+            }
+        });
+        Some(Self { process, shown, seen: Vec::new() })
+    }
+
+    /// Waits until the text appears after everything that earlier calls have waited for. Returns the output up to it.
+    fn wait_for(&mut self, part: &str) -> String {
+        loop {
+            let text = String::from_utf8_lossy(&self.seen).into_owned();
+            if let Some(place) = text.find(part) {
+                // The lossy text has other positions only if the output is cut within a character.
+                self.seen.drain(..(place + part.len()).min(self.seen.len()));
+                return text;
+            }
+            match self.shown.recv_timeout(PATIENCE) {
+                Ok(piece) => self.seen.extend(piece),
+                Err(error) => panic!("{error}: no {part:?} in {text:?}"),
+            }
+        }
+    }
+
+    fn endpoint(&mut self) -> String {
+        let greeting = self.wait_for("Ctrl-C stops");
+        let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://"));
+        endpoint.expect("an endpoint").to_owned()
+    }
+
+    fn press(&mut self, keys: &str) {
+        let keyboard = self.process.0.stdin.as_mut().expect("it is piped");
+        keyboard.write_all(keys.as_bytes()).expect("it is read");
+    }
+
+    /// Waits for the end of the command, after which the terminal must have its usual mode.
+    fn end(&mut self) {
+        let settings = self.wait_for("echoke");
+        for setting in ["-icanon", "-echo ", "-isig", "-opost"] {
+            assert!(!settings.contains(setting), "{setting}: {settings}");
+        }
+        assert!(self.process.0.wait().expect("it ends").success());
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_terminal_has_trees_and_a_foot_that_is_erased() {
-    let script = std::process::Command::new("script").arg("--version").output();
-    if !script.is_ok_and(|output| stdout(&output).contains("util-linux")) {
-        return skip("there is no script of util-linux, which makes a terminal");
-    }
-    let command = format!("{} receive --address 127.0.0.1:0", env!("CARGO_BIN_EXE_standpipe"));
-    let mut script = std::process::Command::new("script");
-    // If the tests are a background job of a script, SIGINT is ignored and inherited, and Ctrl-C would have no effect.
-    crate::exec::heed_signals(&mut script);
-    let process = script
-        .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
-        .env("LC_ALL", "C.UTF-8")
-        .env("TERM", "xterm-256color")
-        .env("COLUMNS", "100")
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut process = Process(process.expect("it runs"));
-    let mut screen = process.0.stdout.take().expect("it is piped");
-    let (show, shown) = mpsc::channel();
-    thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(length @ 1..) = screen.read(&mut piece) {
-            let _ = show.send(piece[..length].to_vec());
-        }
-    });
-    let mut seen = Vec::new();
-    let mut wait_for = |part: &str| loop {
-        let text = String::from_utf8_lossy(&seen).into_owned();
-        if text.contains(part) {
-            return text;
-        }
-        match shown.recv_timeout(PATIENCE) {
-            Ok(piece) => seen.extend(piece),
-            Err(error) => panic!("{error}: no {part:?} in {text:?}"),
-        }
+    let Some(mut screen) =
+        Screen::start(&format!("{STANDPIPE} receive --tree --address 127.0.0.1:0"), [100, 30])
+    else {
+        return;
     };
-    let greeting = wait_for("Ctrl-C stops");
-    let endpoint = greeting.split_whitespace().find(|word| word.starts_with("http://")).expect("an endpoint");
+    let endpoint = screen.endpoint();
     // A trace without its root stays open for 6 s.
-    post_json(endpoint, "/v1/traces", &span("shop", 2, 1, "charge card", 5, ""));
-    wait_for("\r\x1b[K1 trace open · ");
-    post_json(endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
-    let text = wait_for("╰─ charge card");
+    post_json(&endpoint, "/v1/traces", &span("shop", 2, 1, "charge card", 5, ""));
+    screen.wait_for("\r\x1b[K1 trace open · ");
+    post_json(&endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
+    let text = screen.wait_for("╰─ charge card");
     // The foot may be drawn again for the second span, depending on the time.
     let erased = ["1 span", "2 spans"].map(|foot| format!("{foot}\r\x1b[K\r\ntrace "));
     assert!(erased.iter().any(|erased| text.contains(erased)), "{text:?}");
     // The byte of Ctrl-C.
-    process.0.stdin.as_mut().expect("it is piped").write_all(b"\x03").expect("it is read");
-    wait_for("received 2 spans, 0 log records and 0 data points");
-    assert!(process.0.wait().expect("it ends").success());
+    screen.press("\x03");
+    screen.wait_for("received 2 spans, 0 log records and 0 data points");
+    screen.end();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_is_interactive_and_restored_at_the_end() {
+    for columns in [80, 120, 200] {
+        let command = format!("{STANDPIPE} receive --address 127.0.0.1:0");
+        let Some(mut screen) = Screen::start(&command, [columns, 24]) else { return };
+        let endpoint = screen.endpoint();
+        screen.wait_for("\x1b[?1049h");
+        screen.wait_for(&format!("listening on {endpoint} (HTTP)"));
+        send_trace(&endpoint);
+        screen.wait_for("▸ ");
+        screen.wait_for("POST /checkout");
+        screen.wait_for("✗1");
+        screen.press("\r");
+        screen.wait_for("╰─ charge card");
+        screen.press("e");
+        screen.wait_for("▸       ✗ declined");
+        screen.press("y");
+        screen.wait_for("\x1b]52;c;dHJhY2Ug");
+        screen.press("/card.network\r\x1b[A");
+        screen.press("l");
+        screen.wait_for("ERROR   no funds");
+        // The search begins with the trace whose log records are shown.
+        screen.press("t/ dur>5\r");
+        screen.wait_for("write a time with its unit");
+        screen.press("?");
+        screen.wait_for("select a line");
+        // Ctrl-C is a key in this mode, and ends the command like q.
+        screen.press(if columns == 80 { "\x03" } else { "q" });
+        screen.wait_for("\x1b[?1049l");
+        screen.wait_for("received 2 spans, 1 log record and 0 data points");
+        screen.end();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_is_restored_after_sigterm() {
+    let command = format!("sh -c 'echo pid $$ .; exec {STANDPIPE} receive --address 127.0.0.1:0'");
+    let Some(mut screen) = Screen::start(&command, [80, 24]) else { return };
+    let greeting = screen.wait_for(" .");
+    let pid = greeting.split("pid ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    screen.wait_for("nothing yet");
+    assert!(std::process::Command::new("kill").args(["-TERM", pid]).status().expect("it runs").success());
+    screen.wait_for("\x1b[?1049l");
+    screen.wait_for("received 0 spans");
+    screen.end();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn show_is_interactive_on_a_terminal_and_reports_bad_lines_at_the_end() {
+    let scratch = Scratch::new();
+    let lines = [&span("shop", 1, 0, "POST /checkout", 9, ""), "no JSON"].join("\n");
+    let file = scratch.write("saved.jsonl", lines);
+    let command = format!("{STANDPIPE} show {}; echo code $?", file.display());
+    let Some(mut screen) = Screen::start(&command, [80, 24]) else { return };
+    screen.wait_for("POST /checkout");
+    screen.press("q");
+    screen.wait_for("\x1b[?1049l");
+    screen.wait_for("saved.jsonl:2: not OTLP JSON");
+    screen.wait_for("code 1");
+    screen.end();
+}
+
+#[test]
+fn shows_the_lines_of_a_file_exporter() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("otlp.jsonl");
+    let config = Config::new().service_name("shop").exporter(Exporter::file(&path));
+    let telemetry = Telemetry::start(config).expect("the directory exists");
+    telemetry.tracer("tests").span("POST /checkout").end();
+    telemetry.logger("tests").error("no funds").emit();
+    telemetry.meter("tests").counter("orders").add(1, &[]);
+    assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
+    let output = run(&["show", path.to_str().expect("it is UTF-8")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for shown in ["POST /checkout", "no funds", "orders"] {
+        assert!(stdout(&output).contains(shown), "{}", stdout(&output));
+    }
 }

@@ -18,7 +18,7 @@ fn setting(key: &'static str, value: &str, from: &str) -> Setting {
 
 fn section(settings: Vec<Setting>) -> Section {
     let destinations = vec![("traces".to_owned(), "http://localhost:4318/v1/traces".to_owned())];
-    Section { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, settings }
+    Section { title: ("exporter ".to_owned(), "otel".to_owned()), destinations, settings, folded: 0 }
 }
 
 fn examined(config: &Config) -> Examined {
@@ -39,6 +39,7 @@ fn every_value_has_its_origin() {
             title: ("all exporters".to_owned(), String::new()),
             destinations: Vec::new(),
             settings: vec![setting("self-observation", "true", "otlp.toml:9:20")],
+            folded: 0,
         },
         section(vec![
             setting("endpoint", "http://localhost:4318", "default"),
@@ -58,6 +59,20 @@ fn every_value_has_its_origin() {
         "",
     ];
     assert_eq!(draw_sections(&sections, &plain_style(100)), expected);
+}
+
+#[test]
+fn counts_the_settings_with_default_values_unless_all_are_wanted() {
+    let exporter = Exporter::http("localhost").timeout(std::time::Duration::from_secs(3));
+    let examined = examined(&Config::new().exporter(exporter));
+    let drawn = |all| draw(&Subject::Environment, &examined, all, &plain_style(100)).join("\n");
+    let (folded, all) = (drawn(false), drawn(true));
+    for text in [&folded, &all] {
+        assert!(text.contains("  timeout ") && text.contains("  service-name "), "{text}");
+    }
+    assert!(folded.contains(" settings at their defaults; see --all\n"), "{folded}");
+    assert!(!folded.contains("queue-records") && all.contains("queue-records"), "{folded}\n{all}");
+    assert!(!all.contains("see --all"), "{all}");
 }
 
 #[test]
@@ -116,7 +131,8 @@ fn two_routes_have_sections_of_their_own() {
 #[test]
 fn only_an_empty_environment_gets_advice_on_what_to_set() {
     let file = Subject::File("no/such/file.toml".into());
-    let drawn = |subject: &Subject, config: &Config| draw(subject, &examined(config), &plain_style(200));
+    let drawn =
+        |subject: &Subject, config: &Config| draw(subject, &examined(config), false, &plain_style(200));
     let empty = Config::from_toml_str("").expect("it is a warning only");
     let note = Config::from_toml_str("[tracer.a]\nenable = false").expect("it is a note only");
     assert!(drawn(&file, &empty)[0].contains("describes no exporter: there is no tracer.<id>"));
