@@ -8,8 +8,10 @@
 //! | [`contexts`] | traces across threads, processes and services; baggage; the global |
 //! | [`configuration`] | every setting and its default |
 //! | [`environment`] | every environment variable |
+//! | [`backends`] | recipes: the settings of backends that accept OTLP, and their pitfalls |
 //! | [`exit`] | which records survive `process::exit`, a panic, SIGTERM and `kill -9` |
 //! | [`operations`] | threads, a full queue, the ledger, problems, forks, containers |
+//! | [`deployment`] | AWS Lambda, systemd, Docker, Kubernetes and OpenWrt |
 //! | [`troubleshooting`] | nothing arrives: a list of checks, from the program to the collector |
 //! | [`messages`] | every error and problem, with its meaning and its remedy |
 //! | [`testing`] | tests of your program's telemetry |
@@ -25,6 +27,7 @@
 //! | [`targets`] | tested systems and processors, and their differences |
 //! | [`size`] | small programs |
 //! | [`growing`] | more than one machine |
+//! | [`compliance`] | OpenTelemetry's compliance matrix, row by row: what is met, and where |
 //! | [`contributing`] | the modules, the test suites, frequent changes, the release |
 
 // The snippets of a chapter may need features. The published crate is tested without them as well, so such a chapter is
@@ -37,12 +40,20 @@ pub mod bridges {
     #![doc = include_str!("bridges.md")]
 }
 
+pub mod backends {
+    #![doc = include_str!("backends.md")]
+}
+
 pub mod c {
     #![doc = include_str!("c.md")]
 }
 
 pub mod command {
     #![doc = include_str!("command.md")]
+}
+
+pub mod compliance {
+    #![doc = include_str!("compliance.md")]
 }
 
 pub mod configuration {
@@ -56,6 +67,10 @@ pub mod contexts {
 
 pub mod contributing {
     #![doc = include_str!("contributing.md")]
+}
+
+pub mod deployment {
+    #![doc = include_str!("deployment.md")]
 }
 
 pub mod environment {

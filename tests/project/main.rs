@@ -7,8 +7,10 @@ mod bench_figures;
 // The benchmarks measure their processor time with a Unix call.
 #[cfg(unix)]
 mod bench_support;
+mod compliance;
 mod messages;
 mod readme;
+mod snippets;
 #[path = "../support/mod.rs"]
 mod support;
 mod support_tls;

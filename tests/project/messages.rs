@@ -1,6 +1,9 @@
 //! The chapter `messages` of the guide explains every problem and every diagnostic, and nothing else.
 //!
-//! The chapter is compared with the text of the source: in both, `…` takes the place of each part of a message that varies.
+//! The chapter is compared with the text of the source: in both, `…` takes the place of each part of a message that
+//! varies.
+
+mod modules;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,9 +28,9 @@ const MIN_PART: usize = 5;
 const MIN_WORDS: usize = 3;
 /// First words of advice, which follows a message after a semicolon, and which the chapter does not repeat.
 const ADVICE: &str = "add begin build close configure describe did encode end for give indent leave name percent-encode put \
-                      quote raise remove rename save send set write";
+                      quote raise remove rename save select send set write";
 /// Beginnings of texts that are not messages: names, words to search for, parts of messages, advice, and assertions.
-const NO_MESSAGES: [&str; 58] = [
+const NO_MESSAGES: [&str; 62] = [
     "it is already set in line …",
     "service-name service.name servicename",
     "sampler sampling sample-rate",
@@ -52,7 +55,11 @@ const NO_MESSAGES: [&str; 58] = [
     "the most the queue can count",
     "the most a queue may hold on a 32-bit machine",
     "the most a request may hold",
+    "the most a metric may have",
     "the most a spool may hold",
+    "the most a response may hold",
+    "the most a file may hold",
+    "the most files that are kept",
     "a value is set by the kind that has read it",
     "… bytes of PEM",
     "standpipe init writes a file to begin with",
@@ -178,14 +185,19 @@ fn strings(code: &str) -> Vec<String> {
     strings
 }
 
-/// Returns the rows of all tables with this number of columns.
-fn rows(columns: usize) -> impl Iterator<Item = Vec<String>> {
+/// Returns the part of the chapter that explains the messages of the library.
+fn library() -> &'static str {
+    CHAPTER.split("\n# Errors of the command\n").next().unwrap()
+}
+
+/// Returns the rows of all tables of a part that have this number of columns.
+fn rows(part: &str, columns: usize) -> impl Iterator<Item = Vec<String>> {
     let cells = |line: &str| {
         let line = line.replace("\\|", "\u{1}");
         let line = line.trim_matches(['|', ' ']);
         line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
     };
-    let rows = CHAPTER.lines().filter(|line| line.starts_with("| ")).map(cells);
+    let rows = part.lines().filter(|line| line.starts_with("| ")).map(cells);
     rows.filter(move |row: &Vec<String>| row.len() == columns)
 }
 
@@ -196,12 +208,12 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
 
 /// Returns kind and message of the problems, from rows of kind, message, meaning and what to do.
 fn problems() -> Vec<(String, String)> {
-    rows(4).map(|row| (row[0].trim_matches('`').to_owned(), row[1].clone())).collect()
+    rows(library(), 4).map(|row| (row[0].trim_matches('`').to_owned(), row[1].clone())).collect()
 }
 
 /// Returns the messages of the diagnostics, from rows of message, meaning and what to do.
 fn diagnostics() -> Vec<String> {
-    rows(3).map(|row| row[0].clone()).collect()
+    rows(library(), 3).map(|row| row[0].clone()).collect()
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Checks the README, the guide and the READMEs of benches and interop: chapters, features, defaults, limits, figures, links.
+//! Checks the README, the guide and the READMEs of benches and interop: chapters, features, defaults, limits, figures
+//! and links.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,23 +15,13 @@ const FRONT_PAGE: &str = include_str!("../../src/lib.rs");
 const GUIDE: &str = include_str!("../../src/guide/mod.rs");
 const README: &str = include_str!("../../README.md");
 const CONFIGURATION: &str = include_str!("../../src/guide/configuration.md");
-const ENVIRONMENT: &str = include_str!("../../src/guide/environment.md");
-const SPOOL: &str = include_str!("../../src/guide/spool.md");
 const LIMITS: &str = include_str!("../../src/guide/limits.md");
-const C: &str = include_str!("../../src/guide/c.md");
-const PROGRAMS: &str = include_str!("../../src/guide/programs.md");
 const BENCHES: &str = include_str!("../../benches/README.md");
 
 /// Returns the part of `text` between the first `from` and the next `to`.
 fn part(text: &'static str, from: &str, to: &str) -> &'static str {
     let (_, rest) = text.split_once(from).expect(from);
     rest.split_once(to).expect(to).0
-}
-
-/// Returns the code blocks of a language, such as `toml`.
-fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
-    let fence = format!("```{language}\n");
-    text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").expect("the block ends").0).collect()
 }
 
 /// Returns all settings that a file can have, with their defaults.
@@ -86,7 +77,7 @@ fn readme_and_front_page_list_every_feature() {
 fn pictures_of_the_page_are_small_and_equal_their_copies_for_rustdoc() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide/page");
     let copies = fs::read_to_string(folder.join("pictures.md")).expect("pictures.md");
-    for name in ["traces", "trace", "logs", "metrics", "services"] {
+    for name in ["traces", "trace", "flame", "logs", "metrics", "services"] {
         let picture = fs::read(folder.join(name).with_extension("png")).expect(name);
         assert!(picture.len() < 60_000, "{name}: {} bytes", picture.len());
         let line = format!("[{name}]: data:image/png;base64,{}\n", base64(&picture, true));
@@ -111,56 +102,6 @@ fn the_table_of_settings_has_every_setting_with_its_default() {
         let row = format!("| `{}` | `{}` | ", setting.key, setting.value);
         assert!(metrics.contains(&row), "the guide has no row {row:?}");
     }
-}
-
-#[test]
-fn the_examples_of_configurations_are_read_without_a_finding() {
-    // The blocks refer to a secret in the environment.
-    let token = |text: &str| text.replace("%{env:OTLP_TOKEN}%", "secret");
-    for (text, at_least) in [(README, 2), (CONFIGURATION, 4), (SPOOL, 1)] {
-        let files = blocks(text, "toml").into_iter().filter(|block| !block.contains("[dependencies]"));
-        let toml = files.map(|file| (file, Config::from_toml_str(&token(file))));
-        let yaml = blocks(text, "yaml").into_iter().map(|file| (file, Config::from_yaml_str(file)));
-        let mut read = 0;
-        for (file, config) in toml.chain(yaml) {
-            let config = config.unwrap_or_else(|error| panic!("{file}\n{error}"));
-            assert!(config.diagnostics().is_empty(), "{file}\n{:?}", config.diagnostics());
-            assert!(!config.exporters().is_empty(), "{file}");
-            read += 1;
-        }
-        assert!(read >= at_least, "{read} examples");
-    }
-}
-
-#[test]
-fn the_examples_of_environment_variables_are_read_without_a_finding() {
-    for text in [README, ENVIRONMENT] {
-        let lines = blocks(text, "sh").into_iter().flat_map(str::lines);
-        let exports = lines.filter_map(|line| line.strip_prefix("export ")?.split_once('='));
-        let variables = exports.map(|(name, value)| (name, value.split(' ').next().unwrap_or_default()));
-        let variables: Vec<(&str, &str)> = variables.collect();
-        assert_eq!(variables.len(), 3);
-        let config = Config::from_variables(variables).expect("they are right");
-        assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
-    }
-}
-
-#[test]
-fn the_programs_of_the_guide_are_those_that_the_tests_run() {
-    let programs = [
-        include_str!("../programs/guide/service.rs"),
-        include_str!("../programs/guide/tool.rs"),
-        include_str!("../programs/guide/sensor.rs"),
-        include_str!("../programs/guide/migrated.rs"),
-    ];
-    assert_eq!(blocks(PROGRAMS, "rust,no_run"), programs.map(str::trim_end));
-}
-
-#[test]
-fn the_program_in_c_of_the_guide_is_the_one_that_the_tests_run() {
-    let shop = include_str!("../ffi/programs/shop.c").trim_end();
-    assert_eq!(blocks(C, "c"), [shop]);
-    assert!(shop.lines().count() <= 40);
 }
 
 #[test]
