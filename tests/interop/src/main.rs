@@ -7,6 +7,8 @@ mod growing;
 mod identity;
 mod process;
 mod program;
+mod prometheus;
+mod propagation;
 mod relay;
 mod seen;
 mod servers;
@@ -53,6 +55,12 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     }
     if arguments.can(growing::NAME, &mut table) {
         arguments.transports.iter().for_each(|&transport| growing::run(transport, &environment, &mut table));
+    }
+    if arguments.can(propagation::NAME, &mut table) {
+        propagation::run(&environment, &mut table);
+    }
+    if arguments.can(prometheus::NAME, &mut table) {
+        prometheus::run(&environment, &mut table);
     }
     println!("\n{table}");
     Ok(!table.has_failed())

@@ -22,6 +22,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) gzip: bool,
     pub(crate) signals: Signals,
+    /// A file to write instead of sending; small, so that it is rotated.
+    pub(crate) file: Option<&'a Path>,
     /// Additional lines in the table of the spans' exporter.
     pub(crate) more: &'static str,
 }
@@ -50,6 +52,7 @@ impl Program {
             .service_name("interop")
             .resource("deployment.environment.name", "test")
             .resource("host.cpu.count", 2)
+            .resource("service.instance.id", "first")
             .on_problem(move |problem| {
                 if let Ok(mut heard) = heard.lock() {
                     heard.push(problem.clone());
@@ -105,6 +108,12 @@ impl Setup<'_> {
     }
 
     fn connection(&self) -> String {
+        if let Some(file) = self.file {
+            return format!(
+                "transport = \"file\"\nfile = {}\nfile-bytes = \"4 KiB\"\nfile-backups = 100\n",
+                quoted(file)
+            );
+        }
         let scheme = if self.identity.is_some() { "https" } else { "http" };
         let mut toml = format!(
             "transport = \"{}\"\nendpoint = \"{scheme}://127.0.0.1:{}\"\nproxy = \"off\"\ncompression = \"{}\"\n",

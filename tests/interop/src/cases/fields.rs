@@ -1,5 +1,7 @@
 //! All three signals with every field.
 
+use std::path::Path;
+
 use super::no_complaints;
 use crate::Error;
 use crate::compare::compare;
@@ -9,8 +11,18 @@ use crate::showcase::Showcase;
 
 /// Sends every field and compares. Compressed runs use delta temporality, the others cumulative.
 pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, Error> {
-    let program = Program::start(&setup(order, gzip, stage))?;
-    let showcase = Showcase::play(&program.telemetry, gzip)?;
+    play(&setup(order, gzip, stage), stage)
+}
+
+/// Writes every field to files in this folder, which the server reads, and compares.
+pub(super) fn write(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Sent, Error> {
+    let file = folder.join("lines.jsonl");
+    play(&Setup { file: Some(&file), ..setup(order, false, stage) }, stage)
+}
+
+fn play(setup: &Setup<'_>, stage: &Stage) -> Result<Sent, Error> {
+    let program = Program::start(setup)?;
+    let showcase = Showcase::play(&program.telemetry, setup.gzip)?;
     program.finish()?;
     compare(&showcase, stage.records(showcase.sent)?)?;
     no_complaints(stage)?;
@@ -19,5 +31,6 @@ pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, E
 
 fn setup<'a>(order: Order<'a>, gzip: bool, stage: &Stage) -> Setup<'a> {
     let Order { transport, identity, .. } = order;
-    Setup { transport, port: stage.port(), identity, gzip, signals: Signals::All { delta: gzip }, more: "" }
+    let signals = Signals::All { delta: gzip };
+    Setup { transport, port: stage.port(), identity, gzip, signals, file: None, more: "" }
 }

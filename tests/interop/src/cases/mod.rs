@@ -41,6 +41,7 @@ struct Case<'a> {
 #[derive(Clone, Copy)]
 enum Kind {
     Fields { gzip: bool },
+    File,
     Manner(Manner),
     OneConnection,
     Large,
@@ -75,6 +76,8 @@ fn play(server: &dyn Server, case: &Case<'_>, environment: &Environment<'_>) -> 
     let stage = Stage::open(server, &order, environment.tools, environment.scratch)?;
     match case.kind {
         Kind::Fields { gzip } => fields::run(order, gzip, &stage).map(|sent| sent.to_string()),
+        Kind::File => fields::write(order, &environment.scratch.join(server.name()), &stage)
+            .map(|sent| sent.to_string()),
         Kind::Manner(manner) => manners::run(order, manner, &stage),
         Kind::OneConnection => one_connection::run(order, environment.quick, &stage),
         Kind::Large => large::run(order, &stage),
@@ -95,6 +98,9 @@ fn cases<'a>(server: &dyn Server, transport: Transport, environment: &'a Environ
     for manner in server.manners().iter().filter(|manner| manner.transports.contains(&transport)) {
         cases.push(case(manner.what, Order { manner: manner.name, ..usual }, Kind::Manner(*manner)));
     }
+    if server.reads_files() && transport == Transport::Http {
+        cases.push(case("every field, in files", Order { manner: "files", ..usual }, Kind::File));
+    }
     let many = format!("{} requests, one connection", one_connection::requests(environment.quick));
     cases.push(case(&many, usual, Kind::OneConnection));
     cases.push(case("a body of 5 MB", usual, Kind::Large));
@@ -109,7 +115,7 @@ fn cases<'a>(server: &dyn Server, transport: Transport, environment: &'a Environ
 /// Returns the setup of a program that sends only spans, to this port.
 fn spans_to<'a>(order: Order<'a>, port: u16, more: &'static str) -> Setup<'a> {
     let Order { transport, identity, .. } = order;
-    Setup { transport, port, identity, gzip: false, signals: Signals::Spans, more }
+    Setup { transport, port, identity, gzip: false, signals: Signals::Spans, file: None, more }
 }
 
 /// Returns an error unless exactly these spans have arrived, each at least once. Otherwise returns how many arrived

@@ -174,6 +174,7 @@ fn start(transport: Transport, tiers: &Tiers) -> Result<Program, Error> {
         identity: None,
         gzip: true,
         signals: Signals::All { delta: false },
+        file: None,
         more: "batch-records = 50\n",
     })
 }

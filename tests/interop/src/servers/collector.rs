@@ -22,6 +22,10 @@ impl Server for Collector {
         true
     }
 
+    fn reads_files(&self) -> bool {
+        true
+    }
+
     fn manners(&self) -> &'static [Manner] {
         const SHORT_LIVED: Manner = Manner {
             name: "short-lived",
@@ -42,6 +46,7 @@ impl Server for Collector {
             Transport::Grpc => (other, port),
         };
         let mut variables = vec![("HTTP_PORT", http), ("GRPC_PORT", grpc), ("SINK", place.sink.to_owned())];
+        variables.push(("LINES", text(&place.folder.join("lines.jsonl*"))));
         variables.push(("LARGEST_MIB", order.largest.mebibytes().to_string()));
         variables.push(("LARGEST_BYTES", order.largest.bytes().to_string()));
         if order.transport == Transport::Grpc {

@@ -130,6 +130,11 @@ pub(crate) trait Server: Sync {
         Ending::Kill
     }
 
+    /// Returns whether the server can read the files of a file exporter.
+    fn reads_files(&self) -> bool {
+        false
+    }
+
     /// Returns whether the server can be limited to requests of 4 MiB.
     fn can_refuse_large(&self, _transport: Transport) -> bool {
         false

@@ -1,7 +1,7 @@
 //! Metrics: each kind of instrument once.
 
 use serde_json::{Value, json};
-use standpipe::{Meter, Telemetry};
+use standpipe::{Meter, Scope, Telemetry};
 
 use super::{DURING_THE_RUN, expect};
 use crate::seen::Record;
@@ -11,7 +11,7 @@ const DELTA: u8 = 1;
 const CUMULATIVE: u8 = 2;
 
 pub(super) fn play(telemetry: &Telemetry, delta: bool) -> Vec<Record> {
-    let meter = telemetry.meter_with_version("interop.metrics", "0.9");
+    let meter = telemetry.meter(Scope::new("interop.metrics").version("0.9"));
     let temporality = if delta { DELTA } else { CUMULATIVE };
     measure(&meter);
     let sum = |name: &str, rises: bool, point: Value| {

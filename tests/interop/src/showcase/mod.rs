@@ -69,6 +69,7 @@ fn expect(signal: &'static str, scope: Value, body: Value) -> Record {
         { "key": "service.name", "value": { "stringValue": "interop" } },
         { "key": "deployment.environment.name", "value": { "stringValue": "test" } },
         { "key": "host.cpu.count", "value": { "intValue": 2 } },
+        { "key": "service.instance.id", "value": { "stringValue": "first" } },
         { "key": "telemetry.sdk.language", "value": { "stringValue": "rust" } },
         { "key": "telemetry.sdk.name", "value": { "stringValue": "standpipe" } },
         { "key": "telemetry.sdk.version", "value": { "stringValue": "of this build" } },

@@ -1,7 +1,7 @@
 //! Spans: ids, parents, kinds, times, attributes, events, links and status.
 
 use serde_json::{Value, json};
-use standpipe::{SpanContext, SpanKind, Status, Telemetry, Tracer};
+use standpipe::{Scope, SpanContext, SpanKind, Status, Telemetry, Tracer};
 
 use super::{every_kind, every_kind_expected, expect, nano_text, time};
 use crate::Error;
@@ -17,7 +17,7 @@ const KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
 pub(super) fn play(telemetry: &Telemetry) -> Result<Vec<Record>, Error> {
-    let tracer = telemetry.tracer_with_version("interop.spans", "1.2.3");
+    let tracer = telemetry.tracer(Scope::new("interop.spans").version("1.2.3"));
     let remote = SpanContext::from_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")?
         .with_tracestate(TRACESTATE);
     let mut expected = vec![everything(&tracer, &remote)];

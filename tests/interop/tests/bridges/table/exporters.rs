@@ -53,11 +53,15 @@ pub(crate) const EXPORTERS: &[Meant] = &[
         what: "an unset resource is replaced by the resource of the `Telemetry`",
         why: "a service named in standpipe's configuration need not be named in the SDK as well",
         cases: &[
-            ("*_of_an_empty_resource: *: resource", "{}", "{service.name: \"till\", *}"),
+            (
+                "*_of_an_empty_resource: *: resource",
+                "{}",
+                "{service.instance.id: *, service.name: \"till\", *}",
+            ),
             (
                 "spans_of_an_untouched_resource: span: resource",
                 "{service.name: \"unknown_service*",
-                "{service.name: \"till\", *}",
+                "{service.instance.id: *, service.name: \"till\", *}",
             ),
         ],
     },

@@ -12,6 +12,11 @@ pub(crate) const LAYER: &[Meant] = &[
         ],
     },
     Meant {
+        what: "the resource has a `service.instance.id`",
+        why: "replicas and restarted processes are separate streams",
+        cases: &[("*: program: resource attribute service.instance.id", "–", "\"*\"")],
+    },
+    Meant {
         what: "the flags mark the trace id as random, and keep the flags of a remote parent",
         why: "W3C Trace Context level 2 has a flag for random trace ids, and requires its propagation",
         cases: &[
