@@ -15,9 +15,9 @@ const HEAD: &str = "\
 # Cost of each call, counted by `cargo bench --bench figures`. `.ci/run` fails if a count exceeds the value in this file
 # by more than 3 % (and two instructions, or 0.05 allocations).
 #
-# A value in this file only decreases, unless the commit that increases it adds a reason under [because]. Do not edit the
-# file. Run `cargo bench --bench figures -- --accept --because \"why\"`. The check reads the versions of this file in the
-# history, and fails if a value has increased while its reason is missing or unchanged.
+# A value in this file only decreases, unless the commit that increases it adds a reason under [because]. Do not edit
+# the file. Run `cargo bench --bench figures -- --accept --because \"why\"`. The check reads the versions of this file
+# in the history, and fails if a value has increased while its reason is missing or unchanged.
 # Instruction counts are valid for one compiler and one kind of machine. With another compiler or machine, only the
 # allocations are checked, and `--accept` writes the instruction counts as new ones.
 ";

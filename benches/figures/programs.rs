@@ -92,6 +92,12 @@ pub(crate) const PROGRAMS: &[Subject] = &[
     quiet("histogram record, bound"),
     quiet("exponential record, 0 attributes"),
     quiet("gauge record, 1 attribute"),
+    quiet("counter add, 0 attributes, in a span"),
+    quiet("counter add, 2 attributes, in a span"),
+    quiet("counter add, bound, in a span"),
+    quiet("histogram record, 0 attributes, in a span"),
+    quiet("exponential record, 0 attributes, in a span"),
+    quiet("gauge record, 1 attribute, in a span"),
 ];
 
 impl Subject {

@@ -191,6 +191,11 @@ fn over_threads(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
         let found = play(sink, THREADS_PART, &settings)?;
         Ok([found.ratio("cpu", "sent")?, found.ratio("wall", "sent")?])
     })?;
+    let mut table = Table::new(["threads that make spans", "CPU ns per span", "spans/s", ""]);
+    for ((threads, cpu), (_, elapsed)) in cpu.iter().zip(&elapsed) {
+        table.row([whole(*threads), whole(*cpu), whole(1e9 / elapsed), String::new()]);
+    }
+    table.print("growth: threads that share one queue");
     Ok(chart(
         "Threads",
         "ns per span",

@@ -112,12 +112,23 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
     start_with(name, Exporter::http(endpoint))
 }
 
+/// End of the name of a call that is made inside a sampled span. Its measurements may become exemplars.
+const IN_SPAN: &str = ", in a span";
+
 /// Starts a program that makes this call, with the given exporter.
 pub(crate) fn start_with(name: &str, exporter: Exporter) -> Result<Program, Error> {
+    let (name, is_in_span) = name.strip_suffix(IN_SPAN).map_or((name, false), |name| (name, true));
     let call = CALLS.iter().find(|call| call.name == name).ok_or_else(|| format!("{name}: no such call"))?;
     let exporter = if name == FILTERED { exporter.level(Severity::Info) } else { exporter };
     let telemetry = Arc::new(workload::start(exporter)?);
-    let burst = (call.make)(&telemetry);
+    let mut burst = (call.make)(&telemetry);
+    if is_in_span {
+        let span = telemetry.tracer(text::SCOPE).span(text::ROOT);
+        burst = Box::new(move |calls| {
+            let _inside = &span;
+            burst(calls);
+        });
+    }
     if name.contains("log") {
         return Ok(sending(telemetry, burst));
     }

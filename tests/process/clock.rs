@@ -223,6 +223,76 @@ fn a_process_that_was_stopped_sends_on_without_a_failed_attempt() {
     process::report(format!("{delivered} delivered in {attempts} attempts, {problems} problems"));
 }
 
+#[test]
+fn an_idle_connection_from_before_a_suspension_is_replaced() {
+    let name = "an_idle_connection_from_before_a_suspension_is_replaced";
+    let Some(task) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        for (protocol, url, connections) in
+            [("http", receiver.endpoint(), 2), ("grpc", receiver.grpc_endpoint(), 4)]
+        {
+            assert_eq!(process::run(name, &format!("{protocol} {url}")), ["4 delivered in 4 attempts"]);
+            assert_eq!(receiver.connection_count(), connections);
+        }
+        return;
+    };
+    let exporter = match task.split_once(' ') {
+        Some(("grpc", url)) => Exporter::grpc(url),
+        other => Exporter::http(other.expect("a protocol and a URL").1),
+    };
+    let telemetry = start(exporter);
+    for is_suspended in [false, false, true, false] {
+        if is_suspended {
+            // The wall clock goes on while a machine is suspended, and the monotonic clock does not.
+            WRONG_BY.store(6 * 3600, Ordering::SeqCst);
+        }
+        telemetry.tracer("shop").span("work").end();
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+    }
+    let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);
+    process::report(format!("{} delivered in {} attempts", ledger.traces.delivered, ledger.attempts));
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer() {
+    let name = "a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        let child = process::Child::start(name, &receiver.endpoint());
+        let pid = child.id() as libc::pid_t;
+        for call in 1..=3 {
+            let mut status = 0;
+            // SAFETY: the child is ours; `status` outlives the call.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) }, pid);
+            assert!(libc::WIFSTOPPED(status), "{status}");
+            assert_eq!(receiver.span_count(), call);
+            assert_eq!(receiver.metric("calls").unwrap().value(()), call as i64);
+            // Longer than the throttle and the interval, which must cause no second request after the thaw.
+            wait(Duration::from_millis(300));
+            // SAFETY: the child is ours and not reaped yet, so the process id is still its own.
+            assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
+        }
+        assert_eq!(child.finish(), ["3 delivered, 0 lost"]);
+        // Spans and metrics of each call, and the last metrics of the shutdown.
+        assert!(receiver.request_count() <= 7, "{}", receiver.request_count());
+        return;
+    };
+    let exporter = Exporter::http(endpoint).interval(Duration::from_millis(200));
+    let telemetry =
+        Telemetry::start_manual(Config::new().service_name("function").exporter(exporter)).unwrap();
+    for _ in 0..3 {
+        telemetry.tracer("function").span("call").end();
+        telemetry.meter("function").counter("calls").add(1, ());
+        assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
+        // The answer: the platform freezes the process now.
+        // SAFETY: stops this process until the parent continues it; it has no other thread that works.
+        assert_eq!(unsafe { libc::raise(libc::SIGSTOP) }, 0);
+    }
+    let ledger = telemetry.shutdown(PATIENCE);
+    process::report(format!("{} delivered, {} lost", ledger.exporters[0].traces.delivered, ledger.lost()));
+}
+
 /// Lets time pass, for tests that are about the passing of time.
 fn wait(time: Duration) {
     let (_never, nothing) = mpsc::channel::<()>();

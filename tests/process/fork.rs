@@ -20,6 +20,7 @@ use standpipe::bridge::log::LogBridge;
 use standpipe::bridge::metrics::MetricsRecorder;
 use standpipe::bridge::opentelemetry::LogExporter;
 use standpipe::bridge::tracing::TracingLayer;
+use standpipe::config::Detector;
 use standpipe::receiver::proto::{Data, Number, Value};
 use standpipe::receiver::{Answer, ReceivedLog, ReceivedSpan, Receiver};
 use standpipe::{Application, Config, Exporter, Provider, Signal, Telemetry, Tracer};
@@ -181,6 +182,31 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
 }
 
 /// In a child that the hook forks, only the worker's thread continues, and it must do nothing there.
+#[test]
+fn a_child_has_its_own_instance_id_and_process_id() {
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run("a_child_has_its_own_instance_id_and_process_id", &receiver.endpoint());
+        let sources: HashSet<_> = receiver.spans().iter().map(source).collect();
+        let [ids, pids] =
+            [0, 1].map(|part| sources.iter().map(|source| &source[part]).collect::<HashSet<_>>());
+        assert_eq!((sources.len(), ids.len(), pids.len()), (3, 3, 3), "{sources:?}");
+        return;
+    };
+    let config = Config::new().detect([Detector::Process]).exporter(Exporter::http(endpoint));
+    let telemetry = Telemetry::start(config).unwrap();
+    emit(&telemetry.tracer("shop"), "parent", 1);
+    let children = [0, 1].map(|_| fork(|| child_emits(&telemetry)));
+    assert!(children.into_iter().all(reap), "a child failed");
+    emit(&telemetry.tracer("shop"), "parent", 1);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
+}
+
+/// Returns the id of the instance and of the process that sent a span.
+fn source(span: &ReceivedSpan) -> [String; 2] {
+    ["service.instance.id", "process.pid"].map(|key| format!("{:?}", span.resource_attribute(key)))
+}
+
 #[test]
 fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     let Some(endpoint) = process::task() else {

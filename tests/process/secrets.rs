@@ -398,7 +398,7 @@ fn a_user_agent_or_host_from_a_variable_is_not_shown() {
             assert_eq!(reports, ["hidden"], "{transport}");
             let requests = receiver.requests();
             assert!(requests.len() >= 3, "{transport}: {requests:?}");
-            let full = format!("{AGENT} standpipe/{}", env!("CARGO_PKG_VERSION"));
+            let full = format!("{AGENT} standpipe/{} (rust)", env!("CARGO_PKG_VERSION"));
             let agents: Vec<_> = requests.iter().map(|request| request.header("user-agent")).collect();
             assert!(agents.iter().all(|agent| *agent == Some(full.as_str())), "{transport}: {agents:?}");
             if transport == "http" {

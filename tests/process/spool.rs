@@ -322,7 +322,8 @@ fn a_process_that_dies_while_its_collector_hangs_leaves_no_record_twice() {
         receiver.always(Answer::hang());
         let task = format!("{} {} {delivered}", receiver.endpoint(), spool.path().display());
         let mut child = Child::start(NAME, &task);
-        // When the child reports `emitted`, the batch that it is sending is also on disk, as the oldest entry of the spool.
+        // When the child reports `emitted`, the batch that it is sending is also on disk, as the oldest entry of the
+        // spool.
         assert_eq!(child.next_report(), "emitted");
         child.kill();
         let next = Receiver::start().unwrap();
@@ -355,6 +356,29 @@ fn what_a_shutdown_leaves_is_spooled_and_the_next_start_delivers_it() {
             receiver.spans().iter().all(|span| span.service_name() == "shop" && span.scope_name() == "shop")
         );
     }
+}
+
+#[test]
+fn recovered_records_keep_the_instance_id_of_the_process_that_made_them() {
+    const NAME: &str = "recovered_records_keep_the_instance_id_of_the_process_that_made_them";
+    if let Some(spool) = process::task() {
+        let telemetry = start(exporter(NOWHERE, Path::new(&spool)));
+        emit(&telemetry.tracer("shop"), 1, 0..3);
+        assert_eq!(telemetry.shutdown(Duration::ZERO).total().delivered, 0);
+        return;
+    }
+    let (scratch, receiver) = (private(), Receiver::start().unwrap());
+    let path = scratch.path().to_str().unwrap();
+    [(); 2].iter().for_each(|()| _ = process::run(NAME, path));
+    let telemetry = start(exporter(&receiver.endpoint(), scratch.path()));
+    emit(&telemetry.tracer("shop"), 2, 0..3);
+    assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 9);
+    let mut records: HashMap<String, usize> = HashMap::new();
+    for span in receiver.spans() {
+        let id = span.resource_attribute("service.instance.id").as_str().unwrap().to_owned();
+        *records.entry(id).or_default() += 1;
+    }
+    assert_eq!(records.into_values().collect::<Vec<_>>(), [3, 3, 3]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The function that a thread calls at each step of the allocator, with the step's name and its size in bytes.
 pub(crate) type Hook = dyn Fn(&'static str, usize) + Send + Sync;
 
-/// The system's allocator, which counts the allocations of each thread and the bytes that all threads hold, and calls the
-/// thread's hook. A test binary that uses this module has it as its `#[global_allocator]`.
+/// The system's allocator, which counts the allocations of each thread and the bytes that all threads hold, and calls
+/// the thread's hook. A test binary that uses this module has it as its `#[global_allocator]`.
 pub(crate) struct HookedAllocator;
 
 /// Bytes that are allocated now, and the peak since the last [`mark`].

@@ -72,9 +72,14 @@ impl TestCa {
 
     /// A client certificate.
     pub(crate) fn client(&self, name: &str) -> Identity {
-        let mut params = named(name, &[name]);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(client(name))
+    }
+
+    /// A client certificate that expired long ago.
+    pub(crate) fn expired_client(&self, name: &str) -> Identity {
+        let mut params = client(name);
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
         self.sign(params)
     }
 
@@ -109,6 +114,13 @@ fn server(hosts: &[&str]) -> CertificateParams {
     let mut params = named("standpipe test server", hosts);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params
+}
+
+fn client(name: &str) -> CertificateParams {
+    let mut params = named(name, &[name]);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params
 }
 

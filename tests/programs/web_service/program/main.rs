@@ -6,8 +6,8 @@
 //!                 └────────────┴──► OTLP     OTEL_EXPORTER_OTLP_ENDPOINT, http://localhost:4318 unless set
 //! ```
 //!
-//! `telemetry.rs` starts the telemetry, and `propagation.rs` carries a trace into and out of a process. The other files are an
-//! ordinary service that uses `tracing`, `log` and `metrics`.
+//! `telemetry.rs` starts the telemetry, and `propagation.rs` carries a trace into and out of a process. The other files
+//! are an ordinary service that uses `tracing`, `log` and `metrics`.
 
 mod http;
 mod propagation;
