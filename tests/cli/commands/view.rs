@@ -423,7 +423,8 @@ impl Screen {
             skip("there is no script of util-linux, which makes a terminal");
             return None;
         }
-        let command = format!("stty cols {columns} rows {rows}; {command}; stty -a");
+        // Ctrl-C also reaches the shell. Without the trap, dash would end before it runs the last command.
+        let command = format!("trap : INT; stty cols {columns} rows {rows}; {command}; stty -a");
         let mut script = std::process::Command::new("script");
         // If the tests are a background job of a script, SIGINT is ignored and inherited, and Ctrl-C has no effect.
         crate::exec::heed_signals(&mut script);
@@ -432,6 +433,8 @@ impl Screen {
             .env("LC_ALL", "C.UTF-8")
             .env("TERM", "xterm-256color")
             .env("NO_COLOR", "1")
+            // The shell that `script` runs.
+            .env("SHELL", "/bin/sh")
             .env_remove("COLUMNS")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
