@@ -1,8 +1,8 @@
 //! The start of a span: [`SpanBuilder`] collects its properties, finds the parent, asks the sampler and opens the
 //! record.
 //!
-//! Two fast paths serve nearly all spans: a span below a recorded span, and a span below an unsampled one. All other
-//! spans start on the general path.
+//! Three fast paths serve nearly all spans: below a recorded span, below an unsampled one, and at the start of a trace or
+//! of its part in this process. All other spans start on the general path.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use super::open::OpenSpan;
 use super::sampler::StartAttributes;
 use super::{DetachedSpan, LinkBuilder, Span, Tracer};
 use crate::config::ParentOrigin;
-use crate::context::{self, Clock, Frame, SpanContext, Stack, unix_nanos};
-use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef, Value};
+use crate::context::{self, Clock, Entered, Frame, SpanContext, Stack, unix_nanos};
+use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef, TraceId, Value};
 
 /// A span before its start. From [`Tracer::span_builder`].
 ///
@@ -138,6 +138,10 @@ pub(super) struct Started {
     /// The clock for child spans.
     clock: Option<Clock>,
 }
+
+/// A span that a fast path has started and entered: its record, unless it is unsampled, its ids, and its entry on the
+/// stack. Returned instead of a [`Span`], which is twice as large and would be copied several times.
+pub(super) type SimplyStarted = (Option<Box<OpenSpan>>, SpanRef, Entered);
 
 impl<'a> SpanBuilder<'a> {
     #[inline]
@@ -264,9 +268,18 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts a span of any kind. The thread's stack is `None` while the thread ends.
+    /// Starts a span whose parent is not the current span, or whose attributes the sampler reads.
     #[inline(never)]
-    pub(super) fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
+    fn start_any(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
+        match context::with_stack(|stack| self.start_simply(stack?)) {
+            Some(started) => Span::started(started),
+            None => self.start_fully(attributes),
+        }
+    }
+
+    /// Starts a span on the general path. The thread's stack is `None` while the thread ends.
+    #[inline(never)]
+    pub(super) fn start_fully(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
         context::with_stack(|stack| {
             let Started { mut context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
@@ -287,6 +300,33 @@ impl<'a> SpanSpec<'a> {
             };
             Span { open, entered, unrecorded, not_send: PhantomData }
         })
+    }
+
+    /// Starts a span that has no parent or an explicit one, such as that of a request (a fast path). Returns `None` if
+    /// more than the ids decides about the span.
+    #[inline(always)]
+    pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
+        let current = stack.top();
+        let (parent, clock) = match self.parent {
+            Parent::Current if current.is_none() => (None, None),
+            Parent::Explicit(parent, clock) if parent.state.is_none() => (Some(parent), clock),
+            Parent::None => (None, None),
+            _ => return None,
+        };
+        let clock = clock.or(current.and_then(|frame| frame.clock));
+        // Checked first, because the general path would ask the sampler again, about another id.
+        let simple = self.tracer.shared.policy.simple_start.filter(|_| !context::may_be_suppressed())?;
+        let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
+        let sampled = simple.keeps(trace_id, parent.map(SpanContext::is_sampled));
+        let span =
+            parent.map_or_else(|| SpanRef::root(trace_id, sampled), |parent| parent.child_ref(sampled));
+        let context = SpanContext::of(span, None);
+        if !sampled {
+            return Some((None, span, stack.push(context, clock)));
+        }
+        let (mut open, clock) = self.open_any(&context, parent, clock);
+        open.context.replace_by(span);
+        Some((Some(open), span, stack.push(context, Some(clock))))
     }
 
     #[inline]
@@ -382,8 +422,8 @@ impl<'a> SpanSpec<'a> {
                 && shared.exporters.suppresses_span(is_recorded && context.is_sampled()))
     }
 
-    /// Opens the record of a span that does not start on the fast path.
-    #[inline(always)]
+    /// Opens the record of a span that does not start below a recorded span of this process.
+    #[inline(never)]
     fn open_any(
         &self,
         context: &SpanContext,

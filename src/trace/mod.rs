@@ -105,6 +105,8 @@ struct SamplingPolicy {
     sampler: Arc<Decider>,
     /// The sampler, if it is simple and ids are random numbers.
     simple: Option<Simple>,
+    /// `simple`, if in addition an exporter exports spans, and the start of a span has no further effect.
+    simple_start: Option<Simple>,
     id_generator: Option<Arc<dyn IdGenerator>>,
     /// True if no exporter is configured, for any signal.
     is_idle: bool,
@@ -131,12 +133,14 @@ impl Tracer {
         let id_generator = exporters.spec().id_generator.clone();
         let has_fast_path = counts.is_none() && id_generator.is_none();
         let is_usual = largest.is_some() && !has_baggage_attributes && has_fast_path;
+        let simple = sampler.simple.filter(|_| id_generator.is_none());
         let policy = SamplingPolicy {
             is_idle,
             keeps_below_sampled: sampler.keeps_all_below_sampled() && is_usual,
             drops_below_unsampled: sampler.keeps_nothing_below_unsampled() && !is_idle && has_fast_path,
             has_baggage_attributes,
-            simple: sampler.simple.filter(|_| id_generator.is_none()),
+            simple,
+            simple_start: simple.filter(|_| is_usual),
             sampler,
             id_generator,
         };
@@ -192,29 +196,29 @@ impl Tracer {
         }
     }
 
-    /// Starts a child of the current span if that span is not recorded. In most cases it is unsampled, and the sampler
-    /// follows the parent.
+    /// Starts a span below a span that is not recorded, or the first span of a trace.
     ///
     /// This function is not inlined and makes its own [`SpanSpec`], so that the fast path keeps its `SpanSpec` in
     /// registers.
     #[inline(never)]
     fn start_other(&self, name: &str, kind: SpanKind) -> Span {
+        let spec = SpanSpec::new(self, name, kind);
         let started = context::with_stack(|stack| {
             let stack = stack?;
-            let Frame { context: parent, clock, .. } = stack.top()?;
+            let Some(Frame { context: parent, clock, .. }) = stack.top() else {
+                return spec.start_simply(stack);
+            };
+            // In most cases, the parent is unsampled, and the sampler follows the parent.
             let is_usual = !parent.is_sampled() && parent.state.is_none();
             if !is_usual || !self.shared.policy.drops_below_unsampled {
                 return None;
             }
             let (span, clock) = (parent.child_ref(false), *clock);
-            Some((span, stack.push_span(span, clock)))
+            Some((None, span, stack.push_span(span, clock)))
         });
         match started {
-            Some((span, entered)) => {
-                let unrecorded = Some(SpanContext::of(span, None));
-                Span { open: None, entered: Some(entered), unrecorded, not_send: PhantomData }
-            }
-            None => SpanSpec::new(self, name, kind).start_any(None),
+            Some(started) => Span::started(started),
+            None => spec.start_fully(None),
         }
     }
 }

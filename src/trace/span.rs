@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::SystemTime;
 
+use super::builder::SimplyStarted;
 use super::open::OpenSpan;
 use super::{AsError, span};
 use crate::context::{Entered, SpanContext, unix_nanos};
@@ -79,6 +80,12 @@ impl Span {
 
     /// Ends the span now, as dropping it does.
     pub fn end(self) {}
+
+    #[inline(always)]
+    pub(super) fn started((open, span, entered): SimplyStarted) -> Self {
+        let unrecorded = open.is_none().then(|| SpanContext::of(span, None));
+        Self { open, entered: Some(entered), unrecorded, not_send: PhantomData }
+    }
 
     #[inline]
     fn finish(&mut self, end: Option<u64>) {
