@@ -286,28 +286,25 @@ impl Chunk {
         frame: &[u8],
         reserve: impl FnOnce() -> Option<T>,
     ) -> Option<T> {
-        let can_add_run = self.runs.len() < self.runs.capacity();
-        match self.runs.last_mut() {
-            Some(run) if Arc::ptr_eq(&run.scope, scope) => {
-                if !self.bytes.has_room(frame.len()) {
-                    return None;
-                }
-                let reserved = reserve()?;
+        let is_same_run = self.runs.last().is_some_and(|run| Arc::ptr_eq(&run.scope, scope));
+        let has_room = match is_same_run {
+            true => self.bytes.has_room(frame.len()),
+            false => self.runs.len() < self.runs.capacity() && self.fits_at(false, scope, frame.len()),
+        };
+        if !has_room {
+            return None;
+        }
+        // Called in one place only, so that the compiler inlines it.
+        let reserved = reserve()?;
+        match self.runs.last_mut().filter(|_| is_same_run) {
+            Some(run) => {
                 self.bytes.append(frame);
                 run.records += 1;
                 run.end = self.bytes.len();
-                Some(reserved)
             }
-            _ if can_add_run => {
-                if !self.fits_at(false, scope, frame.len()) {
-                    return None;
-                }
-                let reserved = reserve()?;
-                self.append(scope, frame, 1);
-                Some(reserved)
-            }
-            _ => None,
+            None => self.append(scope, frame, 1),
         }
+        Some(reserved)
     }
 
     /// Returns the runs that were not taken yet.
