@@ -37,6 +37,8 @@ struct LoggerShared {
     scope: Arc<Scope>,
     /// Lowest severity number that the scope's level and at least one exporter's level include.
     min_severity: u8,
+    /// Size of the largest log record that any exporter can send; `None` if no exporter exports log records.
+    largest: Option<usize>,
     has_baggage_attributes: bool,
 }
 
@@ -71,7 +73,9 @@ impl Logger {
     pub(crate) fn new(exporters: Arc<ExporterSet>, scope: Arc<Scope>) -> Self {
         let has_baggage_attributes = exporters.has_baggage_attributes();
         let min_severity = exporters.min_severity(&scope);
-        Self { shared: Arc::new(LoggerShared { exporters, scope, min_severity, has_baggage_attributes }) }
+        let largest = exporters.largest_record(Signal::Logs);
+        let shared = LoggerShared { exporters, scope, min_severity, largest, has_baggage_attributes };
+        Self { shared: Arc::new(shared) }
     }
 
     severities! { trace Trace, debug Debug, info Info, warn Warn, error Error, fatal Fatal }
@@ -94,7 +98,7 @@ impl Logger {
         let mut open = match self.shared.takes(severity) {
             false => None,
             true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
-            true => OpenLog::begin(&self.shared, severity),
+            true => OpenLog::begin(&self.shared),
         };
         if let Some(open) = &mut open {
             // Converting the body may run code of the program, so it happens only if the record is built.
@@ -174,9 +178,15 @@ pub struct Log<'a> {
 
 impl Log<'_> {
     /// Sets an attribute, replacing an earlier value of the key. An attribute beyond the limit is dropped and counted.
-    #[inline]
+    // `always`: most keys are literals, which the compiler then writes by constant stores.
+    #[inline(always)]
     pub fn set(mut self, key: &str, value: impl IntoValue) -> Self {
-        self.set_in_place(key, value);
+        if let Some(open) = &mut self.open {
+            match value.as_value() {
+                Some(value) => open.record.set_inlined(key, value),
+                None => value.with_value(|value| open.record.set(key, value)),
+            }
+        }
         self
     }
 
@@ -184,10 +194,7 @@ impl Log<'_> {
     #[inline]
     pub fn set_in_place(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = &mut self.open {
-            match value.as_value() {
-                Some(value) => open.record.set(key, value),
-                None => value.with_value(|value| open.record.set(key, value)),
-            }
+            value.with_value(|value| open.record.set(key, value));
         }
     }
 
@@ -255,7 +262,7 @@ impl Log<'_> {
     #[inline]
     pub fn emit(self) {
         match self.open {
-            Some(open) => open.emit(self.shared),
+            Some(open) => open.emit(self.severity, self.shared),
             None => self.shared.count_if_filtered(self.severity),
         }
     }
@@ -270,7 +277,6 @@ impl fmt::Debug for Log<'_> {
 /// Storage of a record, and the fields that are written last. Its thread reuses it for later records.
 struct OpenLog {
     record: LogRecord,
-    severity: Severity,
     time: Option<u64>,
     span: SpanChoice,
     generation: u32,
@@ -292,13 +298,12 @@ thread_local! {
 impl OpenLog {
     /// Returns a new record; `None` if no exporter would send it.
     #[inline(never)]
-    fn begin(shared: &LoggerShared, severity: Severity) -> Option<Box<Self>> {
-        let largest = shared.exporters.largest_record(Signal::Logs)?;
+    fn begin(shared: &LoggerShared) -> Option<Box<Self>> {
+        let largest = shared.largest?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
-            Box::new(Self { record, severity, time: None, span: SpanChoice::Current, generation: 0 })
+            Box::new(Self { record, time: None, span: SpanChoice::Current, generation: 0 })
         });
-        open.severity = severity;
         (open.time, open.span) = (None, SpanChoice::Current);
         // A record that is open at a fork must not be sent twice, see `emit`.
         open.generation = process::generation();
@@ -310,13 +315,13 @@ impl OpenLog {
     }
 
     #[inline(never)]
-    fn emit(mut self: Box<Self>, shared: &LoggerShared) {
+    fn emit(mut self: Box<Self>, severity: Severity, shared: &LoggerShared) {
         // A record that was begun before a fork is sent by the parent.
         if self.generation == process::generation() {
             let end = self.end();
-            match self.record.finish(self.severity, &end) {
-                Some(record) => shared.exporters.enqueue_log(&shared.scope, self.severity, record),
-                None => shared.exporters.count_log_not_enqueued(self.severity, NotEnqueuedReason::TooLarge),
+            match self.record.finish(severity, &end) {
+                Some(record) => shared.exporters.enqueue_log(&shared.scope, severity, record),
+                None => shared.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::TooLarge),
             }
         }
         let bytes = self.record.capacity();

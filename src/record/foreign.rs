@@ -49,6 +49,6 @@ impl LogRecord {
     /// Like [`finish`](Self::finish), for a record whose severity may be unknown. A time of 0 means that the time is
     /// unknown.
     pub(crate) fn finish_foreign(&mut self, severity: Option<Severity>, end: &LogEnd) -> Option<&[u8]> {
-        self.write_end(severity.map_or(0, Severity::number), end)
+        self.write_end(severity.map_or(0, Severity::number), None, end)
     }
 }

@@ -91,6 +91,32 @@ pub(crate) struct LogEnd {
     pub(crate) span: Option<SpanRef>,
 }
 
+/// Bytes of the times and the number of the severity.
+const TIMES_BYTES: usize = 20;
+/// Bytes of the ids of a span and its flags.
+const SPAN_BYTES: usize = 33;
+/// Maximum bytes of the field of a severity's name.
+const NAME_BYTES: usize = 8;
+/// Maximum bytes of all fields that are written last.
+const END_BYTES: usize = TIMES_BYTES + SPAN_BYTES + NAME_BYTES;
+
+/// The field of each severity's name, padded with zeros.
+const NAME_FIELDS: [[u8; NAME_BYTES]; 24] = {
+    let mut fields = [[0; NAME_BYTES]; 24];
+    let mut index = 0;
+    while index < fields.len() {
+        let name = NAMES[index].as_bytes();
+        (fields[index][0], fields[index][1]) = (tag::severity_text, name.len() as u8);
+        let mut position = 0;
+        while position < name.len() {
+            fields[index][2 + position] = name[position];
+            position += 1;
+        }
+        index += 1;
+    }
+    fields
+};
+
 /// The span to which a log record belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpanRef {
@@ -143,6 +169,15 @@ impl LogRecord {
         }
     }
 
+    /// Like [`set`](Self::set), with the fast path inlined at the call site: for literal keys.
+    #[inline(always)]
+    pub(crate) fn set_inlined(&mut self, key: &str, value: Value<'_>) {
+        match self.attributes.tasks {
+            0 => self.attributes.put_inlined(tag::attributes, key, value),
+            _ => self.set(key, value),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         // A log record has no sub-message that would have to be closed.
@@ -187,56 +222,66 @@ impl LogRecord {
     // `always`: otherwise the only caller, in another module, calls it or not depending on how the crate is divided.
     #[inline(always)]
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
-        if !self.has_severity_text {
-            self.write_severity_name(severity.name());
-        }
-        self.write_end(severity.number(), end)
+        let name = (!self.has_severity_text).then(|| &NAME_FIELDS[usize::from(severity.number() - 1)]);
+        self.write_end(severity.number(), name, end)
     }
 
-    /// Writes a short name. Needs no call, unless the buffer has to grow.
-    #[inline(always)]
-    fn write_severity_name(&mut self, name: &str) {
-        match self.attributes.buffer.claim_ready(2 + name.len()) {
-            Some(mut out) => {
-                *out.chunk() = [tag::severity_text, name.len() as u8];
-                out.put_short(name.as_bytes());
-            }
-            None => self.write_text(tag::severity_text, name),
-        }
-    }
-
+    /// Writes the fields that `end` contains, the severity, and the field of its name.
     // `always`: otherwise each record would cost a second call.
     #[inline(always)]
-    pub(super) fn write_end(&mut self, severity: u8, end: &LogEnd) -> Option<&[u8]> {
-        if let Some(mut out) = self.attributes.buffer.claim(20) {
-            let fixed: &mut [u8; 20] = out.chunk();
-            fixed[0] = tag::time_unix_nano;
-            fixed[1..9].copy_from_slice(&end.time.to_le_bytes());
-            fixed[9] = tag::observed_time_unix_nano;
-            fixed[10..18].copy_from_slice(&end.observed.to_le_bytes());
-            fixed[18..].copy_from_slice(&[tag::severity_number, severity]);
-        }
-        if let Some(span) = &end.span {
-            self.write_span(span);
+    pub(super) fn write_end(
+        &mut self,
+        severity: u8,
+        name: Option<&[u8; NAME_BYTES]>,
+        end: &LogEnd,
+    ) -> Option<&[u8]> {
+        let span_len = if end.span.is_some() { SPAN_BYTES } else { 0 };
+        let name_len = name.map_or(0, |name| 2 + usize::from(name[1]));
+        let len = TIMES_BYTES + span_len + name_len;
+        match self.attributes.buffer.append_window(len) {
+            Some(window) => fill_end(window, severity, name, end),
+            // The storage has to grow.
+            None => {
+                let mut window = [0; END_BYTES];
+                fill_end(&mut window, severity, name, end);
+                if let Some(mut out) = self.attributes.buffer.claim(len) {
+                    out.put(&window[..len]);
+                }
+            }
         }
         self.attributes.write_count(tag::dropped_attributes_count, self.attributes.dropped);
         self.attributes.buffer.framed()
     }
 
-    fn write_span(&mut self, span: &SpanRef) {
-        let Some(mut out) = self.attributes.buffer.claim(33) else { return };
-        let fixed: &mut [u8; 33] = out.chunk();
-        fixed[..2].copy_from_slice(&[tag::trace_id, 16]);
-        fixed[2..18].copy_from_slice(&span.trace_id.0);
-        fixed[18..20].copy_from_slice(&[tag::span_id, 8]);
-        fixed[20..28].copy_from_slice(&span.span_id.0);
-        fixed[28] = tag::flags;
-        fixed[29..].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
-    }
-
     /// Returns the size of the storage that the record keeps, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.attributes.capacity()
+    }
+}
+
+/// Writes the fields of the end one after the other. The bytes behind them are undefined.
+#[inline(always)]
+fn fill_end(window: &mut [u8; END_BYTES], severity: u8, name: Option<&[u8; NAME_BYTES]>, end: &LogEnd) {
+    window[0] = tag::time_unix_nano;
+    window[1..9].copy_from_slice(&end.time.to_le_bytes());
+    window[9] = tag::observed_time_unix_nano;
+    window[10..18].copy_from_slice(&end.observed.to_le_bytes());
+    window[18..20].copy_from_slice(&[tag::severity_number, severity]);
+    // Each place is a constant, so no copy needs a test of its bounds.
+    let behind = match &end.span {
+        Some(span) => {
+            window[20..22].copy_from_slice(&[tag::trace_id, 16]);
+            window[22..38].copy_from_slice(&span.trace_id.0);
+            window[38..40].copy_from_slice(&[tag::span_id, 8]);
+            window[40..48].copy_from_slice(&span.span_id.0);
+            window[48] = tag::flags;
+            window[49..53].copy_from_slice(&u32::from(span.trace_flags).to_le_bytes());
+            &mut window[53..61]
+        }
+        None => &mut window[20..28],
+    };
+    if let Some(name) = name {
+        behind.copy_from_slice(name);
     }
 }
 
