@@ -26,6 +26,9 @@ const MAX_REMOVED_BYTES: usize = 4096;
 pub(super) struct Reservoir {
     /// Bits of [`context::offering`], of which one must be set for a measurement to be offered.
     filter: u8,
+    /// Number of measurements to skip before the next one is kept, of a reservoir with one sample. With several samples,
+    /// each has its own number, and this one is 0.
+    skip: AtomicU64,
     /// Allocated by the first measurement that is kept.
     samples: OnceLock<Box<[Sample]>>,
 }
@@ -39,7 +42,7 @@ pub(super) struct Layout {
 
 #[derive(Debug, Default)]
 struct Sample {
-    /// Number of measurements to skip before the next one is kept.
+    /// Number of measurements to skip before the next one is kept, if this is one of several samples.
     skip: AtomicU64,
     kept: Mutex<(Draw, Vec<Exemplar>)>,
 }
@@ -51,23 +54,21 @@ impl Reservoir {
             ExemplarFilter::AlwaysOn => context::ANYWHERE,
             ExemplarFilter::AlwaysOff => 0,
         };
-        Self { filter, samples: OnceLock::new() }
+        Self { filter, skip: AtomicU64::new(0), samples: OnceLock::new() }
     }
 
-    /// Returns whether a measurement of this thread is offered now.
+    /// Returns whether a measurement of this thread is offered now. If there is one sample, which skips most
+    /// measurements, returns whether the sample keeps it.
     #[inline(always)]
     pub(super) fn is_offered(&self) -> bool {
-        self.filter & context::offering() != 0
+        self.filter & context::offering() != 0 && !skips(&self.skip)
     }
 
     /// Returns whether the offered measurement is skipped by the sample with this index.
     #[inline(always)]
     pub(super) fn skips(&self, sample: usize) -> bool {
-        let Some(Sample { skip, .. }) = self.samples.get().and_then(|samples| samples.get(sample)) else {
-            return false;
-        };
-        let left = skip.load(Ordering::Relaxed).checked_sub(1);
-        left.map(|left| skip.store(left, Ordering::Relaxed)).is_some()
+        let sample = self.samples.get().and_then(|samples| samples.get(sample));
+        sample.is_some_and(|sample| skips(&sample.skip))
     }
 
     /// Keeps an offered measurement that was not skipped.
@@ -94,7 +95,8 @@ impl Reservoir {
                 let _ = self.samples.set((0..layout.samples).map(|_| Sample::default()).collect());
             }
             if let Some(sample) = self.samples.get().and_then(|samples| samples.get(sample)) {
-                sample.keep(exemplar, layout.exemplars);
+                let skip = if layout.samples == 1 { &self.skip } else { &sample.skip };
+                sample.keep(exemplar, layout.exemplars, skip);
             }
         });
     }
@@ -103,6 +105,7 @@ impl Reservoir {
     /// replace them, and are sent again.
     pub(super) fn collect(&self, period: Period, is_delta: bool) -> Vec<Exemplar> {
         let mut collected = Vec::new();
+        self.skip.store(0, Ordering::Relaxed);
         for Sample { skip, kept } in self.samples.get().into_iter().flatten() {
             let (draw, exemplars) = &mut *lock(kept);
             *draw = Draw::default();
@@ -118,12 +121,19 @@ impl Reservoir {
     }
 }
 
+/// Decrements the number of measurements to skip. Returns false if it is 0.
+#[inline(always)]
+fn skips(skip: &AtomicU64) -> bool {
+    let left = skip.load(Ordering::Relaxed).checked_sub(1);
+    left.map(|left| skip.store(left, Ordering::Relaxed)).is_some()
+}
+
 impl Sample {
-    fn keep(&self, exemplar: Exemplar, size: usize) {
+    fn keep(&self, exemplar: Exemplar, size: usize, skipped: &AtomicU64) {
         let Ok(mut kept) = self.kept.try_lock() else { return };
         let (draw, exemplars) = &mut *kept;
         let (place, skip) = draw.accept(size, random);
-        self.skip.store(skip, Ordering::Relaxed);
+        skipped.store(skip, Ordering::Relaxed);
         match exemplars.get_mut(place) {
             Some(known) => *known = exemplar,
             None => exemplars.push(exemplar),

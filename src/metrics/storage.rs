@@ -264,11 +264,10 @@ fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(
 /// Aggregates a measurement. The series cannot be removed meanwhile: the table is locked for reading, or the series is
 /// bound.
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &dyn Fn() -> AttributeSet) {
-    // Only explicit histograms, whose updates may allocate, have more than one sample of exemplars.
-    let keeps_exemplar = |series: &Series| series.reservoir.is_offered() && !series.reservoir.skips(0);
     let held = read(table);
     let series = match held.find(pairs) {
-        Some(series) if !series.aggregator.may_allocate() && !keeps_exemplar(series) => {
+        // Only explicit histograms, whose updates may allocate, have more than one sample of exemplars.
+        Some(series) if !series.aggregator.may_allocate() && !series.reservoir.is_offered() => {
             return series.aggregator.update(bits);
         }
         // An allocator that makes measurements must not be called while the table is locked.
