@@ -96,13 +96,15 @@ pub(super) struct Instrument {
     pub(super) has_refused: AtomicBool,
     /// One storage per stream. Measurements from before a fork are sent by the parent.
     storages: PerProcess<Box<[MetricStorage]>>,
+    /// Series of the measurements without attributes, if there is one stream, which never removes the series.
+    bare: OnceLock<Arc<Series>>,
 }
 
 impl Instrument {
     pub(super) fn new(mut descriptor: Descriptor, shared: Arc<MeterShared>) -> Self {
         descriptor.streams = Stream::resolve(&descriptor, &shared);
         let storages = PerProcess::new(new_storages(&descriptor, &shared));
-        Self { descriptor, shared, has_refused: AtomicBool::new(false), storages }
+        Self { descriptor, shared, has_refused: AtomicBool::new(false), storages, bare: OnceLock::new() }
     }
 
     /// Aggregates a measurement, given as the bits of its number.
@@ -129,18 +131,18 @@ impl Instrument {
 
     /// Aggregates a measurement without attributes.
     pub(super) fn update_bare(&self, bits: u64) {
-        match self.only_bare() {
+        match self.bare.get().filter(|_| self.storages.original().is_some()) {
             Some(series) => series.update(bits),
-            None => update_all(self.storages(), bits, &[]),
+            None => self.update_any_bare(bits),
         }
     }
 
-    /// Returns the series for measurements without attributes, if there is one exporter and no lock is needed.
-    #[inline]
-    fn only_bare(&self) -> Option<&Arc<Series>> {
-        match self.storages.get().map(|storages| &**storages) {
-            Some([storage]) => storage.bare(),
-            _ => None,
+    /// Like [`update_bare`](Self::update_bare), for the first measurement, for several streams or for a forked child.
+    #[inline(never)]
+    fn update_any_bare(&self, bits: u64) {
+        self.update(bits, &[]);
+        if let Some([storage]) = self.storages.original().map(|storages| &**storages) {
+            storage.bare().into_iter().for_each(|series| _ = self.bare.set(Arc::clone(series)));
         }
     }
 
