@@ -65,7 +65,7 @@ impl Exporter {
     ///
     /// | given | posted to |
     /// |---|---|
-    /// | `host`, `host:port` | `http://`, at port 443 `https://`; port 4318 if absent, path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
+    /// | `host`, `host:port` | `http://`, or `https://` if the port is 443; default port 4318; path `/v1/traces`, `/v1/logs` or `/v1/metrics` |
     /// | `https://host` | port 443, or 80 with `http://`; path as above |
     /// | `https://host/otlp` | `/otlp/v1/traces`, `/otlp/v1/logs` or `/otlp/v1/metrics` |
     /// | `https://host/otlp/v1/traces` | as in the line above: the path of a signal at the end is replaced |
@@ -123,8 +123,9 @@ impl Exporter {
     ///
     /// | given | called at |
     /// |---|---|
-    /// | `host`, `host:port` | with TLS, without it on loopback (`localhost`, `127.0.0.1`, `[::1]`); port 4317 if absent |
-    /// | `http://…`, `https://…` | without or with TLS; port 80 or 443 if absent; a path is ignored with a warning |
+    /// | `host`, `host:port` | with TLS, except on loopback (`localhost`, `127.0.0.1`, `[::1]`); default port 4317 |
+    /// | `http://…` | without TLS; default port 80; a path is ignored with a warning |
+    /// | `https://…` | with TLS; default port 443; a path is ignored with a warning |
     /// | `unix:/run/otel.sock`, `unix-abstract:name` | a Unix socket, without TLS |
     ///
     /// [Headers](Self::header) are sent as metadata. Headers that gRPC writes itself or forbids, such as `te` and
@@ -300,8 +301,8 @@ impl Exporter {
         Self { level: Level(Some(Severity::Info)), ..Self::new(name, Some(table)) }
     }
 
-    /// Returns an exporter with the defaults for environment variables and OpenTelemetry's files, which have a
-    /// location: a full queue drops records, as OpenTelemetry's processors do.
+    /// Returns an exporter with the defaults for environment variables and for OpenTelemetry's files. A full queue
+    /// drops records, as the queues of OpenTelemetry's processors do. `location` is `None` for variables.
     pub(super) fn of_environment(name: String, path: String, location: Option<Location>) -> Self {
         let mut exporter = Self::new(name, Some(Table { path, location, is_of_tracetest: false }));
         exporter.queue.when_full = WhenFull::DropNewest;

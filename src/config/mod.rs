@@ -159,8 +159,8 @@ impl Config {
         self
     }
 
-    /// Sets the URL of the schema to which the names of the resource attributes conform. Unless it is set,
-    /// [detectors](Self::detect) set that of their attributes.
+    /// Sets the URL of the schema to which the names of the resource attributes conform. If no URL is set and
+    /// [detectors](Self::detect) find attributes, the schema URL of the detectors is used.
     pub fn schema_url(mut self, url: &str) -> Self {
         self.main.set_schema_url(url);
         self
@@ -183,8 +183,8 @@ impl Config {
         self.set_in_code([&DETECT])
     }
 
-    /// Sets the formats in which [`Telemetry::propagators`](crate::Telemetry::propagators) reads and writes contexts;
-    /// by default those of W3C. Without any, nothing is propagated.
+    /// Sets the formats in which [`Telemetry::propagators`](crate::Telemetry::propagators) reads and writes contexts.
+    /// The default is W3C Trace Context and Baggage. An empty list propagates nothing.
     ///
     /// ```
     /// use standpipe::{Config, Propagator, Telemetry};
@@ -200,8 +200,8 @@ impl Config {
         self.set_in_code([&PROPAGATORS])
     }
 
-    /// Sets which measurements become [exemplars](crate::guide::signals#exemplars): by default those made in sampled
-    /// spans.
+    /// Sets which measurements become [exemplars](crate::guide::signals#exemplars). By default, measurements made in
+    /// sampled spans do.
     pub fn exemplars(mut self, filter: ExemplarFilter) -> Self {
         self.exemplars = filter;
         self.set_in_code([&EXEMPLARS])

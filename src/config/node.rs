@@ -44,7 +44,7 @@ pub(super) enum Tree {
     /// Text into which a YAML file inserts variables. It is not searched for further references.
     #[cfg(feature = "yaml")]
     Inserted {
-        /// The text of the file, which is shown instead if `is_secret`.
+        /// The text of the file, with its references. Messages show it instead of `text` if `is_secret`.
         written: String,
         text: String,
         is_secret: bool,

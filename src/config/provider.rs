@@ -292,8 +292,8 @@ impl Sampler {
         }
     }
 
-    /// Returns a sampler that lets spans record that `self` does not sample: [`Span::is_recording`] is true, but the
-    /// span is not sent, is not in the ledger, and its sampled flag stays off.
+    /// Returns a sampler that records every span, even those that `self` does not sample. A span that is recorded but
+    /// not sampled is not sent and not in the ledger: its [`Span::is_recording`] is true, its sampled flag is off.
     ///
     /// [`Span::is_recording`]: crate::Span::is_recording
     #[must_use]
@@ -301,7 +301,7 @@ impl Sampler {
         Self(SamplerKind::AlwaysRecord(Box::new(self.0)))
     }
 
-    /// Returns how many percent of the traces that begin in this process are recorded, at most.
+    /// Returns the percentage of the traces begun in this process that are recorded, or an upper bound of it.
     pub(crate) fn percent(&self) -> f64 {
         self.0.share() * 100.0
     }

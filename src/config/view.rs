@@ -55,7 +55,7 @@ pub struct View {
 /// The aggregation of a [`View`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum ViewAggregation {
-    /// That of the instrument.
+    /// The aggregation of the instrument.
     #[default]
     Default,
     Drop,
@@ -120,7 +120,7 @@ impl View {
         self.pattern.as_deref().unwrap_or("*")
     }
 
-    /// Returns what is wrong with the view: the part of the stream's description, and the fault.
+    /// Returns the faults of the view, each with the key of `stream` that is wrong.
     pub(super) fn faults(&self) -> impl Iterator<Item = (&'static str, Fault)> {
         let (mut bounds, mut limits) = (Ok(()), ExponentialLimits::DEFAULT);
         match &self.aggregation {
@@ -179,7 +179,8 @@ setters! {
     rename(name: &str) sets name to Some(name.to_owned());
     /// Replaces the description.
     description(description: &str) sets description to Some(description.to_owned());
-    /// Exports nothing. Measurements of an instrument that is only dropped do nothing, and its `enabled` returns false.
+    /// Exports nothing. If no other view selects the instrument, its measurements have no effect and its `enabled`
+    /// returns false.
     drop() sets aggregation to ViewAggregation::Drop;
     /// Exports the sum of the measurements. Not for gauges.
     sum() sets aggregation to ViewAggregation::Sum;
@@ -204,7 +205,8 @@ setters! {
 /// most proportional to the product of both lengths.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    // The rest of the pattern after the last `*`, and of the text where its match would begin one character later.
+    // Where to continue after a mismatch: the pattern after the last `*`, and the text that this `*` does not cover
+    // yet. Each retry lets the `*` cover one more character; an earlier `*` never has to be reconsidered.
     let mut retry = None;
     loop {
         let (here, wanted) = (text.clone(), pattern.next());

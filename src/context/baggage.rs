@@ -123,13 +123,13 @@ impl Baggage {
     /// Reads a `baggage` header. Malformed members are left out. If a key occurs twice, the last value counts. If a
     /// request has several `baggage` headers, join them with commas.
     ///
-    /// Only the beginning of the header is read, as far as the [limits](Self#limits) allow: malformed members and
-    /// repeated keys count, and a member that is only partly within the limits is left out.
+    /// Reading stops at the first member that exceeds the [limits](Self#limits). Malformed members and repeated keys
+    /// count towards the limits.
     pub fn from_header(header: &str) -> Self {
         let (mut members, mut end) = (Vec::new(), 0);
         let is_within = |text: &&str| {
             end += text.len() + 1;
-            // Without the comma that follows.
+            // The comma after the last member does not count.
             end - 1 <= MAX_BYTES
         };
         let texts = header.split(',').take(MAX_MEMBERS).take_while(is_within);

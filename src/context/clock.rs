@@ -1,5 +1,5 @@
-//! The time that spans record: wall-clock time at the start of a trace, advanced by the processor's time counter
-//! ([`ticks`]) or by the system's monotonic clock.
+//! The time of spans and log records. A [`Clock`] reads the wall clock once, and afterwards adds the time that the
+//! processor's time counter ([`ticks`]) or the system's monotonic clock has advanced.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
@@ -14,12 +14,14 @@ pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 /// until it is older than [`CLOCK_AGE`], so their times are consistent with each other and cost one reading each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// With a rate: the processor's counter at the start, and the mark of the rate in the bits above [`TICK_BITS`].
-    /// Otherwise: the system's monotonic clock at the start. That number never has the highest bit, and a mark always
-    /// has.
+    /// One of two values, told apart by the highest bit:
+    ///
+    /// - set, "with a rate": the low [`TICK_BITS`] bits are the processor's counter at the start, the bits above them
+    ///   are the mark of its rate (see [`Rates`]);
+    /// - clear: the system's monotonic clock at the start, in nanoseconds.
     since: u64,
-    /// The wall clock at the start, without a rate minus `since`. Never zero, so that `Option<Clock>` needs no extra
-    /// word.
+    /// With a rate: the wall clock at the start. Without: that time minus `since`. Never zero, so that
+    /// `Option<Clock>` needs no extra word.
     ahead: NonZeroU64,
 }
 
@@ -62,7 +64,8 @@ impl Clock {
         self.moment().wrapping_add(self.ahead.get())
     }
 
-    /// Returns the nanoseconds since the start if the clock has a rate, otherwise the system's monotonic clock.
+    /// Returns the number that `ahead` turns into the current time: nanoseconds since the start if the clock has a
+    /// rate, otherwise the system's monotonic clock.
     #[inline(always)]
     fn moment(&self) -> u64 {
         if !self.has_rate() {

@@ -11,7 +11,8 @@ use crate::record::{SpanId, SpanRef, TraceId};
 
 thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::new()) };
-    /// The bits of [`offering`]. Separate from the stack, because every measurement reads them.
+    /// The bits of [`offering`]. Not part of the stack, because every measurement reads them and would pay for the
+    /// `RefCell`.
     static OFFERING: Cell<u8> = const { Cell::new(ANYWHERE) };
 }
 
@@ -26,7 +27,8 @@ pub(crate) fn offering() -> u8 {
     OFFERING.get()
 }
 
-/// Runs `work`, whose own measurements, for example those of an allocator, do not become exemplars.
+/// Runs `work`, which stores an exemplar. Measurements made meanwhile, for example by the program's allocator, do not
+/// become exemplars, so that storing one cannot recurse.
 pub(crate) fn without_offering(work: impl FnOnce()) {
     let before = OFFERING.replace(0);
     work();
@@ -71,9 +73,10 @@ pub(crate) struct Frame {
     pub(crate) clock: Option<Clock>,
 }
 
-/// Bit in the id of a frame, but not in that of its [`Entered`]: [`offering`] may change when the frame is left. Then
-/// the ids differ, and `leave` takes its slow path. The fast path, for a child that is sampled like its parent, does
-/// not touch [`OFFERING`].
+/// Bit in the id of a frame that means: [`offering`] may change when the frame is left.
+///
+/// The id in the frame's [`Entered`] never has the bit. So the ids of such a frame differ, and `leave` takes its slow
+/// path, which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, does not touch it.
 const CHANGES_OFFERING: u64 = 2;
 
 /// Entry of the stack that means "no span", whatever is below. It is sampled and has no clock, so that neither fast
@@ -276,7 +279,7 @@ impl Stack {
     /// Pushes a span, which becomes the innermost one.
     #[inline(always)]
     pub(crate) fn push(&mut self, context: SpanContext, clock: Option<Clock>) -> Entered {
-        // Ids are odd, so the compiler knows without a test that they are not zero. The next bit is for frames.
+        // Bit 0 is always set, so the compiler knows without a test that no id is zero. Bit 1 is `CHANGES_OFFERING`.
         let entered = NonZeroU64::MIN | self.entered.get().wrapping_add(4);
         self.entered = entered;
         let offering = offering_of(&context, clock.as_ref());
@@ -293,8 +296,8 @@ impl Stack {
         Entered(entered)
     }
 
-    /// Like [`push`](Self::push), for a span of this process whose context has no state, and that is sampled and
-    /// recorded if and only if the innermost span is.
+    /// Like [`push`](Self::push), but faster. The caller guarantees that the span is of this process, that its context
+    /// has no state, and that [`offering`] stays the same.
     #[inline(always)]
     pub(crate) fn push_span(&mut self, span: SpanRef, clock: Option<Clock>) -> Entered {
         let Some(frame) = self.frames.get_mut(self.depth) else {
@@ -303,7 +306,7 @@ impl Stack {
         let id = NonZeroU64::MIN | self.entered.get().wrapping_add(4);
         self.entered = id;
         (frame.id, frame.clock) = (id, clock);
-        // The state of a free frame was released.
+        // Requires that the frame has no state: `leave` has released it.
         frame.context.replace_by(span);
         self.depth += 1;
         Entered(id)
@@ -367,7 +370,7 @@ impl Stack {
         self.frames.truncate(self.depth);
         if let Some(left) = self.frames.iter().rposition(|frame| frame.is(id)) {
             self.frames.remove(left);
-            // These frames have another one below them now.
+            // The frames above `left` now have another frame below them, so `offering` may change when they are left.
             self.frames[left..].iter_mut().for_each(|frame| frame.id |= CHANGES_OFFERING);
         }
         self.depth = self.frames.len();

@@ -57,7 +57,8 @@ const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (W3C Trace Context, level 2).
 const RANDOM: u8 = 0x02;
 
-/// Not a trace flag: the span is recorded, but not sampled. Cleared before anyone can read the context.
+/// Not a trace flag, but stored among them: the span is recorded, but not sampled. It travels from the sampler to the
+/// span's start, which clears it before a caller can read the context.
 const RECORD_ONLY: u8 = 0x80;
 
 /// The identity of a span, as carried to another thread, to another process, or in a link.
@@ -79,17 +80,17 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, perhaps an empty one: then the fast paths, which
-    /// would lose the mark, do not start its children.
+    /// The `tracestate`. A context with a B3 mark always has a state, which may be empty. The fast paths, which would
+    /// lose the mark, only start children of contexts without a state.
     pub(crate) state: Option<Arc<str>>,
 }
 
-/// A sampling state that only B3 has.
+/// A sampling state of B3 that W3C Trace Context cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum B3Mark {
     /// The caller left the decision to its callee.
     Deferred,
-    /// The trace is sampled for debugging, which every process passes on.
+    /// The trace is sampled for debugging. Every process propagates this state.
     Debug,
 }
 
@@ -121,7 +122,7 @@ impl SpanContext {
         Self { b3, ..Self::of(self.child_ref(sampled), state.or_else(|| b3.map(|_| Arc::from("")))) }
     }
 
-    /// Returns whether a parent-based sampler samples a child; `None` if the caller left that decision to this process.
+    /// Returns whether a parent-based sampler samples a child; `None` if the caller left the decision to this process.
     pub(crate) fn sampling_decision(&self) -> Option<bool> {
         (self.b3 != Some(B3Mark::Deferred)).then(|| self.is_sampled())
     }
@@ -140,7 +141,7 @@ impl SpanContext {
         Self { trace_id, span_id, flags, is_remote: false, b3: None, state }
     }
 
-    /// Makes this the context of another span of this process. Neither has a state.
+    /// Makes this the context of another span of this process. Neither the old nor the new context has a state.
     #[inline(always)]
     pub(crate) fn replace_by(&mut self, span: SpanRef) {
         debug_assert!(self.state.is_none(), "a context without a span has no state");
@@ -148,7 +149,8 @@ impl SpanContext {
         self.is_remote = false;
     }
 
-    /// Clears what [`replace_by`](Self::replace_by) does not replace. A context with a B3 mark has a state.
+    /// Clears the fields that [`replace_by`](Self::replace_by) does not replace. Testing `state` is enough, because a
+    /// context with a B3 mark has a state.
     #[inline(always)]
     pub(crate) fn clear_state(&mut self) {
         if self.state.is_some() {

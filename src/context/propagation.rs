@@ -14,10 +14,10 @@ pub enum Propagator {
     TraceContext,
     /// W3C Baggage: `baggage`.
     Baggage,
-    /// B3 of Zipkin in one header: `b3`. Reads the other form as well.
+    /// B3 of Zipkin in one header: `b3`. Reads several headers as well.
     B3,
-    /// B3 in several headers: `x-b3-traceid`, `x-b3-spanid`, `x-b3-sampled` and `x-b3-flags`. Reads the other form as
-    /// well.
+    /// B3 in several headers: `x-b3-traceid`, `x-b3-spanid`, `x-b3-sampled` and `x-b3-flags`. Reads the single header
+    /// as well.
     B3Multi,
 }
 
@@ -33,7 +33,7 @@ impl Propagator {
     }
 }
 
-/// The propagators of a program, in order; by default those of W3C, `tracecontext` and `baggage`.
+/// The propagators of a program, in order. The default is W3C: `tracecontext` and `baggage`.
 ///
 /// [`Telemetry::propagators`](crate::Telemetry::propagators) returns those that the code, the file or
 /// `OTEL_PROPAGATORS` selects. [`Context::from_headers`] and [`Context::inject`] always use the default.
@@ -56,11 +56,12 @@ impl Propagator {
 pub struct Propagators([Option<Propagator>; 4]);
 
 impl Propagators {
-    /// Combines propagators. Repeated ones are left out. Without any, nothing is propagated.
+    /// Combines propagators. Repeated propagators are left out. An empty combination propagates nothing.
     pub fn new(propagators: impl IntoIterator<Item = Propagator>) -> Self {
         let mut all = Self([None; 4]);
         for propagator in propagators {
-            // There is a place for each: those before the first free one differ.
+            // The search finds the propagator if it is a repetition, otherwise the first free place. The places
+            // suffice for one of each.
             if let Some(place) = all.0.iter_mut().find(|place| place.is_none_or(|known| known == propagator))
             {
                 *place = Some(propagator);
@@ -166,10 +167,10 @@ mod b3 {
     const TRACE_ID: &str = "x-b3-traceid";
     const SPAN_ID: &str = "x-b3-spanid";
     const SAMPLED_FLAG: &str = "x-b3-sampled";
-    /// `1` stands for debug.
+    /// The value `1` means debug.
     const FLAGS: &str = "x-b3-flags";
 
-    /// Reads the single header, or the others if the single one is absent or invalid.
+    /// Reads the header `b3`, or the headers `x-b3-…` if it is absent or invalid.
     pub(super) fn extract<V: AsRef<str>>(
         header: &mut dyn FnMut(&'static str) -> Option<V>,
     ) -> Option<SpanContext> {
@@ -177,12 +178,13 @@ mod b3 {
         single.or_else(|| read_multi(header))
     }
 
-    /// Returns the first value of a header that occurs several times.
+    /// Returns the first value of a header whose repetitions were joined with commas.
     fn first(header: &str) -> &str {
         header.split(',').next().unwrap_or_default().trim_matches([' ', '\t'])
     }
 
-    /// Reads `TRACE-SPAN[-STATE[-PARENT]]`. A state without ids names no parent.
+    /// Reads `TRACE-SPAN[-STATE[-PARENT]]`. A header with a state alone, such as `0`, is ignored: without ids, there is no
+    /// parent.
     fn read_single(header: &str) -> Option<SpanContext> {
         let mut parts = header.split('-');
         let (trace_id, span_id, state) = (parts.next()?, parts.next()?, parts.next());
@@ -204,7 +206,7 @@ mod b3 {
         context(first(trace_id.as_ref()), first(span_id.as_ref()), state)
     }
 
-    /// Makes a remote context; `state` is that of the single header. A trace id of 64 bits is padded with zeros.
+    /// Makes a remote context. `state` is written as in the single header. A trace id of 64 bits is padded with zeros.
     fn context(trace_id: &str, span_id: &str, state: Option<&str>) -> Option<SpanContext> {
         let (flags, b3) = match state {
             None => (0, Some(B3Mark::Deferred)),
@@ -223,7 +225,7 @@ mod b3 {
         Some(SpanContext { b3, state: b3.map(|_| "".into()), ..context })
     }
 
-    /// Calls `set` with the header or the headers. The id of the parent is never sent.
+    /// Calls `set` with each header. The optional id of the span's parent is never sent.
     pub(super) fn inject(span: &SpanContext, is_multi: bool, set: &mut dyn FnMut(&'static str, &str)) {
         let (state, header) = match span.b3 {
             Some(B3Mark::Deferred) => ("", ""),

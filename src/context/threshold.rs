@@ -25,7 +25,7 @@ pub(crate) struct OtFields {
 }
 
 impl OtFields {
-    /// Reads the valid fields.
+    /// Reads the fields of `ot`. Malformed fields count as absent.
     pub(crate) fn read(state: &str) -> Self {
         let mut read = Self::default();
         let ot = state.split(',').find_map(|member| member.strip_prefix("ot=")).unwrap_or_default();
@@ -56,19 +56,21 @@ pub(crate) fn randomness(TraceId(id): TraceId) -> u64 {
 
 /// Returns the threshold that samples this share of all traces, or `None` if it samples none.
 pub(crate) fn threshold(ratio: f64) -> Option<u64> {
-    // Exact: the factor is a power of two.
+    // The product is exact, because the factor is a power of two.
     let kept = (ratio.clamp(0.0, 1.0) * ALL as f64).round() as u64;
     if kept == 0 {
         return None;
     }
-    // `ratio` is between 2^(exponent - 1) and 2^exponent. Each four bits below 1 are a digit `f` in front.
+    // `ratio` is between 2^(exponent - 1) and 2^exponent. A small ratio has a threshold near the maximum, which starts
+    // with a digit `f` for each four bits of `-exponent`. These digits do not count towards the precision.
     let exponent = kept.ilog2() as i32 - 55;
     let digits = (PRECISION + (-exponent).div_euclid(4)).clamp(1, DIGITS as i32);
     let unit = 1 << (4 * (DIGITS as i32 - digits));
     Some((ALL - kept + unit / 2) / unit * unit)
 }
 
-/// Returns a `tracestate` with another threshold, or without one. The member `ot` comes first, as the one that changed.
+/// Replaces or removes the threshold in a `tracestate`. The member `ot` becomes the first one, because W3C Trace
+/// Context demands this of a changed member.
 pub(crate) fn with_threshold(state: Option<Arc<str>>, threshold: Option<u64>) -> Option<Arc<str>> {
     let state = TraceState(state);
     let others = state.get("ot").unwrap_or_default().split(';');
@@ -82,7 +84,7 @@ pub(crate) fn with_threshold(state: Option<Arc<str>>, threshold: Option<u64>) ->
     match ot.len() {
         0 => state.remove("ot").0,
         1..=MAX_VALUE_BYTES => state.insert("ot", &ot).0,
-        // No room for the threshold.
+        // There is no room for the threshold, so `ot` keeps only its other fields.
         _ => with_threshold(state.0, None),
     }
 }

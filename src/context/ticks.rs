@@ -4,10 +4,11 @@
 //! and the kernel uses it as its own clock source. A clock stores the mark of a published rate ([`Rates`]) and its
 //! start.
 //!
-//! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published if two consecutive
-//!   measurements agree, and while the latest one agrees with it. So clocks drift by less than 1 µs per second.
-//! - *Monotonic clocks.* A clock keeps its rate: a new rate takes the other of two places, and a place is written again
-//!   only after new spans use other clocks. Only a span that is open for longer may end by a newer rate.
+//! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published when two consecutive
+//!   measurements agree, and withdrawn when a later one disagrees. So clocks drift by less than 1 µs per second.
+//! - *Monotonic clocks.* A clock keeps its rate. There are two places for rates, and a new rate is written to the place
+//!   that is not in use. The old place is not written for [`MIN_REST`], longer than a trace uses a clock. Only a span
+//!   that is open for longer than that may end by a newer rate.
 //! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
 //!   while workers are idle or have no thread, in a forked child, or after the machine was suspended.
 
@@ -19,8 +20,8 @@ use super::clock::{CLOCK_AGE, monotonic_nanos};
 use crate::process;
 use crate::process::atomic::AtomicU64;
 
-/// Number of low bits of a word that hold a value of the counter. The mark of a rate is above them. With the fastest
-/// counters, values repeat after two years.
+/// Number of low bits of a word that hold a value of the counter; the bits above hold the mark of a rate. Even the
+/// fastest counters take two years to overflow 58 bits.
 pub(super) const TICK_BITS: u32 = 58;
 /// The highest bit of a mark. The lowest bit is the index of the place that has the rate.
 const MARK: u64 = 1 << 63;
@@ -28,11 +29,11 @@ const MARK: u64 = 1 << 63;
 const MIN_INTERVAL: u64 = 250_000_000;
 /// Time in nanoseconds after which a measured rate is not used for new clocks.
 const MAX_AGE: u64 = 20_000_000_000;
-/// Time for which a place is not written after it was replaced. Longer than any clock uses it.
+/// Minimum time in nanoseconds between two writes, so that no new span uses a clock whose place is written again.
 const MIN_REST: u64 = CLOCK_AGE + 30_000_000_000;
-/// Largest error of a measurement, as a fraction of one.
+/// Reciprocal of the largest accepted error of a measurement: 1/4,000,000, or 0.25 µs per second.
 const MAX_ERROR: u64 = 4_000_000;
-/// Difference up to which two rates agree, as a fraction of one.
+/// Reciprocal of the largest difference at which two rates agree: 1/2,000,000, or 0.5 µs per second.
 const MAX_DIFFERENCE: u64 = 2_000_000;
 
 pub(super) static RATES: Rates = Rates::new();
@@ -59,7 +60,8 @@ impl Rates {
     /// Returns the rate with the mark in this word.
     #[inline(always)]
     pub(super) fn get(&self, marked: u64) -> u64 {
-        // Relaxed: a clock only has the mark of a rate that was published before the clock was made.
+        // Relaxed is enough: the clock was made with this mark, which `mark_at` loaded with Acquire after the rate was
+        // stored.
         self.places[(marked >> TICK_BITS) as usize & 1].load(Ordering::Relaxed)
     }
 
@@ -67,7 +69,7 @@ impl Rates {
     /// unknown.
     pub(super) fn mark_at(&self, ticks: u64) -> Option<u64> {
         let mark = self.current.load(Ordering::Acquire);
-        // Negative after a reset of the counter, and then large.
+        // If the counter was reset, the difference wraps to a large number, so the rate counts as too old.
         let age = ticks.wrapping_sub(self.measured.load(Ordering::Relaxed));
         let is_fresh = (u128::from(age) * u128::from(self.get(mark))) >> TICK_BITS < u128::from(MAX_AGE);
         (mark != 0 && is_fresh).then_some(mark)
@@ -141,7 +143,8 @@ impl Calibration {
     fn add(&mut self, now: Reading, rates: &Rates) {
         let last = *self.last.get_or_insert(now);
         let (ticks, nanos) = (now.ticks.wrapping_sub(last.ticks), now.nanos.saturating_sub(last.nanos));
-        // Each reading is wrong by at most half of its width. Later readings have a longer interval.
+        // A reading is wrong by at most half of its width. If that is too much for the interval, this measurement is
+        // skipped; `last` stays, so the next interval is longer and tolerates wider readings.
         if (now.width + last.width) / 2 > ticks / MAX_ERROR {
             return;
         }

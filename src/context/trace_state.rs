@@ -37,11 +37,11 @@ impl TraceState {
         Self::default()
     }
 
-    /// Reads a header. If a request has several `tracestate` headers, join them with commas. A malformed header, one
-    /// with a key that occurs twice, and one with more than 32 entries yield an empty list, as the standard demands.
+    /// Reads a header. If a request has several `tracestate` headers, join them with commas. The list is empty if the
+    /// header is malformed, repeats a key, or has more than 32 entries, as the standard demands.
     pub fn from_header(header: &str) -> Self {
         let entries = header.split(',').map(|entry| entry.trim_matches([' ', '\t']));
-        // One more than allowed shows that there are too many.
+        // Takes one entry more than allowed, so that the length shows a header with too many.
         let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).take(MAX_ENTRIES + 1).collect();
         let is_valid = |(index, entry): (usize, &&str)| {
             let is_new = entries[..index].iter().all(|known| key_of(known) != key_of(entry));
@@ -109,7 +109,7 @@ impl TraceState {
     fn of(mut entries: Vec<&str>) -> Self {
         entries.truncate(MAX_ENTRIES);
         let mut bytes = entries.iter().map(|entry| entry.len() + 1).sum::<usize>();
-        // The last entry has no comma.
+        // `bytes` counts a comma after each entry; the last entry has none.
         while bytes > MAX_BYTES + 1 {
             let long = entries.iter().rposition(|entry| entry.len() > LONG_ENTRY);
             bytes -= entries.remove(long.unwrap_or(entries.len() - 1)).len() + 1;

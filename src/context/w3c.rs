@@ -127,7 +127,7 @@ impl SpanContext {
         Ok(Self { is_remote, ..Self::new(trace_id, span_id, flags) })
     }
 
-    /// Sets the `tracestate` header. An invalid header is dropped, and one of more than 512 bytes loses entries; see
+    /// Sets the `tracestate` header. An invalid header is dropped. A header of more than 512 bytes loses entries: see
     /// [`TraceState`].
     #[must_use]
     pub fn with_tracestate(self, header: &str) -> Self {

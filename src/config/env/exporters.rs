@@ -114,7 +114,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
     let variable = exporter_variable(signal);
     let text = match reader.given(&variable) {
         None => return [true, false],
-        // The two names of standard output mean the same.
+        // OpenTelemetry has two names for standard output.
         Some(Ok(text)) => text.to_ascii_lowercase().replace("otlp/stdout", "console"),
         Some(Err(fault)) => {
             reader.warn(&variable, fault);

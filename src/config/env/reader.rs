@@ -24,8 +24,8 @@ impl<'v> Reader<'v> {
         Self { variables, diagnostics: DiagnosticList::default() }
     }
 
-    /// Returns the value of a variable, or the fault of a value that is not UTF-8, which the caller must report. A
-    /// blank value counts as unset. Line breaks are kept, so that the caller can refuse them.
+    /// Returns the value of a variable. A blank value counts as unset. Line breaks are kept, so that the caller can
+    /// refuse them. If the value is not UTF-8, returns a fault that the caller must report.
     pub(super) fn given(&self, name: &str) -> Option<Result<&'v str, Fault>> {
         let given = self.variables.get(name)?.map(header::trim);
         (given != Ok("")).then_some(given)
@@ -115,7 +115,8 @@ impl<'v> Reader<'v> {
 #[derive(Clone, Default)]
 pub(crate) struct Variables {
     named: BTreeMap<String, OsString>,
-    /// True if there are no other variables, and [`lookup`](Self::lookup) must not ask the process.
+    /// True if `named` has all variables, so that [`lookup`](Self::lookup) does not ask the process. Set for maps
+    /// that callers and tests pass in.
     #[cfg(feature = "yaml")]
     is_complete: bool,
 }

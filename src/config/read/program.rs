@@ -350,7 +350,8 @@ fn list<T>(node: &Node, read: impl FnMut(&Node) -> Result<T, Fault>) -> Result<V
     }
 }
 
-/// Returns a number. One that is out of range is saturated when it is converted, and so out of the range of its key.
+/// Returns a number as `f64`. Callers convert it with `as`, which saturates; a saturated number is outside of the
+/// range of its key, so the range check of the caller reports it.
 pub(super) fn number(node: &Node, is_whole: bool) -> Result<f64, Fault> {
     match &node.value {
         Tree::Integer(Integer { value, .. }) => Ok(*value as f64),

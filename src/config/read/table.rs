@@ -19,7 +19,7 @@ use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
 use crate::config::{Credentials, Exporter, HeaderSource, SettingSource, header, text};
 
-/// Time for which a header with the text of a file is used, before the file is read again.
+/// Time for which a header that contains the text of a file is used before the file is read again.
 const FILE_VALIDITY: Duration = Duration::from_secs(1);
 
 /// Advice for a value where a table is expected.

@@ -242,11 +242,12 @@ setters! {
     /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-    /// Sets the time after which a connection is replaced by a new one, before its next request; none unless set.
-    /// Each connection looks up the host again and begins with another of its addresses.
+    /// Sets the time after which a connection is replaced by a new one, before its next request. There is no limit
+    /// unless set. Each new connection resolves the host again, and tries the address of the previous connection last
+    /// of its family (IPv4 or IPv6), so that requests spread over all servers behind the name.
     max_connection_age(longest: Duration) sets connection.max_age of MAX_CONNECTION_AGE;
-    /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. The records of a request whose
-    /// response is longer count as refused, because no collector answers at such length.
+    /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. If a response is longer, the records
+    /// of its request count as refused, because such a server is probably not a collector.
     response_bytes(bytes: usize) sets connection.response_bytes of RESPONSE_BYTES;
     /// Sets whether proxies from the environment are used; the default is [`Proxy::FromEnvironment`].
     proxy(proxy: Proxy) sets connection.proxy of PROXY;
@@ -429,8 +430,8 @@ impl ConnectionSettings {
         Endpoint::parse(&self.endpoint, self.transport, self.insecure)
     }
 
-    /// Returns host and port of the server, or the address of its Unix socket, unless they contain a secret or the
-    /// exporter prints.
+    /// Returns host and port of the server, or the path of its Unix socket without a port. Returns `None` if the
+    /// address contains a secret, or if the exporter does not connect to a server.
     pub(crate) fn server(&self) -> Option<(String, Option<u16>)> {
         let connects = self.transport.connects() && self.hidden_authority().is_none();
         let endpoint = self.parsed().ok().filter(|_| connects)?;

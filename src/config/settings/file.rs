@@ -1,5 +1,4 @@
-//! Files that exporters use: the settings of exporters that write files, and certificates, which are PEM texts or
-//! files that are read again.
+//! Settings of exporters that write files, and certificates: PEM texts, or PEM files that are read again on change.
 
 use std::fmt;
 use std::ops::Deref;
@@ -74,12 +73,13 @@ setters! {
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Pem {
     text: Vec<u8>,
-    /// Absolute path of a regular file, which is read again.
+    /// Absolute path of the file from which `text` was read. `None` if the file cannot be read again.
     path: Option<PathBuf>,
 }
 
 impl Pem {
-    /// Keeps a text that was read from a file. A pipe cannot be read again.
+    /// Keeps a text and the file from which it was read. The path of a pipe is not kept, because a pipe can be read
+    /// only once.
     pub(crate) fn of_file(text: Vec<u8>, path: PathBuf) -> Self {
         Self { text, path: Some(path).filter(|path| path.is_file()) }
     }
@@ -162,8 +162,8 @@ impl Exporter {
     ///   counted as too large.
     /// - The file is renamed when it is full: see [`file_bytes`](Self::file_bytes), [`file_age`](Self::file_age) and
     ///   [`file_backups`](Self::file_backups). With the defaults, all files together have at most 600 MiB.
-    /// - A line that cannot be written, for example because the disk is full, is written later, as to a collector that
-    ///   cannot be reached. Written lines are not synchronized to disk.
+    /// - A line that cannot be written, for example because the disk is full, is written later, just as a request is
+    ///   repeated while a collector is down. Written lines are not synchronized to disk.
     ///
     /// ```no_run
     /// use standpipe::{Config, Exporter, Telemetry};

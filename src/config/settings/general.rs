@@ -170,7 +170,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static GeneralRow> {
 }
 
 impl GeneralKind {
-    /// Sets a count or a length. One that is too large becomes the largest.
+    /// Sets a count or a length. A number that is too large for the field becomes its maximum.
     pub(crate) fn set_count(&self, config: &mut Config, count: u64) {
         match self {
             Self::Count(field) => (field.set)(config, u32::try_from(count).unwrap_or(u32::MAX)),

@@ -59,8 +59,8 @@ impl PathRule {
 impl Endpoint {
     /// Parses a URL, `host:port`, `host`, `unix:path` or `unix-abstract:name`.
     ///
-    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, only a loopback address
-    /// is.
+    /// `insecure` decides whether a gRPC endpoint without a scheme is plaintext. With `None`, it is plaintext only if
+    /// the address is loopback.
     pub(crate) fn parse(text: &str, transport: Transport, insecure: Option<bool>) -> Result<Self, Fault> {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
@@ -108,7 +108,7 @@ impl Endpoint {
         format!("{}://{host}:{port}", self.scheme())
     }
 
-    /// Returns the address of the Unix socket in the form `unix:path` or `unix-abstract:name`, if it is one.
+    /// Returns a Unix socket in the form `unix:path` or `unix-abstract:name`; `None` for other endpoints.
     pub(crate) fn shown_socket(&self) -> Option<String> {
         let socket = self.socket.as_ref()?;
         let name = socket.strip_prefix('\0');

@@ -25,7 +25,7 @@ use crate::config::text::{MASK, is_token};
 #[must_use]
 pub struct Credentials {
     pub(crate) headers: Vec<(String, Secret)>,
-    /// `None` is one minute.
+    /// Validity of the headers; `None` means one minute.
     pub(crate) valid_for: Option<Duration>,
 }
 
@@ -41,8 +41,8 @@ impl Credentials {
         self
     }
 
-    /// Sets how long the headers are used before the function is called again. Leave a margin before a token expires,
-    /// for the time of a request.
+    /// Sets how long the headers are used before the function is called again. The time should end a little before a
+    /// token expires, because a request with the token may still be on its way.
     pub fn valid_for(mut self, time: Duration) -> Self {
         self.valid_for = Some(time);
         self

@@ -116,10 +116,10 @@ pub enum Histograms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ExemplarFilter {
-    /// Those made in a span that is sampled and recorded by this process.
+    /// Measurements made in a span that is sampled and recorded by this process.
     #[default]
     TraceBased,
-    /// All, even without a span.
+    /// All measurements, even those made outside of a span.
     AlwaysOn,
     /// None.
     AlwaysOff,
@@ -156,12 +156,12 @@ impl InstrumentKind {
         matches!(self, Self::ObservableCounter | Self::ObservableUpDownCounter | Self::ObservableGauge)
     }
 
-    /// Returns whether the instrument is a sum that only rises.
+    /// Returns whether the instrument is a monotonic sum.
     pub(crate) fn is_counter(self) -> bool {
         matches!(self, Self::Counter | Self::ObservableCounter)
     }
 
-    /// Returns whether the instrument has a last value.
+    /// Returns whether the instrument exports its last value.
     pub(crate) fn is_gauge(self) -> bool {
         matches!(self, Self::Gauge | Self::ObservableGauge)
     }
@@ -256,8 +256,8 @@ pub enum Roots {
     /// Mozilla's list, which is bundled with this library. Needs no files.
     #[default]
     Bundled,
-    /// Those of the operating system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, read at the start. Needs the feature
-    /// `system-roots`. If the system has none, this is an error at start.
+    /// The operating system's list, or the one that `SSL_CERT_FILE` and `SSL_CERT_DIR` name. The list is read at the
+    /// start; an empty list is an error. Needs the feature `system-roots`.
     System,
 }
 

@@ -63,7 +63,7 @@ pub(super) fn parse_with<'d>(file: &'d str, text: &'d str, lookup: Option<Lookup
 /// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded, and no
 /// further event may be handled.
 struct Builder<'d> {
-    /// Looks up the variables that are substituted, if any are.
+    /// Looks up variables. `None` if the file's dialect does not substitute variables.
     lookup: Option<Lookup<'d>>,
     places: Places<'d>,
     budget: Weight,
@@ -301,7 +301,7 @@ fn syntax_error(error: &ScanError, text: &str, file: &str) -> Diagnostic {
     let marker = error.marker();
     let (mut line, mut column) = (marker.line(), marker.col() + 1);
     if format!("{:?}", error.kind()).starts_with("Tab") {
-        // The parser reports the place of the value before the tab.
+        // The parser reports the place of the preceding value, not that of the tab.
         if let Some(found) = tab_in_indentation(text, line) {
             (line, column) = found;
         }
@@ -313,7 +313,8 @@ fn too_deep() -> Fault {
     Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
 }
 
-/// Parts of the names of the parser's kinds of errors, with what is wrong and what to write. The first match counts.
+/// Error messages by kind: parts of the names that the parser gives its kinds of errors, the fault, and the fix. The
+/// first match counts.
 const SYNTAX_ERRORS: [(&[&str], &str, &str); 21] = [
     (&["Tab"], "a tab is used for indentation", "write spaces"),
     (
@@ -374,7 +375,7 @@ const SYNTAX_ERRORS: [(&[&str], &str, &str); 21] = [
     (&["Tag"], "a tag that cannot be read", "remove it; quote text that begins with !"),
 ];
 
-/// Returns what is wrong and what to write, for every kind of error of the parser.
+/// Translates an error of the parser into a message with advice.
 fn in_our_words(kind: &ErrorKind) -> Fault {
     match kind {
         ErrorKind::RecursionLimitExceeded => return too_deep(),

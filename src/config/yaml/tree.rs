@@ -225,7 +225,8 @@ pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substitute
                     done.insert(content, lookup)?;
                     rest = after;
                 }
-                // No `${` in this run of characters is closed. A search for each would take quadratic time.
+                // The run of characters has no `}`, so none of its `${` is a reference. It is copied as a whole: a
+                // search that starts at each `${` would take quadratic time.
                 None => {
                     done.text.push_str("${");
                     done.text.push_str(content);

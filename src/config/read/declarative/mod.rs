@@ -175,7 +175,7 @@ impl Reader<'_> {
         self.report.warning(part.node.at, part.path.clone(), Fault::new(what.into(), fix.into()));
     }
 
-    /// Returns the value of a part, or reports why it has none.
+    /// Returns the value that was read from a part, or reports why the part cannot be used.
     fn take<T>(&mut self, part: &Part<'_>, advice: &'static str, read: Result<T, Unusable>) -> Option<T> {
         let report = |unusable: Unusable| {
             self.fail(part, part.path.clone(), unusable.into_fault(part.node, advice));
@@ -381,7 +381,7 @@ impl Reader<'_> {
         self.providers(root, own.as_ref());
     }
 
-    /// Reads limits of attributes, of which [`DEPTH_LIMIT`] has no effect.
+    /// Reads limits of attributes. [`DEPTH_LIMIT`] is a key of the schema, but has no effect.
     fn limits(&mut self, part: &Part<'_>, limits: &[Limit]) {
         let known: Vec<&str> = limits.iter().map(|(name, _)| *name).chain([DEPTH_LIMIT]).collect();
         if !self.table(part, &known) {
@@ -391,7 +391,8 @@ impl Reader<'_> {
             let limit = part.given(name);
             limit.iter().for_each(|limit| rows.iter().for_each(|row| self.general(row, limit)));
         }
-        // The schema's default, 64, is beyond what decoders accept, so templates with the default are not reported.
+        // Files written from a template contain the schema's default, 64. Decoders accept fewer levels, so a warning
+        // about the default would be noise.
         let is_low = |limit: &Part<'_>| value::count(limit.node).is_ok_and(|depth| depth < MAX_DEPTH as u64);
         if part.given(DEPTH_LIMIT).is_some_and(|limit| is_low(&limit)) {
             self.ignore(part, &[DEPTH_LIMIT], &format!("values have up to {MAX_DEPTH} levels"));

@@ -78,7 +78,7 @@ impl Reader<'_> {
             self.config.detectors.extend(found);
         }
         self.set(&DETECT, &listed);
-        // The specification gives this detector the variable, although the file does not refer to it.
+        // By the specification, this detector reads `OTEL_SERVICE_NAME` even if the file does not refer to it.
         if self.config.detectors.contains(&Detector::Service) {
             self.referenced.borrow_mut().insert(SERVICE_VARIABLE.to_owned());
             let source = SettingSource::Environment(SERVICE_VARIABLE.to_owned());
@@ -110,7 +110,7 @@ impl Reader<'_> {
         self.take(&value, ATTRIBUTE, set)
     }
 
-    /// Reads the propagators. Without them, nothing is propagated, as the schema says.
+    /// Reads the propagators. If the key is missing, nothing is propagated, as the schema demands.
     pub(super) fn propagator(&mut self, root: &Part<'_>) {
         self.config.propagators = Propagators::new([]);
         let Some(part) =
@@ -207,7 +207,7 @@ impl Reader<'_> {
                 }
                 let root = inner.given("root");
                 let root = root.map_or(Some(Sampler::always_on()), |root| self.sampler(&root))?;
-                // Not `Sampler::parent_based`, which makes no difference between one level and two.
+                // Built directly, because `Sampler::parent_based` would not nest two samplers `parent_based`.
                 Sampler(SamplerKind::ParentBased(Box::new(root.0)))
             }
             COMPOSITE => Sampler::composite(self.composable(&inner)?),
@@ -282,7 +282,7 @@ fn keys_of_sampler(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns a value, or the elements of an array, as values of a type; `None` if a value cannot have the type.
+/// Converts a value, or each element of an array, to a type. Returns `None` if a value cannot be converted.
 fn coerced(node: &Node, kind: &str) -> Option<Node> {
     let value = match (&node.value, kind) {
         (Tree::List(items), _) => {

@@ -96,7 +96,8 @@ impl Member {
         self.values.push((row, value, source));
     }
 
-    /// Returns whether both can share an exporter. A setting that neither has may have different defaults.
+    /// Returns whether two members can share an exporter: they have different signals and equal settings. A setting
+    /// that is absent in both agrees, because a shared exporter has a default for each signal.
     fn agrees_with(&self, other: &Self) -> bool {
         let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
             (None, None) => true,
@@ -197,10 +198,10 @@ impl Reader<'_> {
         for (index, item) in listed.iter().take(MAX_MEMBERS).enumerate() {
             let errors = self.errors;
             let Some(mut member) = self.processor(item, signal) else { continue };
-            // A list has the settings of each processor, in their order.
+            // If `own` is a list, its items belong to the processors in the same order; a table belongs to all of them.
             let own = own.as_ref().map(|own| own.items().into_iter().nth(index).unwrap_or(own.clone()));
             own.iter().for_each(|own| self.own(own, &mut member));
-            // An exporter without one of its settings, such as a header, is not started.
+            // After an error, the member is left out: an exporter without a setting, such as a header, must not send.
             if self.errors == errors {
                 self.members.push(member);
             }
@@ -306,7 +307,8 @@ impl Reader<'_> {
         self.settings(part, OTLP, member);
     }
 
-    /// Reads the endpoint. One that ends in the path of its signal is shortened, so that signals can share an exporter.
+    /// Reads the endpoint. The path of the signal at the end of the endpoint is removed, so that the endpoints of
+    /// several signals are equal and can share an exporter.
     fn endpoint(&mut self, part: &Part<'_>, is_http: bool, insecure: Option<bool>, member: &mut Member) {
         let (signal, insecure) = (member.signal, insecure.filter(|_| !is_http));
         let mut put = |text, written, rule, source| {
@@ -338,7 +340,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads `headers_list`, and `headers`, which take precedence. An exporter is not started without one of them.
+    /// Reads `headers_list` and `headers`; a header in `headers` takes precedence. An invalid header is an error, so
+    /// the exporter is not started without it.
     fn headers(&mut self, part: &Part<'_>, member: &mut Member) {
         let (resolver, mut headers, mut place) = (self.report.resolver, Vec::new(), None);
         if let Some(list) = part.given("headers_list") {
@@ -382,7 +385,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads settings of this crate for one processor, by the keys and in the units of other files.
+    /// Reads the settings of this crate for one processor, with the keys and units of the crate's other file formats.
     fn own(&mut self, part: &Part<'_>, member: &mut Member) {
         let signal = member.signal;
         let offered: Vec<&'static SettingRow> = rows().filter(|row| is_own(row, signal)).collect();
@@ -393,7 +396,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Makes exporters of the members: those of different signals with equal settings share one.
+    /// Builds the exporters: members of different signals with equal settings share one.
     pub(super) fn assemble(&mut self) {
         let mut groups: Vec<Vec<Member>> = Vec::new();
         for member in self.members.drain(..) {
