@@ -79,7 +79,7 @@ impl Destination {
         self.verbose || is_on("OTEL_CLI_VERBOSE")
     }
 
-    /// Returns the name, the end of the variable's name, and the value of each option for TLS.
+    /// Returns the options for TLS: each with its name, the last part of the name of its variable, and its value.
     fn tls_files(&self) -> [(&'static str, &'static str, Option<&OsString>); 3] {
         [
             ("--ca-file", "CERTIFICATE", self.ca_file.as_ref()),
@@ -226,7 +226,8 @@ impl Sender {
                 None => exporter,
             }
         });
-        // Every call of the command is a new process. An id for each would make each a time series of its own.
+        // Every call of the command is a new process. With a new `service.instance.id` for each process, every call
+        // would create its own time series.
         let given = of_environment("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
         let config = if given.contains(INSTANCE_ID) { config } else { config.resource(INSTANCE_ID, "") };
         let config = config.default_service_name(NAME).on_problem(hook);

@@ -223,8 +223,8 @@ fn is_file() -> bool {
     output.is_ok_and(|output| File::from(output).metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
-/// Prints the records of all lines of a file, or adds them to the page. Returns the numbers of
-/// invalid lines and of records.
+/// Prints the records of all lines of a file, or adds them to the page. Returns the numbers of invalid lines and of
+/// records.
 fn print(
     lines: &Receiver<Line>,
     (view, page): (&mut View, Option<&Page>),

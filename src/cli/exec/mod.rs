@@ -97,8 +97,8 @@ pub(crate) struct Options {
     /// sent. Without --name, the span of sh -c TEXT is named after the beginning of TEXT.
     #[arg(long)]
     args: bool,
-    /// End COMMAND after this time, with SIGTERM and, 5 seconds later, SIGKILL. On Windows, it is terminated. The exit
-    /// code is then 124, and the error.type of the span is timeout.
+    /// End COMMAND after this time, with SIGTERM and, 5 seconds later, SIGKILL; on Windows, terminate it at once. The
+    /// exit code is then 124, and the error.type of the span is timeout.
     #[arg(long, value_name = "TIME", value_parser = text::duration)]
     command_timeout: Option<Duration>,
     /// Exit with 1 if COMMAND succeeded and the telemetry was not delivered.
@@ -191,7 +191,8 @@ fn command(options: &Options, context: Option<&SpanContext>) -> Command {
     command.args(options.arguments().iter().map(|argument| fill(argument, context)));
     if let Some(context) = context {
         let propagators = caller::propagators();
-        // Not every context sets every variable: TRACESTATE remains if the span has no state. BAGGAGE is inherited.
+        // Removed first, because a context does not set every variable: without a state, an inherited TRACESTATE would
+        // remain. BAGGAGE is kept, because the command only replaces the span.
         for field in propagators.fields().filter(|field| *field != "baggage") {
             command.env_remove(Propagators::variable(field));
         }

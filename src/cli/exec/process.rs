@@ -19,8 +19,8 @@ pub(super) struct Usage {
 /// Starts the command, calls `started`, and waits for the end of the command.
 ///
 /// Signals are forwarded to the child while it runs. Afterwards, SIGTERM, SIGINT, SIGHUP and SIGQUIT end this process,
-/// as they do by default, and the other forwarded signals have no effect.
-/// After `timeout`, the child is ended.
+/// as they do by default, and the other forwarded signals have no effect. A child that runs longer than `timeout` is
+/// ended.
 pub(super) fn run(
     command: &mut Command,
     timeout: Option<Duration>,
@@ -188,7 +188,7 @@ mod platform {
         let Some(timeout) = timeout else { return wait_without_limit(child) };
         let has_timed_out = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
-            // Dropped at the end of the child, which ends the wait of the other thread.
+            // Nothing is sent. When this function returns, the sender is dropped, which wakes the other thread.
             let (_running, end) = mpsc::channel::<()>();
             let has_timed_out = &has_timed_out;
             let limit = move || {
@@ -202,7 +202,7 @@ mod platform {
                 }
             };
             let thread = thread::Builder::new().name("standpipe-limit".to_owned());
-            // A child without its limit must not run on.
+            // Without the thread, nothing would end the child after the timeout, so it is ended now.
             thread.spawn_scoped(scope, limit).inspect_err(|_| kill(SIGKILL))?;
             wait_without_limit(child)
         });

@@ -1,4 +1,4 @@
-//! Lines of the interactive view: collects the rows of a place from the store, and draws the visible ones.
+//! Lines of the interactive view: collects the rows of a [`Place`] from the store, and draws the visible rows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,8 @@ use super::{MARGIN, Place, Screen};
 
 /// Width of a trace that is copied as text, in cells.
 const TEXT_WIDTH: usize = 110;
-/// Duration whose bar has no length. The bars are logarithmic, so that one long trace does not shorten all others.
+/// Duration in nanoseconds at which a bar has no length. The bars are logarithmic, so that one long trace does not
+/// shorten all others.
 const SHORTEST: f64 = 1e4;
 const MAX_SERVICE_WIDTH: usize = 14;
 /// Time for which the foot shows a refused request with its remedy, instead of the keys.
@@ -46,7 +47,8 @@ const HELP: [&str; 18] = [
     "-word                  not; a or b: one of them",
 ];
 
-/// Rows of a place. A list has keys, and its rows are drawn when they are visible; any other place has lines.
+/// Rows of a place. A list of traces or log records has `keys`, whose rows are drawn when they become visible, because
+/// there may be many. Any other place has finished `lines`.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     /// Ids of traces, or numbers of log records.
@@ -78,7 +80,7 @@ fn plain(line: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
-/// Returns whether a row of a list has an error, or a line shows one.
+/// Returns whether a row of a list has an error, or a line shows an error.
 pub(super) fn is_error(screen: &Screen, line: usize) -> bool {
     let store = screen.page.lock();
     match (screen.place, screen.items.keys.get(line)) {
@@ -89,7 +91,7 @@ pub(super) fn is_error(screen: &Screen, line: usize) -> bool {
             store.log(*key as u64).is_some_and(|kept| LogView::from(&kept.log).is_error())
         }
         _ => {
-            // In front of the mark of an error are only the guides of the tree, or the texts of a trace in one line.
+            // The mark stands alone between spaces, so a name that contains the character does not match.
             let mark = format!(" {} ", screen.style.glyph("✗"));
             let text = screen.items.lines.get(line).map(|line| plain(line) + " ").unwrap_or_default();
             let text = text.replace(" ERROR ", &mark).replace(" FATAL ", &mark);
@@ -283,7 +285,8 @@ impl Screen {
         }
         lines.resize(self.rows + 2, String::new());
         lines.push(self.foot(&store));
-        // Each line is erased before it is drawn. Afterwards, the cursor may stand on the last cell.
+        // Each line is erased before it is drawn, not after: then the cursor may be on the last cell, which would be
+        // erased.
         lines.iter().map(|line| format!("\x1b[K{line}")).collect::<Vec<_>>().join("\r\n")
     }
 

@@ -1,7 +1,8 @@
 //! The interactive view of `receive` and `show`: lists of traces, log records, metrics and services, and the waterfall
 //! of a trace, over everything that the [`Page`] keeps.
 //!
-//! [`run`] connects a [`Screen`] to the terminal. A screen is pure: keys in, frames out. `draw.rs` makes its lines.
+//! [`run`] connects a [`Screen`] to the terminal. A screen does no I/O: it turns keys into frames, whose lines
+//! `draw.rs` makes.
 //!
 //! New data is drawn at most ten times per second, and less often if a frame is expensive: the screen uses at most a
 //! twentieth of the processor's time. If a row other than the first is selected, it stays where it is while new rows
@@ -45,7 +46,7 @@ const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// Returns whether the interactive view can be used: standard output is a terminal, and this process may read its keys.
 ///
-/// A background job must not: the system stops a background job that changes the mode of its terminal.
+/// A background job may not read keys: the system stops it when it changes the mode of its terminal.
 pub(crate) fn is_possible(options: &view::Options, terminal: &TerminalInfo) -> bool {
     !options.has_form() && terminal.can_erase() && is_in_foreground()
 }
@@ -70,12 +71,14 @@ impl Terminal {
     fn enter() -> io::Result<Self> {
         let (before, screen) = (panic::take_hook(), thread::current().id());
         panic::set_hook(Box::new(move |message| {
+            // A panic of another thread does not end the view, so the terminal stays in its mode.
             if thread::current().id() == screen {
                 restore();
             }
             before(message);
         }));
         enable_raw_mode()?;
+        // Made before the first write, so that an error restores the former mode.
         let entered = Self;
         write(ENTER)?;
         Ok(entered)
@@ -119,7 +122,7 @@ pub(crate) fn run(
         }
         let frame = screen.frame();
         if frame != drawn {
-            // Terminals that know mode 2026 show the frame at once.
+            // Mode 2026 (synchronized output): the terminal shows the frame only when it is complete.
             write(&format!("\x1b[?2026h\x1b[H{frame}\x1b[?2026l"))?;
             drawn = frame;
         }
@@ -136,10 +139,12 @@ pub(crate) fn run(
                 },
                 Event::Resize(..) => {
                     screen.resize(columns(), rows());
+                    // The terminal may have wrapped or cut the lines, so the frame is written even if it is the same.
                     drawn.clear();
                 }
                 _ => {}
             }
+            // Handles all waiting keys before the next frame, which would otherwise delay each of them.
             wait = Duration::ZERO;
         }
     }
@@ -184,7 +189,7 @@ struct Screen {
     full: bool,
     place: Place,
     cursor: Cursor,
-    /// Where `Esc` returns to, with the search at that time.
+    /// Places to which `Esc` returns, with the cursor and the search of that time; the latest is the last.
     back: Vec<(Place, Cursor, String)>,
     search: String,
     query: Query,
@@ -223,7 +228,8 @@ impl Screen {
 
     fn resize(&mut self, columns: Option<usize>, rows: Option<usize>) {
         if let Some(columns) = columns {
-            // Not clamped as for printing, because the terminal cuts a line that is too long.
+            // Printing uses a minimum width. Here the terminal cuts lines that are too long (see `ENTER`), so the real
+            // width is used.
             self.style.width = columns.saturating_sub(MARGIN).max(1);
         }
         self.rows = rows.unwrap_or(DEFAULT_ROWS).saturating_sub(FRAME_ROWS).max(1);
@@ -234,9 +240,11 @@ impl Screen {
         self.version.is_none() || !self.is_paused && self.version != Some(self.page.version())
     }
 
-    /// Collects the items again. The selected row stays selected, and in its place on the screen.
+    /// Collects the items again. If a row other than the first is selected, it stays selected, and keeps its place on
+    /// the screen. If the first row is selected, the selection moves to the newest row.
     fn refresh(&mut self) {
         let selected = self.items.keys.get(self.cursor.line).copied();
+        // Read before the items are collected, so that a change in between is drawn with the next frame.
         let version = self.page.version();
         self.items = draw::collect(self);
         self.version = Some(version);
@@ -341,7 +349,7 @@ impl Screen {
         (self.place, self.cursor) = (place, cursor);
         self.items = Items::default();
         self.refresh();
-        // The items were empty, so the cursor was not kept.
+        // `refresh` found no selected row, because the items were empty, so it did not keep the cursor.
         self.cursor = cursor;
         self.select(cursor.line);
     }
@@ -379,7 +387,7 @@ impl Screen {
         }
     }
 
-    /// Searches for the text that was typed: rows of a list, or a line of other places.
+    /// Applies the text that was typed: filters the rows of a list, or finds the next line of another place.
     fn find(&mut self, text: &str) {
         if self.is_list() {
             return self.set_search(text);
@@ -401,7 +409,7 @@ impl Screen {
         }
     }
 
-    /// Selects the next line that is wanted. After the last line, the first one follows.
+    /// Selects the next line for which `is_wanted` is true. After the last line, the search continues with the first.
     fn find_next(&mut self, is_wanted: impl Fn(&Self, usize) -> bool) {
         let lines = self.items.len();
         let next = (1..=lines).map(|step| (self.cursor.line + step) % lines);

@@ -115,8 +115,8 @@ fn query(request: &Request<'_>) -> Result<Query, Response> {
     Query::parse(request.parameter("q")).map_err(|error| Response::failed(400, error))
 }
 
-/// Returns up to [`MAX_ROWS`] matches, and the number of all matches. The rows begin at the parameter `offset`. If a
-/// match has the key `around`, they surround it instead, and `at` is its position.
+/// Returns up to [`MAX_ROWS`] matches, and the number of all matches. The rows begin at the parameter `offset`. If the
+/// parameter `around` is the key of a match, the rows surround this match instead, and `at` is its position.
 fn list<T>(found: &[T], request: &Request<'_>, key: impl Fn(&T) -> String, row: impl Fn(&T) -> Json) -> Json {
     let around = request.parameter("around");
     let at = found.iter().position(|one| !around.is_empty() && key(one) == around);
@@ -131,15 +131,15 @@ fn list<T>(found: &[T], request: &Request<'_>, key: impl Fn(&T) -> String, row: 
     })
 }
 
-/// Returns the time range of a request, in nanoseconds since 1970. A bound that is absent does not limit.
+/// Returns the time range of a request, in nanoseconds since 1970. The bounds are optional.
 fn time_range(request: &Request<'_>) -> RangeInclusive<u64> {
     let bound =
         |name, absent| request.parameter(name).parse::<f64>().map_or(absent, |millis| (millis * 1e6) as u64);
     bound("from", 0)..=bound("to", u64::MAX)
 }
 
-/// Returns the traces that match the search and the time range of a request. `before` is the version of a paused page,
-/// which does not show later traces.
+/// Returns the traces that match the search and the time range of a request. A paused page sends `before`, the version
+/// of the store at that time, to see no later traces.
 fn matching_traces(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<Trace>>, Response> {
     let (query, range) = (query(request)?, time_range(request));
     let before = request.parameter("before").parse().unwrap_or(u64::MAX);
@@ -186,7 +186,7 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
         },
     );
     let nanos = || traces.iter().map(|trace| trace.nanos());
-    // All rows of the list share a scale, whichever of them are sent.
+    // The range of all matches, so that the scale of the bars does not change while rows are scrolled.
     answer["shortest"] = json!(nanos().min());
     answer["longest"] = json!(nanos().max());
     if request.parameter("points") == "1" {
@@ -200,7 +200,8 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
     Ok(Response::json(&answer))
 }
 
-/// Returns the matching log records, the latest first. `before` is the number of records at which a page was paused.
+/// Returns the matching log records, the latest first. A paused page sends `before`, the number of log records at that
+/// time, to see no later ones.
 fn matching_logs(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<KeptLog>>, Response> {
     let (query, range) = (query(request)?, time_range(request));
     let least = request.parameter("level").parse().unwrap_or(0);
@@ -214,7 +215,8 @@ fn matching_logs(request: &Request<'_>, page: &Page) -> Result<Vec<Arc<KeptLog>>
     Ok(logs)
 }
 
-/// Returns matching log records, and the numbers of all and of severe ones in equal parts of their time.
+/// Returns matching log records and their histogram over time: for each of [`LOG_BARS`] intervals, the number of all
+/// records and the number of errors.
 fn list_logs(request: &Request<'_>, page: &Page) -> Result<Response, Response> {
     let logs = matching_logs(request, page)?;
     let time = |kept: &KeptLog| LogView::from(&kept.log).unix_nanos();

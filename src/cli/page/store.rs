@@ -68,7 +68,7 @@ pub(crate) struct Trace {
     pub(crate) spans: Vec<ReceivedSpan>,
     /// Service of the first span, to which the memory of the trace is attributed.
     owner: u32,
-    /// Version of the store when the first span arrived, and at the last change.
+    /// Version of the store when the first span arrived. `changed` is the version at the last change.
     pub(super) added: u64,
     pub(crate) changed: u64,
     pub(crate) start: u64,
@@ -121,11 +121,11 @@ impl Store {
     }
 
     pub(crate) fn add(&mut self, batch: &Batch) {
-        // A partial success rejects the records after the accepted ones.
+        // In a partial success, the accepted records come first, and the rejected ones follow.
         self.add_records(&batch.records, batch.accepted);
     }
 
-    /// Adds the records of a request, of which the first `accepted` spans or log records were accepted.
+    /// Adds the records of a request: the first `accepted` spans or log records, and all metrics.
     pub(crate) fn add_records(&mut self, records: &Records, accepted: usize) {
         self.version += 1;
         self.counts.requests += 1;
@@ -139,7 +139,7 @@ impl Store {
         self.evict();
     }
 
-    /// Removes all kept records. Services keep their numbers, and so their colors.
+    /// Removes all kept records. Services keep their numbers and, as a consequence, their colors.
     pub(super) fn clear(&mut self) {
         self.version += 1;
         self.traces.clear();

@@ -32,7 +32,8 @@ const MAX_LISTED: usize = 12;
 #[derive(Debug, Default, Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// Draw trees, even if the output is not a terminal, and without keys if it is one.
+    /// Print each trace as a tree, even if the output is not a terminal. On a terminal, print instead of opening the
+    /// interactive list.
     #[arg(long, group = "form")]
     tree: bool,
     /// Print an entry for each record as it arrives, even on a terminal.
@@ -52,7 +53,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns whether an option selects a form, so that the interactive view is not used.
+    /// Returns whether an option selects a form of printed output, which excludes the interactive view.
     pub(crate) fn has_form(&self) -> bool {
         self.tree || self.flat || self.json
     }

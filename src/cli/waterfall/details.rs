@@ -185,8 +185,8 @@ impl<'a> Drawing<'_, 'a> {
         }
     }
 
-    /// Draws a line for each service that has a row: its scopes and its resource, unless the palette's owner has drawn
-    /// them before.
+    /// Draws a line with the scopes and the resource of each service that has a row. Scopes and resources that the
+    /// palette has announced before are left out.
     pub(super) fn origins(&mut self, trace: &Trace<'a>, lines: &mut Vec<String>) {
         let shown: HashSet<&str> = trace.in_order().map(|(_, view)| view.service).collect();
         let mut services: BTreeMap<_, Vec<&SpanView<'a>>> = BTreeMap::new();

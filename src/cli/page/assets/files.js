@@ -130,11 +130,11 @@ function ofZipkin(spans) {
     services.get(name).push(span);
   }
   const isServerOf = (span) => span.shared && shared.has(span.id);
-  // The id of the server's part is derived from the shared one.
+  // OTLP needs distinct ids, so the id of the server's span is derived from the shared id.
   const serverId = (id) => (BigInt(`0x${padded(id, 16)}`) ^ 0x5a5a5a5a5a5a5a5an).toString(16).padStart(16, "0");
   const servers = new Map(spans.filter(isServerOf).map((span) => [span.id, span.localEndpoint?.serviceName]));
   return [...services].map(([service, own]) => line(service ? [text("service.name", service)] : [], own.map((span) => {
-    // A child within the server's process has the shared id as its parent.
+    // A child in the server's process names the shared id as its parent; its parent is the server's span.
     const isBelowServer = servers.has(span.parentId) && servers.get(span.parentId) === service;
     const parent = isServerOf(span) ? span.id : span.parentId;
     return {

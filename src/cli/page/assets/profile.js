@@ -167,7 +167,7 @@ export class CompareView {
     for (const id of this.ids.slice(0, 2)) {
       const trace = await ask(`/api/trace/${id}`).catch((error) => this.main.replaceChildren(missing(id, error, this.app.list)));
       if (!trace || this.app.view !== this) return;
-      // The methods of the view that grow and measure the tree work without its elements.
+      // Only the methods of TraceView that build and measure the tree are used. They need no elements of the page.
       const side = Object.create(TraceView.prototype, { trace: { value: trace, writable: true }, tree: { value: undefined, writable: true }, marks: { value: undefined, writable: true } });
       side.grow();
       sides.push({ id, trace, name: trace.names[trace.name[side.tree.order[0]]] || "(no name)", sums: new Map(operations(side).map((sum) => [sum.key, sum])) });

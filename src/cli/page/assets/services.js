@@ -48,7 +48,7 @@ export class ServicesView {
     const tall = (node) => Math.max(BOX.height, ENTRY * entries[node]);
     const heights = layers.map((layer) => layer.reduce((sum, node) => sum + tall(node) + GAP.box, 0));
     const returns = 24 * edges.filter((_, index) => isBack[index]).length;
-    // The layout takes the whole view, and more than the view if it must.
+    // The map fills the view. If the boxes need more room, the map is larger than the view, which then scrolls.
     const width = Math.max(2 * MARGIN + layers.length * BOX.width + (layers.length - 1) * GAP.layer, this.map.clientWidth - 4);
     const height = Math.max(2 * MARGIN + Math.max(...heights), this.map.clientHeight - 6 - returns);
     const step = layers.length > 1 ? (width - 2 * MARGIN - BOX.width) / (layers.length - 1) : 0;
@@ -61,7 +61,7 @@ export class ServicesView {
         y += tall(node) + free;
       }
     });
-    // Lines end at a box in the order of the boxes from which they come.
+    // The lines that end at a box are sorted by the height at which they begin, so that they do not cross.
     const entry = new Map();
     nodes.forEach((_, node) => edges.filter(({ to }) => to === node).sort((a, b) => places.get(a.from).y - places.get(b.from).y)
       .forEach((edge, index) => entry.set(edge, places.get(node).y + ((index + 0.5) * tall(node)) / entries[node])));
@@ -86,7 +86,7 @@ export class ServicesView {
     for (let layer = a.layer + 1; layer < b.layer; layer++) {
       const boxes = layers[layer].map((node) => places.get(node));
       const at = start[1] + ((end[1] - start[1]) * (layer - a.layer)) / (b.layer - a.layer);
-      // The middles of the free parts between boxes, above the first and below the last one.
+      // Heights at which a line can pass this layer: above the first box, between two boxes, below the last box.
       const free = [boxes[0].y - boxes[0].free / 2, ...boxes.map((box) => box.y + box.height + box.free / 2)];
       const y = free.reduce((best, one) => (Math.abs(one - at) < Math.abs(best - at) ? one : best));
       const key = `${layer} ${y}`;
@@ -104,7 +104,7 @@ export class ServicesView {
     title.append(`${nodes[from].name} → ${nodes[to].name}: ${count(calls, "call")}, mean ${duration(mean)}, p95 ${duration(p95)}, ${count(errors, "error")}`);
     const line = svg("g", { class: errors ? "edge bad" : "edge" }, title,
       svg("path", { d: `M${start}${path.join("")}`, "stroke-width": 1 + 3 * Math.sqrt(calls / most), "marker-end": "url(#arrow)" }));
-    // The label is beside the end of the line, where the lines to different boxes are apart.
+    // The label is near the end of the line: lines from the same box begin at one point, but end apart.
     const place = bottom ? [(start[0] + end[0]) / 2, bottom - 13] : [end[0] - 16, end[1] - 6];
     const label = svg("g", { class: errors ? "edge label bad" : "edge label", tabindex: 0, role: "link", "aria-label": title.textContent });
     const rows = [`${grouped(calls)}× p95 ${duration(p95)}`, errors ? `✗ ${grouped(errors)} (${Math.max(1, Math.round((100 * errors) / calls))} %)` : ""];
