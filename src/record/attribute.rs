@@ -160,7 +160,7 @@ pub(super) struct SmallInt(pub(super) u16);
 impl ShortValue for SmallInt {
     #[inline(always)]
     fn field_len_within(self, room: usize) -> Option<usize> {
-        // The longer field must fit, so that the test is constant if the key is.
+        // Tests for the longer of the two forms, so that the test is a constant if the key is a literal.
         (room >= 5).then_some(if self.0 < 0x80 { 4 } else { 5 })
     }
 
@@ -221,7 +221,8 @@ pub(super) fn write_short(
     }
 }
 
-/// Like [`write_short`], given the first bytes of such a field, which include a key of `key_len` bytes.
+/// Like [`write_short`], for a key that was encoded before. `head` begins with the field up to the end of the key,
+/// which has `key_len` bytes; its length byte is written here.
 #[cfg(feature = "tracing")]
 #[inline(always)]
 pub(super) fn write_short_behind(

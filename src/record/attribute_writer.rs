@@ -154,11 +154,12 @@ impl AttributeWriter {
         self.dropped = 0;
         self.sub_message = None;
         self.tasks = if self.value_length < SHORT { CUT } else { 0 };
-        // With such a limit, `begin` closes the fast path for each record.
+        // With a smaller limit, records must not start on the fast path: `begin` sets up the limit for each of them.
         self.is_reset = max >= KeyBit::COUNT;
     }
 
-    /// Like [`begin`](Self::begin), for the same kind of record as before, if `is_reset`.
+    /// Like [`begin`](Self::begin), but only resets the bytes and the seen keys. Requires `is_reset`, and the same tag,
+    /// limit and fixed length as before.
     #[inline(always)]
     pub(super) fn begin_again(&mut self) {
         self.buffer.reset();

@@ -94,7 +94,7 @@ pub(crate) struct OtherSpan<'a> {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
     pub(crate) is_remote: bool,
-    /// Flags of the other span; for a parent, those of the span itself.
+    /// Trace flags of a linked span. For a parent, the trace flags of the child.
     pub(crate) trace_flags: u8,
     pub(crate) trace_state: &'a str,
 }
@@ -145,7 +145,7 @@ impl SpanRecord {
         self.write_head(head);
     }
 
-    /// Starts a new span after one that has changed more than the fast path resets.
+    /// Starts a new span if the previous span in this storage has changed state that the fast path does not reset.
     #[inline(never)]
     fn begin_anew(&mut self, head: &SpanHead<'_>) {
         self.attributes.begin(tag::attributes, self.limits.attributes, head::LEN);

@@ -148,7 +148,7 @@ impl Connector {
             timeline.certificate = tls.take_certificate();
         }
         let stream = secured.map_err(|error| match NetworkError::from(error) {
-            // The next attempt uses the new certificates.
+            // A retry may succeed, because the next attempt uses the new certificates.
             NetworkError::Tls(fault) if self.reload() => {
                 NetworkError::Tls(TlsFault { kind: TlsFaultKind::Passing, ..fault })
             }
@@ -162,8 +162,8 @@ impl Connector {
         Ok(stream)
     }
 
-    /// Reads the files of certificates again. Returns whether the next handshake uses new ones. If the new ones cannot
-    /// be used, the old ones stay.
+    /// Reads the files of certificates again. Returns whether they have changed, so that the next handshake uses new
+    /// certificates. If a new certificate cannot be used, the old ones stay in use, and a notice is left.
     fn reload(&mut self) -> bool {
         let is_tls = self.route.tls.is_some() || self.route.proxy_tls.is_some();
         if !is_tls || !demand::CREDENTIALS.is_raised() {
@@ -278,7 +278,7 @@ impl NetworkError {
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
             Self::Io(error)
-                // A Unix socket that does not exist is not found.
+                // `NotFound` means that the path of a Unix socket does not exist.
                 if matches!(
                     error.kind(),
                     ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound

@@ -1,10 +1,10 @@
-//! Renews headers whose values change: those of functions, and those with the text of a file.
+//! Renews headers whose values change: headers that a function returns, and headers that contain the text of a file.
 //!
 //! [`Renewing`] wraps the transport of an exporter with such headers, so that other exporters pay nothing for them.
-//! Before an attempt it fetches the values that are no longer valid. A function may hang, so it runs on its own thread;
-//! if the attempt ends first, the next one waits for the same call. After a refusal (401, 403) all values are fetched
-//! again, and the request is repeated once if one has changed. The verdict on a refusal is `TryLater`, because the next
-//! value may be accepted.
+//! Before an attempt, [`Renewing`] fetches the values that are no longer valid. A function may hang, so it runs on its
+//! own thread; if the attempt ends first, the next attempt waits for the same call. After a refusal (401, 403) all
+//! values are fetched again, and the request is repeated once if a value has changed. The verdict on a refusal is
+//! `TryLater`, because a later value may be accepted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,7 +106,8 @@ fn fetch(source: &HeaderSource) -> Fetched {
 }
 
 impl Source {
-    /// Fetches the headers, by `deadline` unless the caller drives the exporter.
+    /// Fetches the headers. Returns an error at `deadline`, except for files, and if the caller drives the exporter:
+    /// then the function runs on this thread, and cannot be interrupted.
     fn fetch_until(&mut self, driver: Driver, deadline: Instant, interrupter: &Interrupter) -> Fetched {
         if self.source.is_file || driver == Driver::Caller {
             return fetch(&self.source);
@@ -135,7 +136,7 @@ impl Source {
 }
 
 impl<T: SendsHeaders> Renewing<T> {
-    /// Fetches headers that are not valid any more. Returns whether one has changed.
+    /// Fetches the headers that are no longer valid. Returns whether a header has changed.
     fn renew(&mut self, deadline: Instant) -> Result<bool, String> {
         let (now, mut has_changed) = (Instant::now(), false);
         for source in &mut self.sources {
@@ -158,7 +159,8 @@ impl<T: SendsHeaders> Renewing<T> {
             let checked = merged.check_headers().map_err(|fault| fault.to_string());
             let set =
                 checked.and_then(|()| self.inner.set_headers(&merged).map_err(|error| error.to_string()));
-            // Without this, the next attempt would send the headers from before.
+            // The fetched headers already count as valid, but the transport still has the old ones. Expire them, so
+            // that the next attempt fetches and sets headers again.
             set.inspect_err(|_| self.expire())?;
         }
         Ok(has_changed)
@@ -200,7 +202,8 @@ impl<T: SendsHeaders> Transport for Renewing<T> {
         }
         self.sources.iter_mut().for_each(|source| source.valid_until = None);
         match self.renew(deadline) {
-            // The transport has freed its encoded request. It was encoded before, so the limit holds.
+            // Encodes again, because `send` has freed the encoded request. No limit is needed: the same request was
+            // within the limit before.
             Ok(true) if self.inner.encode(payload, usize::MAX) => {
                 verdict = self.inner.send(payload, deadline)
             }

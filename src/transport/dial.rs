@@ -5,10 +5,10 @@
 //!
 //! Addresses are tried by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250
 //! ms before the next one is tried in parallel. The address family that succeeded is tried first the next time, so an
-//! unreachable family delays only one connection. Within a family, each connection begins behind the address of the
-//! last one, so that the addresses of a headless service take turns, and a server that failed is not asked again at
-//! once. std has only blocking connects, so each address gets a short-lived thread. A thread that loses the race ends
-//! by the deadline of its attempt and closes its connection.
+//! unreachable family delays only one connection. Within a family, each connection begins with the address after that
+//! of the previous connection, so that the addresses of a headless service take turns, and a server that failed is not
+//! asked again at once. std has only blocking connects, so each address gets a short-lived thread. A thread that loses
+//! the race ends by the deadline of its attempt and closes its connection.
 //!
 //! Without threads (`Driver::Caller`), a lookup takes as long as the system takes. Several addresses are tried one
 //! after the other: each for at most 250 ms, then each again for an equal share of the remaining time.
@@ -287,8 +287,10 @@ pub(super) fn connect(address: &SocketAddr, timeout: Duration) -> io::Result<Tcp
     Ok(stream)
 }
 
-/// Connects to a Unix socket: a path, or a null character and an abstract name. The socket takes the type of a TCP
-/// socket, whose operations are the same; only options of TCP fail on it.
+/// Connects to a Unix socket: a path, or a null character and an abstract name.
+///
+/// Returns the socket as a `TcpStream`, so that the callers need only one type. Reads, writes, timeouts and shutdown
+/// are the same system calls for both kinds of sockets; only TCP options, such as `set_nodelay`, would fail.
 #[cfg(unix)]
 fn connect_unix(socket: &str) -> io::Result<TcpStream> {
     #[cfg(target_os = "android")]
@@ -300,7 +302,7 @@ fn connect_unix(socket: &str) -> io::Result<TcpStream> {
     let address = match socket.strip_prefix('\0') {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         Some(name) => SocketAddr::from_abstract_name(name),
-        // Elsewhere, the configuration accepts no abstract name.
+        // On other systems, the configuration refuses abstract names.
         _ => SocketAddr::from_pathname(socket),
     };
     let stream = UnixStream::connect_addr(&address?).map_err(|error| {

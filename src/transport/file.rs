@@ -83,7 +83,7 @@ impl FileTransport {
         if count == line.len() {
             return Ok(());
         }
-        // Another process may have appended a line without the lock.
+        // Cuts the part of this line off, unless another process has appended a line without the lock meanwhile.
         if target.is_locked && file.metadata()?.len() == length + count as u64 {
             file.set_len(length)?;
         }
@@ -99,7 +99,8 @@ impl FileTransport {
         file.len() > 0 && (is_large || self.settings.age.is_some_and(|longest| age >= longest))
     }
 
-    /// Returns the path that the file gets in a rotation. Names in alphabetical order are in the order of time.
+    /// Returns the path that the file gets in a rotation. The name ends in the time, so that sorting the names sorts
+    /// the files by time.
     fn rotated_path(&self, now: SystemTime) -> PathBuf {
         let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (seconds, nanos) = (since_1970.as_secs(), since_1970.subsec_nanos());
@@ -138,7 +139,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Returns whether a file still has its name.
+/// Returns whether `path` still names this file: another process may have renamed or deleted it.
 fn is_at(path: &Path, file: &Metadata) -> bool {
     #[cfg(unix)]
     let id = |file: &Metadata| (file.dev(), file.ino());
@@ -176,7 +177,7 @@ impl Transport for FileTransport {
     }
 }
 
-/// An open file with an advisory lock, unless another process holds the lock for long.
+/// An open file with an advisory lock. `is_locked` is false if another process held the lock for too long.
 struct LockedFile {
     file: File,
     is_locked: bool,
@@ -197,8 +198,8 @@ impl LockedFile {
 }
 
 impl Drop for LockedFile {
-    /// Releases the lock. The end of the file's life would not, if a child was forked meanwhile, which has it open,
-    /// too.
+    /// Releases the lock explicitly. Closing the file is not enough: a child that was forked meanwhile has the file
+    /// open as well, and `flock` keeps the lock until all copies of the descriptor are closed.
     fn drop(&mut self) {
         lock(&self.file, false);
     }
@@ -209,7 +210,7 @@ impl Drop for LockedFile {
 #[allow(unsafe_code, reason = "std has locks of files only since Rust 1.89")]
 fn lock(file: &File, is_taken: bool) -> bool {
     let operation = if is_taken { libc::LOCK_EX | libc::LOCK_NB } else { libc::LOCK_UN };
-    // SAFETY: a call on an open file
+    // SAFETY: the descriptor is open as long as `file` is borrowed.
     unsafe { libc::flock(file.as_raw_fd(), operation) == 0 }
 }
 

@@ -92,8 +92,8 @@ pub(crate) use tls::{TlsFault, TlsFaultKind};
 
 /// Sends one request at a time and never retries.
 pub(crate) trait Transport: Send {
-    /// Returns the interrupter of attempts over the network. Others cannot be ended: a write to a file or to standard
-    /// output cannot be interrupted.
+    /// Returns the interrupter of attempts over the network. `None` for transports that write to a file or to standard
+    /// output, because such a write cannot be interrupted.
     fn attempts(&self) -> Option<&Arc<Interrupter>> {
         None
     }
@@ -134,8 +134,8 @@ pub(crate) trait Transport: Send {
     }
 }
 
-/// Returns a function that ends attempts: for good, or until a cut is forgotten.
-// The function does not hold a clone of ureq's agent, because the clone would keep the connection open.
+/// Returns a function that calls `end` on the interrupter, if there is one.
+// Captures the interrupter instead of ureq's agent: a clone of the agent would keep the connection open.
 fn ending(attempts: Option<&Arc<Interrupter>>, end: fn(&Interrupter)) -> Box<dyn Fn() + Send + Sync> {
     let attempts = attempts.cloned();
     Box::new(move || attempts.iter().for_each(|attempts| end(attempts)))

@@ -136,7 +136,7 @@ impl ReceivedStatus {
 /// Message for an unreadable status.
 pub(super) const NO_NUMBER: &str = "a grpc-status that is not a number";
 
-/// Returns the verdict on a response with this status, which is `None` if it cannot be read.
+/// Returns the verdict on a response. `received` is `None` if the status of the response is malformed.
 pub(super) fn judge(received: Option<ReceivedStatus>, answer: &Response, target: &str) -> Verdict {
     match received {
         None => Verdict::Refused { reason: format!("call {target}: {NO_NUMBER}") },

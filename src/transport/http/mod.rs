@@ -50,7 +50,7 @@ pub(crate) struct HttpSpec {
     signer: Option<Signer>,
     compression: Compression,
     max_response_bytes: u64,
-    /// Content type of requests. Without a content type, a response has the same.
+    /// Content type of requests. Also assumed for responses that name none.
     media_type: &'static str,
     /// Scheme and authority of the server behind a proxy that forwards requests.
     origin: Option<Arc<str>>,
@@ -236,7 +236,7 @@ fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
-    /// The secrets without those of the last signature.
+    /// Secrets in the configuration. The headers of a signature are added for each attempt.
     secrets: Arc<Secrets>,
     compressor: Compressor,
     /// The encoded request; `None` if requests are sent as protobuf.

@@ -30,8 +30,9 @@ pub(crate) struct TlsFault {
 }
 
 impl TlsFault {
-    /// Returns whether the fault is retryable. Most faults of certificates or of the protocol are permanent. Outdated
-    /// certificates are renewed, and a clock that is wrong at the start of a machine is set.
+    /// Returns whether the fault is retryable. Most faults of certificates or of the protocol are permanent. The
+    /// exceptions pass: expired certificates get renewed, and a machine whose clock is wrong after its start gets the
+    /// time from the network.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.kind, TlsFaultKind::Passing | TlsFaultKind::Expired | TlsFaultKind::NotValidYet)
     }
