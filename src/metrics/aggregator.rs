@@ -36,7 +36,8 @@ pub(super) enum Aggregator {
     Gauge(LastValue, NumberKind),
     Explicit(Striped<ExplicitHistogram>),
     Exponential(Striped<ExponentialHistogram>),
-    /// A sum that knows whether it was measured, because a sum of 0 is exported as well.
+    /// A sum since the last collection, and whether it was measured since then: a measured sum of 0 is exported, an
+    /// unmeasured one is not.
     IntDelta(AtomicI64, AtomicBool),
     OfInts(Box<Self>),
 }
@@ -73,8 +74,8 @@ impl Aggregator {
         }
     }
 
-    /// Like [`update`](Self::update), for a measurement that is offered as an exemplar. Returns the index of its
-    /// sample: that of its bucket, for an explicit histogram.
+    /// Like [`update`](Self::update), for a measurement that is offered as an exemplar. Returns the index of the sample
+    /// to which it belongs. An explicit histogram has a sample for each bucket; other aggregations have one sample.
     #[inline]
     pub(super) fn update_offered(&self, bits: u64) -> usize {
         match self {
@@ -102,7 +103,7 @@ impl Aggregator {
         }
     }
 
-    /// Apart from the common aggregations, which would need more instructions to choose among all.
+    /// The less common aggregations. With all of them in one `match`, the common ones would take more instructions.
     #[inline(never)]
     fn update_int(&self, bits: u64) {
         match self {
@@ -173,7 +174,8 @@ impl Aggregator {
     /// Reads and resets: every measurement is exported exactly once.
     pub(super) fn take(&self) -> Option<PointValue> {
         match self {
-            // A concurrent measurement may be part of this value and mark the next one, which is then 0.
+            // A concurrent measurement may add its value before the swap below, and set the mark afterwards. Then this
+            // value contains the measurement, and the next collection exports a 0. No measurement is lost.
             Self::IntDelta(sum, is_measured) if !is_measured.swap(false, Ordering::Acquire) => None,
             Self::IntSum(sum) | Self::IntDelta(sum, _) => {
                 Some(PointValue::Number(Number::Int(sum.swap(0, Ordering::Relaxed))))

@@ -53,8 +53,8 @@ impl<'a> InstrumentBuilder<'a> {
         Self { unit, ..self }
     }
 
-    /// Reads unit and description from a cell that may be filled later. Those set on the builder are then ignored. If
-    /// the cell already has a unit, it determines the default bounds.
+    /// Reads unit and description from a cell that may be filled later, and ignores the unit and description of the
+    /// builder. If the cell already has a unit, the default bounds of a histogram are those for this unit.
     #[cfg(feature = "metrics")]
     pub(crate) fn late_metadata(self, late: &'a LateMetadata) -> Self {
         Self { late_metadata: Some(late), ..self }

@@ -151,7 +151,7 @@ impl Instrument {
         });
         framer.end();
         confirm(&mut held);
-        // Values of which none was accepted are counted since the same time by the next collection.
+        // If no value was accepted, the period goes on, and the next collection exports the values with the same start.
         if confirmed > 0 || held.is_empty() {
             storage.end_period(now);
         }

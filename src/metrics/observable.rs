@@ -122,8 +122,8 @@ pub(super) struct Observable {
 struct ExportState {
     /// Time of the previous collection, or of the creation of the instrument.
     since: u64,
-    /// The series of sums that the previous collection observed: the start of each, which is the collection before the
-    /// first observation, and the previous value.
+    /// The series of sums that the previous collection observed, each with its start and its previous value. The start
+    /// is the time of the last collection before the series was first observed.
     known: HashMap<AttributeSet, (u64, Number)>,
     /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,
@@ -137,13 +137,13 @@ pub(super) struct ObservedPoint {
     pub(super) number: Number,
 }
 
-/// The points whose differences are sent: those of counters with delta temporality.
+/// The only kind of point for which differences between observations are sent: counters with delta temporality.
 const RISING_DELTA: PointKind =
     PointKind::Sum { monotonic: true, temporality: AggregationTemporality::Delta };
 
 impl ExportState {
-    /// Makes pending points of the values that a callback observed, completely unless it panicked or was not called.
-    /// Returns the time of the points.
+    /// Turns the observed values into pending points. `is_complete` is false if the callback panicked or was not
+    /// called, so that values may be missing. Returns the time of the points.
     fn update(&mut self, values: StreamValues, stream: &Stream, now: u64, is_complete: bool) -> u64 {
         let period = Period { start: self.since, time: now.max(self.since) };
         // Series that are no longer observed are forgotten. After a panic they may be observed again, so they are kept,
@@ -162,7 +162,7 @@ impl ExportState {
         let point = |(attributes, number): (AttributeSet, Number)| {
             let known =
                 |it: &mut HashMap<_, _>| *it.entry(attributes.clone()).or_insert((period.start, number));
-            // A gauge has no start.
+            // Only sums have a start of their own; the series of a gauge need not be remembered.
             let is_sum = stream.point_kind != PointKind::Gauge;
             let start = if is_sum { known(&mut self.known).0 } else { period.start };
             ObservedPoint { attributes, period: Period { start, ..period }, number }
@@ -171,8 +171,8 @@ impl ExportState {
         period.time
     }
 
-    /// Adds the change of each value since the previous observation to the pending points, which have at most `limit`
-    /// attribute sets besides the overflow.
+    /// Adds the change of each value since the previous observation to the pending points. At most `limit` attribute
+    /// sets are pending; changes of further sets are added to the overflow point.
     fn add_differences(
         &mut self,
         observations: impl Iterator<Item = (AttributeSet, Number)>,
@@ -197,7 +197,7 @@ impl ExportState {
                 }
             }
         }
-        // All points of a collection have the same period.
+        // A collection exports all points with the same period, even those that an earlier collection left pending.
         self.pending.iter_mut().for_each(|pending| pending.period = period);
     }
 }
@@ -215,10 +215,11 @@ impl Observable {
         Self { descriptor, callback, state }
     }
 
-    /// Calls the callback, unless it is to be skipped, and passes the pending points of each stream of the exporter
-    /// with this index to `sink`, and whether the number of attribute sets exceeded the limit. `sink` accepts points in
-    /// order, and returns how many it accepted. The others stay pending if they are deltas of a counter; all other
-    /// values are observed again by the next collection.
+    /// Calls the callback, unless `callbacks` says to skip it, and exports the values for the exporter with this index.
+    ///
+    /// `sink` is called once per stream, with the pending points and whether there were more attribute sets than the
+    /// limit. It accepts points in order, and returns their number. Points that are not accepted stay pending if they
+    /// are deltas of a counter. All other values are observed again by the next collection.
     ///
     /// # Errors
     /// Returns an error if the callback panicked. Values that it observed before the panic are exported.
@@ -254,7 +255,8 @@ impl Observable {
             let time = state.update(values, stream, now, is_complete);
             let accepted = sink(stream, &state.pending, is_overflowing);
             let is_kept = stream.point_kind == RISING_DELTA;
-            // Deltas of which none was accepted are counted since the same time by the next collection.
+            // If no delta was accepted, the period goes on, and the next collection exports the deltas with the same
+            // start.
             if is_run && (!is_kept || accepted > 0 || state.pending.is_empty()) {
                 state.since = time;
             }

@@ -25,8 +25,8 @@ pub(crate) struct Registry {
 struct Instruments {
     /// All instruments, in the order of their creation.
     entries: Vec<Arc<dyn Collect>>,
-    /// Indices of the instruments that have this name, or export a metric of this name: usually one, several if they
-    /// contradict each other.
+    /// Indices of the instruments that have this name, or export a metric of this name. There are several only if
+    /// instruments contradict each other.
     by_name: HashMap<Identity, Vec<usize>>,
 }
 
@@ -157,14 +157,14 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Returns whether two descriptors of one name define the same instrument. If only the description differs, the first
-/// one is kept.
+/// Returns whether two descriptors define the same instrument. Descriptions may differ: the first one is kept.
 fn is_same(known: &Descriptor, new: &Descriptor) -> bool {
     let is_namesake = known.name.eq_ignore_ascii_case(&new.name);
     is_namesake && (known.kind, known.number_kind, known.unit()) == (new.kind, new.number_kind, new.unit())
 }
 
-/// Returns whether a builder asked for something that the instrument, which exists already, does not have.
+/// Returns whether a builder asks for buckets, attribute keys or a limit that differ from those of the existing
+/// instrument.
 fn differs_in_advice(known: &Descriptor, new: &Descriptor) -> bool {
     new.buckets.is_some() && new.buckets != known.buckets
         || new.keys.is_some() && new.keys != known.keys

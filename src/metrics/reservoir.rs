@@ -17,14 +17,14 @@ use crate::process::atomic::AtomicU64;
 use crate::process::lock;
 use crate::record::{AttributeSet, Exemplar, Number, Period, random};
 
-/// Maximum encoded size of the removed attributes of an exemplar. Larger ones are left out, so that examples take
-/// little memory, and little room in a request.
+/// Maximum encoded size of the removed attributes of an exemplar. Larger sets of attributes are left out, so that
+/// exemplars take little memory, and little room in a request.
 const MAX_REMOVED_BYTES: usize = 4096;
 
 /// The exemplars of one series.
 #[derive(Debug)]
 pub(super) struct Reservoir {
-    /// Bits of [`context::offering`], of which one must be set for a measurement to be offered.
+    /// A measurement is offered if [`context::offering`] has one of these bits.
     filter: u8,
     /// Number of measurements to skip before the next one is kept, of a reservoir with one sample. With several samples,
     /// each has its own number, and this one is 0.
@@ -33,7 +33,7 @@ pub(super) struct Reservoir {
     samples: OnceLock<Box<[Sample]>>,
 }
 
-/// Number of samples of a series, and of the exemplars in each.
+/// Number of samples of a series, and number of exemplars in each sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) samples: usize,
@@ -84,7 +84,7 @@ impl Reservoir {
         context::without_offering(|| {
             let (span, _) = context::span_and_time();
             if span.is_none() && self.filter == context::IN_SAMPLED_SPAN {
-                // The thread ends, and its spans are gone.
+                // The thread is ending, so its stack of spans no longer exists.
                 return;
             }
             let removed = Some(removed()).filter(|removed| removed.size() <= MAX_REMOVED_BYTES);
@@ -115,7 +115,7 @@ impl Reservoir {
                 false => collected.extend_from_slice(exemplars),
             }
         }
-        // If the clock was set, the time of a measurement may be outside.
+        // If the clock was set, the time of a measurement may be outside of the period, which OTLP does not allow.
         collected.retain(|exemplar| (period.start..=period.time).contains(&exemplar.time));
         collected
     }
@@ -146,19 +146,21 @@ impl Sample {
 struct Draw {
     /// Number of accepted elements, at most the size of the sample.
     filled: usize,
-    /// Number of the next accepted element, for a sample of one. 0 stands for 1.
+    /// For a sample of one element: number of the next accepted element. 0, the default, means the first.
     next: u64,
-    /// The state of algorithm L: the largest of the random keys of the sample, if every element had one.
+    /// For larger samples: the state of algorithm L (Li, 1994). Imagine that each element has a random key from 0 to 1,
+    /// and that the sample consists of the elements with the smallest keys: this is the largest key in the sample.
     largest: f64,
 }
 
 impl Draw {
     /// Accepts an element. Returns its place in the sample, and the number of elements to skip before the next one.
     fn accept(&mut self, size: usize, mut random: impl FnMut() -> u64) -> (usize, u64) {
-        // Uniform in (0, 1].
+        // A random number, uniform in (0, 1]: never 0, so that its logarithm and its reciprocal are finite.
         let mut unit = || ((random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         if size == 1 {
-            // The element n stays in the sample until the element m with the probability n / m.
+            // Element n is still in the sample at element m with probability n / m. Inverting this distribution gives
+            // the number of the element that replaces it.
             let number = self.next.max(1);
             self.next = ((number as f64 / unit()) as u64).saturating_add(1);
             return (0, self.next.saturating_sub(number).saturating_sub(1));

@@ -18,7 +18,7 @@ use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Valu
 #[derive(Debug)]
 pub(super) struct MetricStorage {
     series: SeriesTable,
-    /// Keys of the attributes that are kept, unless all are.
+    /// Keys of the attributes that are kept; `None` keeps all.
     keys: Option<Arc<KeySelection>>,
     /// Start of the current period of delta series: the creation of the instrument, or the last collection.
     since: Mutex<u64>,
@@ -31,7 +31,7 @@ enum SeriesTable {
     /// Series whose measurements are exported once. Idle series are forgotten, which needs exclusive access to the
     /// table.
     Delta(RwLock<Table>),
-    /// Like `Cumulative`, for measurements from whose attributes some are removed first.
+    /// Like `Cumulative`, but some attributes are removed from measurements first.
     Filtered(Table),
 }
 
@@ -186,8 +186,8 @@ impl MetricStorage {
         }
     }
 
-    /// Ends the period of delta series at the time of a collection. All points of the next one have the same start,
-    /// even if a part of this collection was put back.
+    /// Ends the period of delta series at the time of a collection. All points of the next collection start at this
+    /// time, even values that this collection took and put back.
     pub(super) fn end_period(&self, now: u64) {
         let mut since = lock(&self.since);
         *since = now.max(*since);
@@ -209,7 +209,7 @@ pub(super) struct BoundSeries(pub(super) Box<[BoundStream]>);
 #[derive(Debug)]
 pub(super) struct BoundStream {
     pub(super) series: Arc<Series>,
-    /// Attributes of the handle that the series does not have.
+    /// Attributes of the handle that were removed and are not attributes of the series. Exemplars contain them.
     pub(super) removed: AttributeSet,
 }
 

@@ -13,8 +13,8 @@ use crate::record::{
     PointKind,
 };
 
-/// One metric that one exporter sends for an instrument: the default one, or one of each view that selects the
-/// instrument.
+/// One metric that one exporter sends for an instrument. Without views, an instrument has one stream per exporter;
+/// otherwise each view that selects the instrument makes one stream per exporter.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     /// Index of the exporter among those of metrics.
@@ -106,7 +106,8 @@ impl Stream {
             point_kind,
             keys: view.keys.clone().or(descriptor.keys.clone()),
             limit: limit.unwrap_or(reader.cardinality_limit),
-            // The sum of values that may be negative says nothing beside a histogram.
+            // As OpenTelemetry advises, a histogram of an instrument that may measure negative values, such as an
+            // up-down counter, has no sum: readers take the sum of a histogram for a counter.
             has_sum: rises,
             has_min_max: !view.omits_min_max,
         }

@@ -127,7 +127,7 @@ impl ExporterSet {
         self.spec.exporters.is_empty()
     }
 
-    /// Warns that a probability sampler has decided about a trace whose id may not be random.
+    /// Warns that a probability sampler has decided about a trace whose caller does not promise a random id.
     pub(crate) fn warn_of_unpromised_randomness(&self) {
         let queue = self.handles().iter().find_map(|handle| handle.queue(Signal::Traces));
         let message = "a caller does not promise that its trace ids are random, so the probability sampler may record \

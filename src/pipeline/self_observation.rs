@@ -35,7 +35,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) status: Option<ResponseStatus>,
 }
 
-/// Numbers of started spans by [`ParentOrigin`] and [`SamplingResult`], in the order of their names below.
+/// Counts of started spans: rows by [`ParentOrigin`], columns by [`SamplingResult`], as in [`ORIGINS`] and [`RESULTS`].
 pub(crate) struct SpanCounts(PerProcess<Counters>);
 
 #[derive(Debug, Default)]
@@ -126,8 +126,8 @@ fn observer(meter: &Meter, number: usize, exporter: Exporter) -> Observer {
     })
 }
 
-/// Registers the metrics that are read from the ledger. They are observed for as long as the sets live. `live` returns
-/// the number of open sampled spans.
+/// Registers the metrics whose values are read from the ledger. Nothing is observed after the exporter sets are
+/// dropped. `live` returns the number of open sampled spans.
 pub(crate) fn observe(
     exporter_sets: &[Weak<ExporterSet>],
     meter: &Meter,
@@ -208,14 +208,15 @@ fn observe_spans(meter: &Meter, counts: Arc<SpanCounts>, live: impl Fn() -> u64 
     });
 }
 
-/// Returns the values of a metric, each with its `error.type`, which is empty for successes and levels.
+/// Function that returns the values of a metric, each with its `error.type`. The text is empty for successes and
+/// for levels, such as the length of a queue.
 type Values = fn(&Exporter, &Counts, &Handover) -> Vec<(String, u64)>;
 
 fn level(level: u64) -> Vec<(String, u64)> {
     vec![(String::new(), level)]
 }
 
-/// Returns the number of records that wait for their export. Spooled records are being exported once they are loaded.
+/// Returns the number of queued records: accepted, but not handed over yet. Spooled records are not queued.
 fn queued(counts: &Counts, handover: &Handover) -> u64 {
     counts.accepted.saturating_sub(handover.records).min(counts.in_flight)
 }
@@ -228,13 +229,15 @@ fn exported(_: &Exporter, counts: &Counts, handover: &Handover) -> Vec<(String, 
         (Outcome::Refused, "refused", dropped.refused),
         (Outcome::GaveUp, "timeout", dropped.gave_up),
         (Outcome::TooLarge, "too_large", dropped.too_large),
-        // Superseded data points are not lost, but their export has failed if it was attempted.
+        // Superseded data points are not lost, so the ledger's count is not a failure. Attempts to export them that
+        // failed are listed with their causes.
         (Outcome::Superseded, "superseded", 0),
         (Outcome::WorkerPanicked, "panic", dropped.worker_panicked),
         (Outcome::Expired, "expired", dropped.expired),
         (Outcome::Damaged, "damaged", dropped.damaged),
     ] {
-        // The cause of the last attempt is more precise than the reason of the ledger.
+        // The cause of the last attempt is more precise than the ledger's reason, so the reason only gets the
+        // records without a cause.
         let causes = handover.failures.iter().filter(|known| known.0 == outcome);
         let explained: u64 = causes.clone().map(|(_, _, records)| records).sum();
         values.extend(causes.map(|(_, cause, records)| (cause.clone(), *records)));
@@ -328,7 +331,7 @@ impl Watch {
     ) {
         for set in self.exporter_sets.iter().filter_map(Weak::upgrade) {
             for handle in set.running() {
-                // Read before the ledger, so that no record is handed over before it is accepted.
+                // Reading the handover first ensures that it has no record that the ledger does not count as accepted.
                 let (handover, ledger) = (handle.handover(signal), handle.ledger());
                 let is_it =
                     |exporter: &Exporter| exporter.signals.contain(signal) && exporter.name() == ledger.name;

@@ -86,7 +86,7 @@ struct TracerShared {
 }
 
 impl TracerShared {
-    /// Counts a started span, whose context still has its mark.
+    /// Counts a started span. Must be called before the record-only mark is cleared from its context.
     #[inline]
     fn count_start(&self, parent: impl FnOnce() -> ParentOrigin, context: &SpanContext) {
         if let Some(counts) = &self.counts {
@@ -230,8 +230,10 @@ impl fmt::Debug for Tracer {
 }
 
 impl TracerShared {
-    /// Returns the context of a new child of this parent, with the decision about it. Without an exporter the child is
-    /// never sent, so it has its parent's context: otherwise its children would refer to a missing span.
+    /// Returns the context of a new span, with its sampling decision.
+    ///
+    /// Without an exporter, a child gets the context of its parent. It is never sent, so with a context of its own, the
+    /// spans of other processes below it would refer to a missing parent.
     #[inline]
     fn decide(
         &self,

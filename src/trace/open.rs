@@ -33,7 +33,8 @@ pub(crate) struct OpenSpan {
     pub(super) detached: DetachedState,
 }
 
-/// Fork generation of the storage of a span that is recorded, but not sampled. No process has this generation.
+/// Fork generation stored for a span that is recorded but not sampled. No process has this generation, so the span is
+/// treated as one of another process, and is never sent.
 const NEVER_SENT: u32 = u32::MAX;
 
 /// Size above which the storage of a record that will not be sent is freed.

@@ -57,8 +57,8 @@ pub(super) struct Candidate<'a> {
 /// Returns the text of an attribute with which a span starts.
 pub(super) type StartAttributes<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// What a part of a composite sampler would do: the threshold, or `None` to drop the span, and whether the threshold
-/// tells the share of the sampled spans.
+/// The decision of a part of a composite sampler: its threshold, or `None` to drop the span; and whether the threshold
+/// may be sent, because it is the real probability of the decision.
 type Intent = (Option<u64>, bool);
 
 impl Decider {
@@ -110,7 +110,7 @@ impl Decider {
                 let kept = threshold.filter(is_kept);
                 (kept.is_some(), kept.filter(|_| is_reliable))
             }
-            // The threshold of the parent is not that of this decision.
+            // Simple samplers have no threshold, and the parent's threshold does not describe this decision.
             (simple, _) => (bound(simple).is_some_and(|below| low_bits(candidate.trace_id) < below), None),
         };
         (SamplingResult::of(sampled), candidate.with_threshold(threshold))
@@ -196,8 +196,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Estimates the rate of spans. Both sums decay with a time constant of one second, so that the estimate follows the
-/// rate.
+/// Estimates the rate of spans as an exponential moving average: `spans` and `seconds` decay with a time constant of
+/// one second, and their ratio is the rate.
 #[derive(Debug, Default)]
 struct RateLimiter {
     spans: f64,
@@ -208,7 +208,7 @@ struct RateLimiter {
 impl RateLimiter {
     /// Counts a span, and returns the share of spans that meets the limit, in spans per second.
     fn share(&mut self, limit: f64, now: Instant) -> f64 {
-        // Before the first span, the window is long and empty: a program may start with a burst.
+        // The first span counts as the only one in a full second, so a program may start with a burst.
         let decay = self.last.map_or(0.0, |last| (-now.saturating_duration_since(last).as_secs_f64()).exp());
         self.last = Some(now);
         self.spans = self.spans * decay + 1.0;

@@ -32,7 +32,8 @@ pub(crate) trait Mergeable: Clone {
 /// finite: saturates at the largest double of either sign.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NeumaierSum {
-    /// Negative zero until the first addition, so that a measured sum of 0 differs from nothing at no cost.
+    /// Starts as -0.0, which the first addition turns into +0.0 or another number. So an empty sum differs from a
+    /// measured sum of 0 without a flag.
     sum: f64,
     dropped: f64,
 }
@@ -144,7 +145,7 @@ impl Totals {
 #[derive(Debug, Clone)]
 pub(crate) struct ExplicitHistogram {
     bounds: Arc<[f64]>,
-    /// One count for each bound, and one more.
+    /// One count for each bound, and one for values above the last bound.
     counts: Box<[u64]>,
     totals: Totals,
 }
@@ -162,7 +163,8 @@ impl ExplicitHistogram {
         self.record_in_bucket(value, times).is_some()
     }
 
-    /// Like [`record_many`](Self::record_many), but returns the index of the bucket; `None` without effect.
+    /// Like [`record_many`](Self::record_many), but returns the index of the bucket, or `None` if the value is not
+    /// finite.
     #[inline]
     pub(crate) fn record_in_bucket(&mut self, value: f64, times: u64) -> Option<usize> {
         if !value.is_finite() || times == 0 {

@@ -68,7 +68,7 @@ struct Outcomes {
     closed: bool,
 }
 
-/// The records of a signal that left the queue, for self-observation.
+/// Counts of the records of a signal that left the queue, for self-observation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Handover {
     pub(crate) records: u64,

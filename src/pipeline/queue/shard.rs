@@ -230,7 +230,7 @@ impl Spares {
 
     /// Keeps a chunk, or frees it if the stack is full.
     fn keep(&self, chunk: Box<Chunk>) {
-        // The parameter is dropped after the guard of the lock.
+        // Locals are dropped before parameters, so if the stack is full, `chunk` is freed after the lock is released.
         let mut spares = self.lock();
         if spares.len() < spares.capacity() {
             spares.push(chunk);

@@ -153,7 +153,7 @@ pub(super) enum Action {
 
 impl Script {
     pub(super) fn new(dice: &mut Dice) -> Self {
-        // Other dice, so that freezes change nothing else.
+        // A second generator, so that adding freezes does not change the other random numbers of a script.
         let mut freezes = Dice(!dice.0);
         let settings = Settings::new(dice);
         let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));

@@ -92,7 +92,8 @@ impl Worker {
         }
     }
 
-    /// Passes the end of an export to self-observation. An export that ends on disk or in a stop has failed.
+    /// Passes the end of an export to self-observation. An export that ends with a spooled batch, or that a stop ends,
+    /// counts as failed.
     fn observe_export(&self, at: usize) {
         let Delivery { signal, begun, failure, .. } = &self.deliveries[at];
         let time = begun.map_or(Duration::ZERO, |begun| clock::now() - begun);
@@ -146,11 +147,12 @@ impl Worker {
         self.transport.as_mut().is_none_or(|transport| transport.encode(&payload, self.batch.bytes))
     }
 
-    /// Divides a part that the transport cannot encode. A single record is dropped as too large. No attempt was made.
+    /// Divides a part that the transport cannot encode. A single record is dropped as too large. Called before an
+    /// attempt, so no attempt is counted.
     fn divide_or_drop(&mut self, at: usize, part: Batch) {
         let (delivery, signal, bytes) = (&mut self.deliveries[at], part.signal, part.queued_bytes);
         if part.is_lost() {
-            // The flight recorder's file was truncated while the records were read.
+            // The encoder failed because the flight recorder's file was truncated, so the records cannot be read.
             self.settle_lost(at, part);
         } else if part.is_divisible() {
             delivery.limit.refuse(part.len(), clock::now());

@@ -282,7 +282,7 @@ impl World {
         match action {
             Action::Burst { signal, records, bytes } => self.burst(signal, records, bytes),
             Action::Flush(timeout) => self.flush(timeout),
-            // A stop has promised its end by then.
+            // Skipped during a stop: a freeze would let it end after its budget, which the simulation checks.
             Action::Freeze(_) if self.stop_by.get().is_some() => {}
             Action::Freeze(time) => simulated::set(clock::now() + time),
             Action::Stop(budget) => self.stop(budget),
