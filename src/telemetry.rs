@@ -458,7 +458,7 @@ fn opener(exporter: &Exporter, driver: Driver) -> Result<Opener, Box<dyn Error +
     }
     let mut connection = exporter.connection.clone();
     for source in &mut connection.header_sources {
-        // Telemetry of the function must not cause requests for which the function runs again.
+        // Records that the function emits would cause requests, for which the function would run again.
         let get = Arc::clone(&source.get);
         source.get = Arc::new(move || suppress_instrumentation(|| get()));
     }

@@ -183,8 +183,8 @@ mod b3 {
         header.split(',').next().unwrap_or_default().trim_matches([' ', '\t'])
     }
 
-    /// Reads `TRACE-SPAN[-STATE[-PARENT]]`. A header with a state alone, such as `0`, is ignored: without ids, there is no
-    /// parent.
+    /// Reads `TRACE-SPAN[-STATE[-PARENT]]`. A header with a state alone, such as `0`, is ignored: without ids, there is
+    /// no parent.
     fn read_single(header: &str) -> Option<SpanContext> {
         let mut parts = header.split('-');
         let (trace_id, span_id, state) = (parts.next()?, parts.next()?, parts.next());

@@ -231,7 +231,7 @@ impl Builder {
         let addresses = Addresses::of_listeners(http.local_addr()?, grpc.local_addr()?, local_only);
         let shared =
             Arc::new(Shared::new(self.settings, addresses, Store::new(self.keep_bytes), self.script));
-        // Dropped, it stops the listeners that were started.
+        // If a later listener cannot be started, dropping the receiver stops the earlier ones.
         let mut receiver = Receiver { listeners: Vec::new(), shared: shared.clone() };
         receiver.listeners.push(Listener::start(http, shared.clone(), http::serve)?);
         receiver.listeners.push(Listener::start(grpc, shared.clone(), grpc::serve)?);

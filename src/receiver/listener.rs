@@ -40,7 +40,7 @@ pub(super) struct Listener {
 #[derive(Debug)]
 enum Address {
     Tcp(SocketAddr),
-    /// The file is removed at the stop.
+    /// Path of the socket's file, which is removed when the listener stops.
     #[cfg(unix)]
     Unix(PathBuf),
 }
@@ -56,7 +56,7 @@ impl Listener {
         let address = Address::Tcp(listener.local_addr()?);
         let accept = move || {
             let (socket, _) = listener.accept()?;
-            // An answer is one write, which Nagle's algorithm would only delay.
+            // An answer is one write. Nagle's algorithm would only delay it.
             socket.set_nodelay(true).map(|()| socket)
         };
         Self::start_with(address, accept, shared, serve)
@@ -85,7 +85,7 @@ impl Listener {
             std::fs::remove_file(&path)?;
         }
         let listener = UnixListener::bind(&path)?;
-        // The socket takes the type of a TCP socket, whose operations are the same.
+        // Wraps the socket as a `TcpStream`, so that connections need only one type. The system calls are the same.
         let accept = move || Ok(std::os::fd::OwnedFd::from(listener.accept()?.0).into());
         Self::start_with(Address::Unix(path), accept, shared, serve)
     }
@@ -119,7 +119,7 @@ impl Listener {
             #[cfg(unix)]
             Address::Unix(path) => {
                 let woken = UnixStream::connect(path).map(drop);
-                // Only now, because the path leads to the acceptor.
+                // Removed after the connection, which needs the path.
                 let _ = std::fs::remove_file(path);
                 woken
             }

@@ -153,8 +153,8 @@ impl Hosts {
     }
 }
 
-/// Returns whether web pages of an origin (`http://localhost:3000`) come from this machine. The names of containers'
-/// hosts do not count: a page of a container's host is loaded by that name only inside the container.
+/// Returns whether web pages of an origin (`http://localhost:3000`) come from this machine. Names by which a container
+/// reaches its host, such as `host.docker.internal`, do not count: no browser on the host uses them.
 pub(super) fn is_local_origin(origin: &str) -> bool {
     let host = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
     host.is_some_and(|host| is_local(host, Ipv6Addr::LOCALHOST.into()) && !host.contains(".internal"))

@@ -59,7 +59,7 @@ fn detect(detectors: &[Detector], read: &dyn Fn(&str) -> Option<String>, resourc
             Detector::Host => {
                 set("host.name", read("/proc/sys/kernel/hostname").as_deref());
                 set("host.arch", Some(arch(consts::ARCH)));
-                // In a container, the file is that of the image, and equal in all its containers.
+                // In a container, the machine id is that of the image, so all containers of an image would share it.
                 let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| read(path).is_some());
                 let is_contained = has_mark || container().is_some();
                 let id = read("/etc/machine-id").or_else(|| read("/var/lib/dbus/machine-id"));
@@ -81,7 +81,7 @@ fn detect(detectors: &[Detector], read: &dyn Fn(&str) -> Option<String>, resourc
                 set("process.creation.time", created.as_deref());
             }
             Detector::Container => set("container.id", container().as_deref()),
-            // Its attributes are sent without a detector as well.
+            // `Resource::with_defaults` adds its attributes in any case.
             Detector::Service => {}
         }
     }

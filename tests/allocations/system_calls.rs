@@ -1,4 +1,5 @@
-//! In the steady state, emitting makes no system call on the calling thread: the kernel kills the process at the first.
+//! In the steady state, emitting makes no system call on the calling thread. A seccomp filter kills the process at the
+//! first system call.
 
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
@@ -12,7 +13,7 @@ use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
 use crate::support::{process, skip};
 
 const LONG: Duration = Duration::from_secs(30);
-/// Several chunks of the queue.
+/// Number of records of each kind, which fill several chunks of the queue.
 const RECORDS: usize = 300;
 
 /// Forbids all system calls of this thread except the end of the process.
@@ -22,7 +23,7 @@ fn forbid_system_calls() {
     let jump = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let done = (libc::BPF_RET | libc::BPF_K) as u16;
     let step = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
-    // The number of the call is the first word.
+    // The first word of the filter's input is the number of the system call.
     let mut steps = [
         step(load, 0, 0),
         step(jump, libc::SYS_exit_group as u32, 1),
@@ -52,7 +53,8 @@ fn emitting_makes_no_system_call() {
             return skip("the clocks of this machine need system calls");
         }
         let receiver = Receiver::start().unwrap();
-        // If the worker takes a chunk at the same moment, a caller may wait for the lock. One run of a few is enough.
+        // If the worker takes a chunk at the same moment, a caller may wait for the lock with a system call. So one
+        // quiet run of five is enough.
         let mut runs =
             (0..5).map(|_| process::command("emitting_makes_no_system_call", &receiver.endpoint()));
         let is_quiet = runs.any(|mut child| child.status().unwrap().success());

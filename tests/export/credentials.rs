@@ -270,7 +270,8 @@ fn without_threads_the_function_runs_on_the_calling_thread() {
 #[test]
 fn reads_a_file_again_that_is_replaced_by_a_link() {
     let scratch = Scratch::new();
-    // As the kubelet does for projected tokens: `token` leads to a file in the directory to which `..data` leads.
+    // Replaces the file as the kubelet replaces projected tokens: `token` is a link to `..data/token`, and `..data` is
+    // a link to a directory, which is renamed over the old link.
     let publish = |token: &str| {
         let directory = scratch.path().join(token);
         std::fs::create_dir(&directory).unwrap();

@@ -285,7 +285,7 @@ fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer(
         telemetry.tracer("function").span("call").end();
         telemetry.meter("function").counter("calls").add(1, ());
         assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
-        // The answer: the platform freezes the process now.
+        // The function has answered, and the platform freezes the process.
         // SAFETY: stops this process until the parent continues it; it has no other thread that works.
         assert_eq!(unsafe { libc::raise(libc::SIGSTOP) }, 0);
     }

@@ -40,7 +40,7 @@ fn b3(propagator: Propagator) -> Propagators {
     Propagators::new([propagator])
 }
 
-/// Returns what the single header, read from one form, is passed on as.
+/// Reads a context from these headers, and returns the single header that propagates it.
 fn passed_on(headers_in: &[(&str, &str)]) -> Option<String> {
     let context = extracted(b3(Propagator::B3), &headers(headers_in));
     assert_eq!(

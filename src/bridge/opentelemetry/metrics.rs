@@ -282,7 +282,7 @@ macro_rules! measured {
 }
 
 measured! {
-    // OTLP has no larger integer. A sum that falls to 0 would look like a restart of the program.
+    // OTLP has no larger integer. Exporting 0 instead, as opentelemetry-otlp does, would look like a restart.
     u64, |value| Number::Int(i64::try_from(value).unwrap_or(i64::MAX)), |value| value as f64;
     i64, Number::Int, |value| value as f64;
     f64, Number::Float, f64::from;

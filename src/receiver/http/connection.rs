@@ -77,7 +77,7 @@ impl<'a> Connection<'a> {
         };
         let limit = self.shared.settings.max_body_bytes;
         let mut share = self.shared.budget.share();
-        // A page of another site cannot send this type without asking first, which is refused.
+        // Browsers ask before a page of another site sends this content type (a preflight), which is refused.
         let is_file = head.single("content-type").is_ok_and(|kind| kind == Some("application/x-ndjson"));
         let framing = head.check_host().and_then(|()| match Framing::of(&head)? {
             framing if is_file || matches!(framing, Framing::Length(0)) => Ok(framing),

@@ -170,8 +170,8 @@ impl Entry {
         if !is_there || self.start.load(Ordering::Acquire) != start {
             return false;
         }
-        // SAFETY: a thread is using the mapping, so its recorder and the recorder's state still exist. A forked child
-        // has the state as well, and reads it as 0.
+        // SAFETY: the faulting thread is using the mapping, so the recorder and its state still exist. In a forked
+        // child, the page of the state still exists, but reads as 0.
         let state = unsafe { &*state };
         if state.load(Ordering::Relaxed) == 0 {
             return false;

@@ -457,7 +457,8 @@ impl Screen {
         loop {
             let text = String::from_utf8_lossy(&self.seen).into_owned();
             if let Some(place) = text.find(part) {
-                // The lossy text has other positions only if the output is cut within a character.
+                // The positions of the lossy text are those of the bytes, unless the last character is cut off: its
+                // replacement is longer, so the end is limited.
                 self.seen.drain(..(place + part.len()).min(self.seen.len()));
                 return text;
             }

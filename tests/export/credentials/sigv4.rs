@@ -1,4 +1,5 @@
-//! AWS Signature Version 4, for a signing function and for the server that checks it. Only SHA-256 comes from outside.
+//! AWS Signature Version 4, for a signing function and for the server that checks the signature. Written out here with
+//! nothing but SHA-256, which is that of rustls.
 
 use std::collections::HashMap;
 use std::fmt::Write;

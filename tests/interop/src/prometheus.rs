@@ -1,4 +1,5 @@
-//! Exemplars with Prometheus: it stores those of counters and of the buckets of histograms, and they are read back.
+//! Exemplars with Prometheus, which stores the exemplars of counters and of the buckets of histograms. The test reads
+//! them back.
 
 use std::collections::HashMap;
 use std::fs;
@@ -75,7 +76,7 @@ fn exchange(environment: &Environment<'_>) -> Result<String, Error> {
     let meter = telemetry.meter("shop");
     let (orders, duration) =
         (meter.counter("orders"), meter.build("checkout.duration").unit("s").bounds(&BOUNDS).histogram());
-    // By the value: the ids of the span.
+    // Ids of trace and span, by the value that was measured in the span.
     let mut made = HashMap::new();
     for value in [0.05, 0.5, 5.0, 50.0] {
         let span = telemetry.tracer("shop").span("checkout");

@@ -1,4 +1,4 @@
-//! Exemplars: which measurements are kept, and what arrives of them.
+//! Exemplars: which measurements are kept, and the exemplars that arrive at a receiver.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

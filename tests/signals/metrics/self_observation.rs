@@ -37,7 +37,8 @@ fn observed(receiver: &Receiver) -> Config {
     Config::new().self_observation(true).exporter(exporter(receiver).interval(FOR_EVER))
 }
 
-/// A program whose second exporter sends the metrics about the first one, which sends `signals`, all the time.
+/// A program with two exporters: the first one sends `signals`, and the second one sends the metrics about the first,
+/// every 10 ms.
 fn watched(first: Exporter, signals: impl IntoIterator<Item = Signal>, metrics: &Receiver) -> Telemetry {
     let often = exporter(metrics).named("metrics").signals([Signal::Metrics]);
     let first = first.named("first").signals(signals);

@@ -54,7 +54,8 @@ fn starts_an_observed_series_at_the_creation_or_at_the_collection_before_it_was_
     let round = Arc::new(AtomicU64::new(0));
     let before = now();
     telemetry.meter("shop").build("seen").observe_counter(move |observer| {
-        // The second series is seen from the second collection on, and the first is not seen by the third.
+        // The second collection is the first to observe the second series, and the third no longer observes the
+        // first.
         match round.fetch_add(1, Ordering::SeqCst) {
             0 => observer.observe(1, &[("n", 0)]),
             2 => observer.observe(1, &[("n", 1)]),

@@ -7,7 +7,7 @@ use super::{PARENT, PATIENCE, Program, names, trace_flags};
 use crate::support::points::{attributes, int, newest};
 use crate::support::scene::{FOR_EVER, Problems, exporter};
 
-/// Below this randomness, a share of one half records nothing.
+/// Threshold of a share of one half: traces with a lower randomness are not sampled.
 const HALF: u64 = 1 << 55;
 
 /// Returns the last 56 bits of a trace id.
