@@ -45,6 +45,7 @@ struct LoggerShared {
 impl LoggerShared {
     #[inline]
     fn takes(&self, severity: Severity) -> bool {
+        // `min_severity` is above every number if nothing would be sent, so one comparison decides.
         severity.number() >= self.min_severity
     }
 
@@ -97,6 +98,7 @@ impl Logger {
     pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
         let mut open = match self.shared.takes(severity) {
             false => None,
+            // On a thread of the exporters. `suppresses_log` also counts the record.
             true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.shared),
         };
@@ -263,6 +265,7 @@ impl Log<'_> {
     pub fn emit(self) {
         match self.open {
             Some(open) => open.emit(self.severity, self.shared),
+            // Counted here, not when the record was begun: a record that is never emitted is not counted.
             None => self.shared.count_if_filtered(self.severity),
         }
     }
@@ -299,6 +302,7 @@ impl OpenLog {
     /// Returns a new record; `None` if no exporter would send it.
     #[inline(never)]
     fn begin(shared: &LoggerShared) -> Option<Box<Self>> {
+        // Asked first, so that without an exporter no storage is taken from the pool.
         let largest = shared.largest?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();
@@ -308,6 +312,7 @@ impl OpenLog {
         // A record that is open at a fork must not be sent twice, see `emit`.
         open.generation = process::generation();
         open.record.begin(shared.exporters.log_limits(), largest);
+        // Set before the program's own attributes, which therefore replace a baggage attribute of the same key.
         if shared.has_baggage_attributes {
             shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));
         }
@@ -324,12 +329,15 @@ impl OpenLog {
                 None => shared.exporters.count_log_not_enqueued(severity, NotEnqueuedReason::TooLarge),
             }
         }
+        // The storage is reused even if the record was not sent. The pool frees storage that has become too large.
         let bytes = self.record.capacity();
         Pool::keep(&POOL, self, bytes);
     }
 
     /// Returns the fields that are written last. `time` equals `observed` unless the program has set a time.
     fn end(&self) -> LogEnd {
+        // Read together, because the time comes from the clock of the current span: a log record and the span around
+        // it then have consistent times.
         let (current, observed) = context::span_and_time();
         let span = match self.span {
             SpanChoice::Current => current,

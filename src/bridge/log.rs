@@ -99,6 +99,7 @@ pub struct LogBridge {
     any: Logger,
     level: LevelFilter,
     location: bool,
+    /// Chained loggers.
     others: Vec<Box<dyn Log>>,
 }
 
@@ -145,6 +146,7 @@ impl LogBridge {
         if !self.others.is_empty() {
             return LevelFilter::Trace;
         }
+        // `log` orders levels by verbosity: the maximum is the most verbose level.
         let taken = Level::iter().filter(|level| self.takes(*level)).max();
         taken.map_or(LevelFilter::Off, |finest| finest.to_level_filter())
     }
@@ -157,6 +159,7 @@ impl LogBridge {
     /// [`chain`](Self::chain) instead of installing it.
     pub fn install(self) -> Result<(), SetLoggerError> {
         let finest = self.max_level();
+        // The logger first: if it is refused, the program keeps its own logger and its own level.
         log::set_boxed_logger(Box::new(self))?;
         log::set_max_level(finest);
         Ok(())
@@ -239,10 +242,12 @@ impl Log for LogBridge {
             return;
         }
         if self.any.is_of_use(severity) {
+            // Formatting the message may panic. The guard then counts the record; without a panic, it must not run.
             let on_panic = OnPanic(|| self.any.count_panic(severity));
             self.emit(record);
             mem::forget(on_panic);
         } else {
+            // Also reached on threads that run exporter code, whose records `count_if_filtered` does not count.
             self.any.count_if_filtered(severity);
         }
     }

@@ -136,6 +136,7 @@ impl MetricsRecorder {
     #[inline]
     fn handle<I: Instrument>(&self, instruments: &Instruments<I>, key: &Key) -> Option<Arc<Handle<I>>> {
         let make = |late: &_| I::make(self.build(key.name()).late_metadata(late));
+        // Without an exporter, the macros of `metrics` would otherwise fill the cache with handles that do nothing.
         self.meter.is_of_use().then(|| instruments.handle(key, self.limit, make))
     }
 
@@ -240,6 +241,7 @@ impl<I: Instrument> Instruments<I> {
             Cow::Owned(family) => return Arc::new(Handle::new(&make(&family.metadata), Some(key))),
         };
         let instrument = get_or_set(&family.instrument, || make(&family.metadata));
+        // Relaxed: the count only limits the cache. It orders no other data.
         if family.handles.load(Ordering::Relaxed) >= limit {
             let rest = get_or_set(&family.rest, || Arc::new(Handle::new(instrument, None)));
             return Arc::clone(rest);
@@ -305,6 +307,7 @@ struct Handle<I: Instrument> {
 
 impl<I: Instrument> Handle<I> {
     fn new(instrument: &I, key: Option<&Key>) -> Self {
+        // Binding once is what makes a measurement cheap: it needs no lookup of its labels.
         let bound = match key {
             Some(key) => {
                 let labels = key.labels().map(|label| (label.key(), Value::from(label.value())));
@@ -352,6 +355,7 @@ impl Instrument for Counter<u64> {
 impl CounterFn for Handle<Counter<u64>> {
     fn increment(&self, value: u64) {
         let total = self.bound.total();
+        // The total is only read by `absolute`. The exported sum is that of `bound`.
         if total.fetch_add(value, Ordering::Relaxed).checked_add(value).is_none() {
             // The sum has wrapped around: saturate instead.
             total.store(u64::MAX, Ordering::Relaxed);

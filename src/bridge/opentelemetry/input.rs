@@ -82,6 +82,7 @@ impl SdkInput {
     /// been shut down, or on a thread of the provider's own exporters, the records are only counted; otherwise they
     /// are sent.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
+        // Relaxed: a record that races with the shutdown may be enqueued or counted; both are correct.
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
         let exporters = self.exporters();
         let suppression =
@@ -113,6 +114,7 @@ impl SdkInput {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
+        // The worker would wait for its own work until the timeout.
         if context::may_be_suppressed() {
             return Err(OTelSdkError::InternalFailure(
                 "an exporter's thread cannot wait for itself".to_owned(),
@@ -273,6 +275,7 @@ impl<'a> ListArena<'a> {
     }
 
     fn keep(&'a self, list: List<'a>) -> Value<'a> {
+        // `lists_in` counted one cell for each call, so the index is always valid.
         let place = self.taken.replace(self.taken.get() + 1);
         match self.places[place].get_or_init(|| list) {
             List::Array(values) => Value::Array(values),

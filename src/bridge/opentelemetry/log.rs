@@ -62,6 +62,7 @@ impl LogExporter {
                 exporters.count_log_filtered(filter_severity);
                 continue;
             }
+            // Such a record may contain credentials; see `shows_credentials`.
             if filter_severity <= Severity::Trace4 && is_of_ureq(log) {
                 continue;
             }

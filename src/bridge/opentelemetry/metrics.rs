@@ -94,6 +94,7 @@ impl MetricExporter {
         let mut record = MetricRecord::default();
         for of_scope in metrics.scope_metrics() {
             let scope = scopes.find(of_scope.scope(), None);
+            // Each part is a message of its scope, so the scope counts towards the size of a part.
             let limits = limits.less_scope(&scope);
             for metric in of_scope.metrics() {
                 each_part(metric, &mut record, limits, |part| match (part, disposition) {
@@ -249,6 +250,7 @@ fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
 
 fn exemplar<T: Measured>(exemplar: &data::Exemplar<T>) -> Exemplar {
     let (trace_id, span_id) = (TraceId(*exemplar.trace_id()), SpanId(*exemplar.span_id()));
+    // The SDK uses zeros for a measurement outside of spans. OTLP's exemplars have no trace flags.
     let (is_in_span, trace_flags) = (trace_id.is_valid() && span_id.is_valid(), 0);
     Exemplar {
         value: exemplar.value.number(),

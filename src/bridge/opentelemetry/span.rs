@@ -109,6 +109,7 @@ fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
         SdkStatus::Ok => record.set_status(Status::Ok),
         SdkStatus::Error { description } => record.set_status(Status::Error(description)),
     }
+    // The SDK has applied its limits, so its counts are added to those of this crate.
     record.add_dropped(DroppedBefore {
         attributes: span.dropped_attributes_count,
         events: span.events.dropped_count,

@@ -47,8 +47,10 @@ impl<'a> EventRecord<'a> {
     pub(super) fn add_to_span(&self, span: &mut DetachedSpan, layer: &TracingLayer) {
         let Some(open) = span.open_mut() else { return };
         if let Some(failure) = self.failure {
+            // The failure of the function itself, from `#[instrument(err)]`, replaces an earlier status.
             open.record.set_status(Status::Error(failure));
         } else if *self.metadata.level() == Level::ERROR {
+            // Any other event at ERROR marks the span, but must not hide a status with a description.
             open.status_unless_set(Status::Error(""));
         }
         if layer.exceptions && self.fields.has_errors {
@@ -99,6 +101,7 @@ impl<'a> EventRecord<'a> {
     /// Returns the name of the event if the program has set it. The default name is a source location.
     fn own_name(&self) -> Option<&'static str> {
         let name = self.metadata.name();
+        // `tracing` makes default names of the form `event src/main.rs:7`. Such a name would change with every edit.
         if self.place.is_of_log || name.starts_with("event ") { None } else { Some(name) }
     }
 
@@ -106,6 +109,7 @@ impl<'a> EventRecord<'a> {
     fn set_fields_on(&self, exceptions: bool, set: &mut dyn FnMut(&str, Value<'_>)) {
         self.fields.each(|name, value| match value {
             _ if name == "message" => {}
+            // These fields are the target and the location of a record of `log`, which `CodeLocation` has read.
             FieldValue::Plain(_) if self.place.is_of_log && name.starts_with("log.") => {}
             FieldValue::Plain(value) if name == "error" && self.failure.is_some() && exceptions => {
                 set("exception.message", value);
@@ -159,6 +163,7 @@ impl<'a> CodeLocation<'a> {
 
     /// Returns the location of an event. The location of a record of the `log` crate is read from the fields.
     pub(super) fn of_event(metadata: &'a Metadata<'_>, fields: &'a Fields) -> Self {
+        // The crate `tracing-log` gives all records of `log` the same metadata, with this target.
         let target = if metadata.target() == "log" { fields.text_of("log.target") } else { None };
         match target {
             Some(target) => Self {
@@ -212,6 +217,7 @@ impl ThreadDescription {
 /// Sets the attributes of the current thread on a span that has just been started.
 #[inline]
 pub(super) fn set_thread(record: &mut SpanRecord) {
+    // While the thread exits, its description is gone. The span is then sent without it.
     let _ = THREAD.try_with(|thread| {
         let described = thread.get_or_init(ThreadDescription::of_this_thread);
         match &described.encoded {

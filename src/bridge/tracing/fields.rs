@@ -207,6 +207,7 @@ impl Visit for Fields {
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let text = self.write(format_args!("{value}"));
+        // `causes` is shared by all fields, so an error keeps the range of its own causes.
         let first = self.causes.len();
         for cause in record::causes(value) {
             let range = self.write(format_args!("{cause}"));
@@ -272,6 +273,7 @@ impl FieldsOf<'_> {
     #[inline(always)]
     fn set(&mut self, field: &Field, value: Value<'_>) {
         match self.planned.get(field.index()) {
+            // The key was hashed and encoded once per call site.
             Some(planned) => self.span.record.set_at_start(&planned.key, value),
             None => self.span.record.set(field.name(), value),
         }
@@ -371,6 +373,7 @@ impl Role {
                 span.status_unless_set(Status::Error(""))
             }
             Self::StatusMessage => span.record.set_status(Status::Error(text)),
+            // An unknown status code is ignored, as tracing-opentelemetry does.
             Self::StatusCode | Self::Attribute => {}
         }
     }

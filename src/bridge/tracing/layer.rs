@@ -67,11 +67,13 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
             return;
         }
         entered::leave_dropped_layers();
+        // An event with an explicit parent, or with `parent: None`, does not belong to the thread's span.
         let innermost = if event.is_contextual() { entered::innermost(&self.id) } else { None };
         if !self.is_of_use(event, innermost.as_ref()) {
             return self.count_if_filtered(event, innermost.is_some());
         }
         let span = event.parent().or(innermost.as_ref().map(|span| &span.id));
+        // Reading the fields runs code of the program. If it panics, the event is counted as lost.
         let on_panic = OnPanic(|| self.count_panic(event, span));
         Fields::read(|fields| event.record(fields), |fields| self.set_on(event, fields, span));
         mem::forget(on_panic);
@@ -79,6 +81,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
 
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
         self.spans.with(id, |open| {
+            // The stack of spans is the thread's own, so entering while the shard is locked waits for no other thread.
             open.activity.iter_mut().for_each(|activity| activity.enter());
             open.span.enter_bridged(span_of(&self.id, id));
         });

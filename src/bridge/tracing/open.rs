@@ -160,6 +160,7 @@ fn place_of(id: u64) -> usize {
 /// Returns the upper bits of a product that mixes all bits of the id. Ids of different threads differ in high bits.
 #[inline]
 fn place_among_all(id: u64) -> usize {
+    // Fibonacci hashing: the multiplier is 2^64 divided by the golden ratio.
     let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (spread >> (u64::BITS - (SHARDS * PLACES).trailing_zeros())) as usize
 }
@@ -183,6 +184,7 @@ impl Activity {
             let idle = self.turn();
             self.idle += idle;
         }
+        // Counted, because a span can be entered again, by this thread or another, before it is exited.
         self.entered += 1;
     }
 
