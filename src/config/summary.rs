@@ -89,10 +89,10 @@ pub struct ExporterSummary {
     pub id: String,
     /// The signals that are sent: `traces`, `logs`, `metrics`.
     pub signals: Vec<&'static str>,
-    /// `http`, `grpc` or `console`.
+    /// `http`, `http/json`, `grpc`, `file` or `console`.
     pub transport: &'static str,
-    /// The destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; `stdout` for the console.
-    /// The query of a URL is `***`, because it often contains a key.
+    /// The destination of each signal: the full URL for HTTP; scheme, host and port for gRPC; the path of a file;
+    /// `stdout` for the console. The query of a URL is `***`, because it often contains a key.
     pub endpoints: BTreeMap<&'static str, String>,
     /// Whether the connection is encrypted and the server's certificate verified.
     pub tls: bool,
@@ -102,7 +102,7 @@ pub struct ExporterSummary {
     pub settings: Vec<(&'static str, SummaryValue)>,
     /// The resource attribute `service.name`, with references such as `%{env:NAME}%` not expanded.
     pub service_name: String,
-    /// How many percent of the traces that begin in this process are recorded.
+    /// Percentage of the traces begun in this process that are recorded.
     pub sampling: f64,
     /// `internal` or `application`, if the exporter was assigned to a [provider](Exporter::provider).
     pub route: Option<&'static str>,
@@ -197,6 +197,7 @@ impl Config {
         let (of_metrics, others): (Vec<_>, Vec<_>) =
             fields.partition(|(_, field)| field.signals == [Signal::Metrics]);
         let value = |(row, field): (&'static SettingRow, &SummaryField)| {
+            // A setting that no signal of the exporter uses is null, so that all objects have the same fields.
             let is_sent = field.signals.iter().any(|&signal| exporter.signals.contain(signal));
             let value = if is_sent { ExporterSummary::value(exporter, row) } else { SummaryValue::Null };
             (field.name, value)
@@ -211,8 +212,7 @@ impl Config {
             endpoints: exporter.endpoints().into_iter().map(|(signal, url)| (signal.name(), url)).collect(),
             tls: connects && exporter.connection.parsed().is_ok_and(|endpoint| endpoint.tls),
             headers: headers.map(|(name, _)| header::shown_name(name).to_ascii_lowercase()).collect(),
-            // The order of the JSON fields is part of the format: the fields that affect only metrics are the last
-            // ones.
+            // The order of the JSON fields is part of the format. Fields that affect only metrics come last.
             settings: others.into_iter().chain(of_metrics).map(value).collect(),
             service_name: provider.shown_service_name(),
             sampling: provider.sampling(),

@@ -41,11 +41,13 @@ const SUSPECT: &str = "auth key pass cred cookie head dsn x-";
 
 /// Returns whether a text of a file or a variable may be shown: the rule of the [module](self).
 pub(super) fn is_showable(text: &str) -> bool {
-    // A reference such as `%{env:NAME}%` or `${NAME}` only names a secret. `<` occurs in YAML's merge key, `<<`.
+    // A reference such as `%{env:NAME}%` or `${NAME}` only names a secret, so its signs may be shown. `<` is allowed
+    // because of `<<`, YAML's merge key.
     let is_reference = text.starts_with("%{") || text.starts_with("${");
     let signs = if is_reference { "-_./:%+[]~<{}$" } else { "-_./:%+[]~<" };
     let is_word =
         || text.chars().all(|c| is_letter(c) || c.is_ascii_digit() || signs.contains(c)) && !has_token(text);
+    // The cheap tests first: they bound the length of the text for the others.
     text.chars().nth(MAX_SHOWN).is_none() && unshown(text).is_none() && (is_word() || is_measure(text))
 }
 
@@ -72,6 +74,7 @@ fn is_measure(text: &str) -> bool {
 /// an address without a path, under a name that does not indicate a credential.
 pub(super) fn is_plain(key: &str, value: &str) -> bool {
     let host = value.trim_start_matches("https://").trim_start_matches("http://");
+    // Removes the port, if there is one.
     let host = host.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
     let is_word = host.len() <= 20 && host.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '-' | '.'));
     let is_suspect = has_any(key, CREDENTIALS) || has_any(key, SUSPECT);
@@ -272,6 +275,7 @@ fn same_start<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         start.len() >= 4 && long.get(..start.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(start))
     };
     let alike = known.iter().copied().filter(|known| begins(word, known) || begins(known, word));
+    // The longest match is the most specific one.
     alike.max_by_key(|known| known.len())
 }
 
@@ -295,6 +299,7 @@ fn distance(word: &[char], candidate: &str, most: usize) -> Option<usize> {
     if word.len().abs_diff(candidate.len()) > most {
         return None;
     }
+    // Only three rows of the matrix are kept. The one before the last is needed for swapped neighbors.
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();
     for (row, &letter) in word.iter().enumerate() {

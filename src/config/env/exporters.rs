@@ -137,6 +137,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
             }
         }
     }
+    // `none`, alone or with others, selects nothing by itself.
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 
@@ -151,6 +152,8 @@ pub(in crate::config) fn with_defaults(
     let mut exporter = Exporter::of_environment(name.to_owned(), path, at);
     exporter.signals = Signals::of(signals);
     exporter.pace.throttle = Duration::ZERO;
+    // The defaults of OTEL_BLRP_SCHEDULE_DELAY and OTEL_BSP_SCHEDULE_DELAY. A shared exporter has one delay, so
+    // logs decide.
     exporter.pace.linger = Duration::from_secs(if signals.contains(&Signal::Logs) { 1 } else { 5 });
     exporter
 }
@@ -182,6 +185,7 @@ impl Reader<'_> {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 let duration = self.duration(&variable, range)?;
+                // Users who know other SDKs write seconds. The value is used, because it may be meant.
                 if (is_timeout || row.key == INTERVAL.key) && duration < MIN_PLAUSIBLE {
                     let number = duration.as_millis();
                     let what = format!("is {number} ms: the unit is milliseconds");

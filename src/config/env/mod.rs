@@ -146,6 +146,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     }
     let mut reader = Reader::new(variables);
     report_unknown(&mut reader);
+    // Validated even though it is disabled, so that the names of misspelled variables are reported.
     validate::validate(Config::new().disabled(true), reader.diagnostics.into_diagnostics(), &[])
 }
 
@@ -184,6 +185,7 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic
 
 /// Fills the settings that do not belong to one exporter, and reports unknown variables.
 fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
+    // From here on, any variable may request any part of the library.
     demand::raise_all();
     fill_general(config, &mut reader);
     report_unknown(&mut reader);
@@ -234,6 +236,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(OTEL_SERVICE_NAME);
     let attributes = resource_attributes(reader);
     for provider in [&mut config.main, &mut config.application] {
+        // Checked before the variables are applied: code and files take precedence over both of them.
         let has_name = provider.resource_source(SERVICE_NAME) != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
             let source = SettingSource::Environment(OTEL_SERVICE_NAME.to_owned());
@@ -242,6 +245,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
         for (key, value) in &attributes {
             let source = SettingSource::Environment(OTEL_RESOURCE_ATTRIBUTES.to_owned());
             match key.as_str() {
+                // By the specification, OTEL_SERVICE_NAME wins over `service.name` in OTEL_RESOURCE_ATTRIBUTES.
                 SERVICE_NAME if has_name || name.is_some() => {}
                 SERVICE_NAME => provider.set_resource(SERVICE_NAME, Value::Str(value), None, source),
                 key => provider.fill_resource(key, value, source),

@@ -151,6 +151,7 @@ fn read_bytes(
     }
     let (resolver, variables) = (Resolver::new(directory), Variables::of_process());
     #[cfg(feature = "yaml")]
+    // Parsed once more there, because only this dialect substitutes `${NAME}` while the text is parsed.
     if assumed == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
         return declarative::read(name, &text, &resolver, &variables);
     }
@@ -225,6 +226,7 @@ impl Format {
             return false;
         }
         let mut names = FIRST_NAMES.iter().chain(&["file_format"]);
+        // A text may be valid in both formats by accident. Only a section that we know shows which one was meant.
         let mut has_sections =
             |root: &Node| is_of_collector(root) || names.any(|name| root.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))
@@ -239,6 +241,7 @@ impl Format {
         );
         let diagnostic = fault.error(Some(document.places.location(0)), "");
         document.mistakes = vec![Mistake { owner: Owner::Unknown, diagnostic }];
+        // Nothing is read from the file, so that a few lines that happen to parse do not take effect.
         document.root.value = Tree::Null;
     }
 

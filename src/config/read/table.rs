@@ -184,6 +184,7 @@ fn add<'t>(entries: &mut Vec<Entry<'t>>, fields: &'t [Field], path: &[&'t str], 
         };
         let path: Vec<&'t str> = path.iter().copied().chain(parent).chain([name]).collect();
         match field.node.as_table() {
+            // A table at a path without known keys becomes one entry, so that it is reported once.
             Some(nested) if leads_on(&path, known) => add(entries, nested, &path, known),
             _ => entries.push(Entry { path, key_at: field.at, node: &field.node }),
         }
@@ -329,6 +330,9 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                     Some(name) => (name, &*text.text),
                     None => header::split(&text.text)?,
                 };
+                // Added even if the text comes from a file that changes: validation checks the first value, and the
+                // source below replaces it at run time.
+                // Added even if its file is read again: validation checks this value, and the source below replaces it.
                 exporter.add_header(name, value, self.report.source(node.at));
                 if text.written.contains("%{file:") {
                     let source =
@@ -350,6 +354,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             let Some((last, parents)) = entry.path.split_last() else { return };
             let start: String = parents.iter().flat_map(|part| [part, "."]).collect();
             let names = self.section.names();
+            // In YAML the user sees only one level, so only names of this level are suggested.
+            // In YAML, each level is a table. Only names of the same level are suggested.
             let below = names.iter().filter_map(|name| name.strip_prefix(&start)?.split('.').next());
             return self.report.unknown_key(entry.key_at, path, last, &below.collect::<Vec<_>>());
         }
@@ -422,6 +428,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 /// line with name and value.
 fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool) -> HeaderSource {
     let (name, written) = (name.to_owned(), written.to_owned());
+    // A new resolver for each read, because a resolver limits the bytes of all its reads together.
+    // A new resolver for each read, because a resolver limits the bytes of all its reads together.
     let read = move || {
         let text = Resolver::new(&directory).expand(&written)?.text;
         let value = if is_value { &text } else { header::split(&text)?.1 };

@@ -199,6 +199,7 @@ impl Resolver {
     pub(crate) fn expand<'v>(&self, written: &'v str) -> Result<Text<'v>, Fault> {
         let mut text = String::with_capacity(written.len());
         let mut rest = written;
+        // One pass from left to right. Expanded text is appended to `text` and never becomes part of `rest`.
         while let Some((before, after)) = rest.split_once("%{") {
             let Some((reference, after)) = after.split_once("}%") else {
                 return Fault::err("unclosed %{", "close it with }%, like %{env:NAME}%");
@@ -208,6 +209,7 @@ impl Resolver {
             rest = after;
         }
         text.push_str(rest);
+        // `rest` is shorter than the whole value if and only if a reference was expanded.
         Ok(Text { written, text, is_secret: rest.len() < written.len() })
     }
 
@@ -326,6 +328,7 @@ impl From<io::Error> for ReadError {
 
 /// Reads a whole file within the limit.
 pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
+    // Checked before the file is opened: opening a pipe without a writer would block.
     let kind = fs::metadata(path)?.file_type();
     match kind.is_dir() {
         true => Err(ReadError::Directory),

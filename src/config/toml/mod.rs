@@ -123,6 +123,7 @@ impl<'t> Reader<'t, '_> {
             _ => self.swallowed_section(&statement),
         };
         if let Some(cut) = cut.filter(|_| self.reread < MAX_REREAD) {
+            // Bounded, because a file of many broken statements could otherwise be parsed in quadratic time.
             self.reread += statement.end - at;
             statement = Statement::read(&self.text[..cut], at);
             // `NEVER_CLOSED` would be wrong, because the text after the cut is not ignored.

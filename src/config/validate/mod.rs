@@ -34,6 +34,7 @@ pub(crate) fn validate(
     for (index, exporter) in config.exporters.iter().enumerate() {
         let mut found = Vec::new();
         check(exporter, &mut found);
+        // Names identify exporters in problems and in the ledger. All but the first of the same name are broken.
         if names.contains(&exporter.name()) {
             let fix = "give each its own with Exporter::named";
             found.push(whole(exporter, "another exporter has the same name", fix));
@@ -44,6 +45,7 @@ pub(crate) fn validate(
     }
     for settings in [&mut config.main, &mut config.application] {
         diagnostics.extend(settings.views.iter().flat_map(View::diagnostics));
+        // Like a broken exporter, a faulty view must not take effect in `ConfigError::into_usable`.
         settings.views.retain(|view| view.faults().next().is_none());
     }
     diagnostics.extend(idle_self_observation(&config));
@@ -78,6 +80,7 @@ fn sort_by_place(diagnostics: &mut Vec<Diagnostic>) {
     };
     for index in 1..diagnostics.len() {
         let next = diagnostics.remove(index);
+        // `<=` inserts after equal places, which makes the sort stable.
         let at = diagnostics[..index].partition_point(|other| place(other) <= place(&next));
         diagnostics.insert(at, next);
     }
@@ -101,7 +104,9 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         report(severity, row, fault);
     }
     found.extend(rows().filter_map(|row| check_partner(exporter, row)));
+    // The first check counts from one: it also refuses the header with which there are too many.
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
+        // The number of headers up to this one is checked as well, so only headers beyond the limit are reported.
         let mut checked = header::check(index + 1, name, value.expose());
         if exporter.connection.transport == Transport::Grpc {
             checked = checked.and_then(|()| header::check_metadata(name));
@@ -146,6 +151,7 @@ pub(crate) fn signals(exporter: &Exporter) -> Result<(), Fault> {
 
 pub(crate) fn max_delay(exporter: &Exporter) -> Result<(), Fault> {
     let (first, max) = (exporter.retry.first_delay, exporter.retry.max_delay);
+    // The range is checked first: comparing a value that is out of range would suggest a wrong correction.
     RETRY_MAX_DELAY.kind.check(exporter)?;
     if max < first {
         let (first, max) = (units::show_duration(first), units::show_duration(max));
@@ -243,6 +249,7 @@ pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
+    // Without this, one long value would be reported twice.
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
         return Ok(());
     }

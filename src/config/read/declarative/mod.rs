@@ -78,6 +78,7 @@ pub(super) fn read(
     resolver: &Resolver,
     variables: &Variables,
 ) -> Result<Config, ConfigError> {
+    // In a `RefCell`, because both the parser, through `lookup`, and the reader add names.
     let referenced = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
         referenced.borrow_mut().insert(name.to_owned());
@@ -91,6 +92,7 @@ pub(super) fn read(
         Reader { report, config, members, level: None, errors: 0, variables, referenced: &referenced };
     // After a syntax error, the document is empty.
     let root = Part { node: &root, path: String::new() };
+    // Half of a file would send to the wrong place, so after a syntax error nothing is read.
     let is_readable = !has_mistakes && reader.has_known_format(&root);
     if is_readable {
         reader.root(&root);
@@ -131,6 +133,7 @@ impl<'t> Part<'t> {
     }
 
     fn below(&self, name: &str) -> String {
+        // A key may be a misplaced secret.
         let name = if is_showable(name) { name } else { "***" };
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -282,6 +285,7 @@ impl Reader<'_> {
         let (least, most) = match &row.kind {
             Kind::Duration { range, .. } => (millis(range.start()), millis(range.end())),
             Kind::Limit { range, .. } => (0, millis(range.end())),
+            // In the schema, the size 0 means no limit. Other numbers must be positive.
             Kind::Number { range, .. } if row.key == BATCH_BYTES.key => (0, *range.end()),
             Kind::Number { range, .. } => (*range.start(), *range.end()),
             Kind::Word { .. } => return self.word(part, &words_of(row)).map(word),

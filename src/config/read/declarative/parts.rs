@@ -63,6 +63,7 @@ impl Reader<'_> {
             let (attributes, is_secret) = self.take(&list, TEXT, read).unwrap_or_default();
             let (main, source) = (&mut self.config.main, self.report.source(list.node.at));
             for (key, value) in attributes {
+                // `attributes` takes precedence over `attributes_list`, as the schema says.
                 if main.resource_source(&key) == SettingSource::Default {
                     let written = is_secret.then_some("***");
                     main.set_resource(&key, Value::Str(&value), written, source.clone());
@@ -170,6 +171,7 @@ impl Reader<'_> {
 
     fn severity(&mut self, part: &Part<'_>) -> Option<Severity> {
         let all = (1..=24).filter_map(Severity::from_number);
+        // The schema writes severities in lower case: `info`, `info2`.
         let names: Vec<_> = all.map(|it| (it.name().to_ascii_lowercase(), it)).collect();
         self.word(part, &names.iter().map(|(name, it)| (&**name, *it)).collect::<Vec<_>>())
     }
@@ -253,6 +255,7 @@ impl Reader<'_> {
             self.table(&condition, keys);
             let key = self.required(&condition, "key").and_then(|key| self.text(&key))?;
             let mut texts = |name| condition.given(name).map(|it| self.texts(&it)).unwrap_or_default();
+            // An exact value is a pattern without wildcards, so both kinds of condition become one.
             let included = [texts("values"), texts("included")].concat();
             rule.attributes.push(AttributeCondition { key, included, excluded: texts("excluded") });
         }

@@ -102,6 +102,7 @@ impl Member {
         let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
             (None, None) => true,
             (own, others) => {
+                // A member whose signal does not use the setting accepts any value of the other member.
                 let is_silent = |it: &Self| it.get(row).is_none() && !it.has_default(row);
                 let value = |it: &Self, value: Option<&SettingValue>| {
                     value.cloned().or_else(|| row.kind.get(&with_defaults("", "", None, &[it.signal])))
@@ -246,6 +247,7 @@ impl Reader<'_> {
                 inner.path.clone(),
                 "records are sent at once, but by another thread",
             );
+            // The nearest equivalent of a simple processor: the worker does not wait for further records.
             member.put(&LINGER, SettingValue::Duration(Duration::ZERO), self.report.source(inner.node.at));
         }
         self.refuse(&inner, &["producers"]);
@@ -413,6 +415,7 @@ impl Reader<'_> {
             let name =
                 if is_shared { format!("{}.{}", first.name, signals[0].name()) } else { first.name.into() };
             let is_taken = |name: &str| self.config.exporters.iter().any(|other| other.name() == name);
+            // Several processors of one signal would have the same name; the second becomes `otlp.2`.
             let numbered = (2..).map(|number| format!("{name}.{number}"));
             let unique = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
             let unique = unique.unwrap_or(name);
@@ -431,6 +434,7 @@ impl Reader<'_> {
                 }
             }
             if let Some((level, source)) = self.level.as_ref().filter(|_| signals.contains(&Signal::Logs)) {
+                // A level in `distribution` is set for one exporter, and takes precedence over that of all loggers.
                 if !exporter.is_set(&LEVEL) {
                     exporter.level = *level;
                     exporter.record(&LEVEL, source.clone(), None);
