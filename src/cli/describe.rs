@@ -228,6 +228,7 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
 fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number {
         _ if whole || number == 0.0 => 0,
+        // The limits are those at which rounding would add a digit.
         n if n < 9.995 => 2,
         n if n < 99.95 => 1,
         _ => 0,

@@ -136,6 +136,7 @@ impl<'a> Table<'a> {
             column.is_some_and(|column| column.when_narrow == WhenNarrow::IsLeftOutLast)
         };
         while table.least_width() > style.width {
+            // If no column may go, the terminal cuts the line.
             let Some(last) = table.columns.iter().rposition(goes) else { break };
             table.columns[last] = None;
         }
@@ -184,6 +185,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
             LongText::Right => (start + width).saturating_sub(text.width(line.style)),
             _ => start,
         };
+        // A text that was too long has moved `start` beyond its column, so this may pad less than the width.
         line.pad_to(aligned);
         let room = match long_text {
             LongText::Cut => width.min(line.room()),

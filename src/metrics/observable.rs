@@ -162,7 +162,7 @@ impl ExportState {
         let point = |(attributes, number): (AttributeSet, Number)| {
             let known =
                 |it: &mut HashMap<_, _>| *it.entry(attributes.clone()).or_insert((period.start, number));
-            // Only sums have a start of their own; the series of a gauge need not be remembered.
+            // Only points of sums have a start, so the series of a gauge need not be remembered.
             let is_sum = stream.point_kind != PointKind::Gauge;
             let start = if is_sum { known(&mut self.known).0 } else { period.start };
             ObservedPoint { attributes, period: Period { start, ..period }, number }

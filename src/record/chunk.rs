@@ -208,6 +208,7 @@ impl Chunk {
 
     #[inline(always)]
     fn fits_at(&self, is_at_run: bool, scope: &Scope, bytes: usize) -> bool {
+        // A record of another scope begins a run, whose header takes room in a slot.
         let header = if is_at_run { 0 } else { self.bytes.run_header(scope).len() };
         self.bytes.has_room(bytes + header)
     }
@@ -340,6 +341,7 @@ impl Chunk {
         run.records -= records;
         run.start += bytes;
         if run.records == 0 {
+            // Runs are not removed, because moving the others would cost more than the index.
             self.first += 1;
         }
     }

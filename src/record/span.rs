@@ -312,6 +312,7 @@ impl SpanRecord {
 
     pub(crate) fn set_status(&mut self, status: Status<'_>) {
         match self.status {
+            // OpenTelemetry: `Ok` is final, and replaces an error. A later error replaces an earlier one.
             StatusState::Ok => return,
             StatusState::Error => self.attributes.take_back(tag::status),
             StatusState::Unset => self.close_sub_message(),
@@ -383,6 +384,7 @@ impl SpanRecord {
     fn write_link(&mut self, target: &OtherSpan<'_>) -> Option<()> {
         let nested = self.attributes.buffer.open(tag::links)?;
         let state_len = if target.trace_state.is_empty() { 0 } else { field_len(target.trace_state.len()) };
+        // Trace id, span id, state and flags, each with tag and length.
         let mut out = self.attributes.buffer.claim(18 + 10 + state_len + 5)?;
         out.field(link::trace_id, &target.trace_id.0);
         out.field(link::span_id, &target.span_id.0);

@@ -199,10 +199,10 @@ impl Row {
     /// Adds the name and the kind, which end before column `end`. If there is no room for both, the kind becomes a
     /// detail.
     fn name(&mut self, ink: Ink, name: &str, (kind, kind_width): (&str, usize), end: usize) {
-        let beside = TIME + SERVICE + 3 * GAP;
-        let with_kind = beside + kind_width + GAP;
+        let others = TIME + SERVICE + 3 * GAP;
+        let with_kind = others + kind_width + GAP;
         let is_tight = self.layout == Layout::Cut && end < with_kind + MIN_NAME_WIDTH;
-        let room = end.saturating_sub(if is_tight { beside } else { with_kind });
+        let room = end.saturating_sub(if is_tight { others } else { with_kind });
         let width = match self.layout {
             Layout::Cut => room.clamp(MIN_NAME_WIDTH, MAX_NAME_WIDTH),
             Layout::Whole => NAME,

@@ -143,6 +143,7 @@ impl View {
         let (mut last_span, mut last_log) = (None, None);
         for received in &records.spans {
             if self.filter.shows_id(&received.span.trace_id) {
+                // Consecutive records usually share their resource and scope, which are then counted once.
                 let bytes = received.memory_bytes_after(last_span.replace(received));
                 self.assembler.add_span(received, bytes, now);
                 self.draw_due(now, out)?;
@@ -152,6 +153,7 @@ impl View {
             let view = LogView::from(received);
             match describe::is_id(&received.log.trace_id) {
                 false if self.filter.shows_log(&view) => self.print_log(&view, out)?,
+                // The other filters concern whole traces, and are applied when the trace is drawn.
                 true if self.filter.has_level(&view) && self.filter.shows_id(&received.log.trace_id) => {
                     let bytes = received.memory_bytes_after(last_log.replace(received));
                     self.assembler.add_log(received, bytes, now);
@@ -169,6 +171,7 @@ impl View {
     fn draw_changed(&mut self, metrics: &[&ReceivedMetric]) -> Vec<String> {
         let mut series: HashMap<u64, bool> = HashMap::new();
         for (identity, is_changed) in metrics.iter().flat_map(|metric| self.series.add(metric)) {
+            // A request may have several points of a series; one change is enough.
             *series.entry(identity).or_default() |= is_changed;
         }
         let changed = series.iter().filter(|(_, is_changed)| **is_changed);
@@ -228,8 +231,10 @@ impl View {
         let all = spans.len();
         spans.retain(|view| !hidden.contains(view.span.span_id.as_slice()) && !self.filter.hides(view));
         logs.retain(|view| !hidden.contains(view.log.span_id.as_slice()));
+        // If the filter hides all late spans, their ancestors alone are not drawn again.
         let has_new = spans.iter().any(|view| !view.is_past) || !logs.is_empty();
         let is_shown = has_new && self.filter.shows_trace(&spans, &logs);
+        // Remembered, because the heading of late spans says whether the rest of the trace was shown.
         spans.first().iter().for_each(|view| self.assembler.set_shown(&view.span.trace_id, is_shown));
         if !is_shown {
             return Ok(());

@@ -214,8 +214,10 @@ impl<'a> Drawing<'_, 'a> {
             return;
         }
         let texts = attributes.iter().map(|(_, text)| text.as_str());
+        // The null characters keep lists of attributes apart that would be equal if they were only joined.
         let origin = format!("{service}\0{}", texts.collect::<Vec<_>>().join("\0"));
         let origins = scopes.iter().map(|scope| format!("{service}\0 {scope}")).chain([origin]);
+        // `count` instead of `any`: every scope must be announced, even if the first one is new.
         if origins.filter(|origin| self.palette.announce(origin)).count() > 0 {
             pieces.push((Ink::FAINT, list(scopes, self.options.full)));
             pieces.extend(attributes);
@@ -276,6 +278,7 @@ pub(super) fn error(message: &str, style: &Style) -> Piece {
 
 /// Returns the events of a span, without those that its log records repeat: a bridge may emit both for one event.
 fn unlogged<'a>(events: &'a [Event], logs: &[LogView<'_>]) -> Vec<&'a Event> {
+    // Counted, because several events may have the same text. Each log record hides one of them.
     let mut bodies: HashMap<String, usize> = HashMap::new();
     if !events.is_empty() {
         logs.iter().for_each(|log| *bodies.entry(log.body()).or_default() += 1);

@@ -65,8 +65,10 @@ pub(crate) fn draw<'a>(
     style: &Style,
 ) -> Vec<String> {
     let mut traces = by_trace(spans);
+    // Assigned before anything is folded, so that `--full` does not change the colors.
     traces.iter().flat_map(Trace::in_order).for_each(|(_, view)| palette.assign(view.service));
     logs.iter().for_each(|view| palette.assign(view.service));
+    // A span with log records keeps its row, and a span with an error record also keeps its place in a deep tree.
     if !options.full {
         let mut logged: HashMap<SpanKey<'a>, bool> = HashMap::new();
         logs.iter().for_each(|view| *logged.entry(span_of(view)).or_default() |= view.is_error());
@@ -280,6 +282,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let ink = if error.is_some() { Ink::BAD } else { Ink::PLAIN };
         let pieces =
             [(ink.bold(), trace.name_of(node, style)), (self.palette.ink(view.service), view.service.into())];
+        // The ids, the second element, are shown only with `--full`, which draws a tree even for one span.
         let [first, _] = self.first_lines(trace, node, view);
         let pieces =
             pieces.into_iter().chain(error.clone()).chain(first).filter(|(_, text)| !text.is_empty());
@@ -288,6 +291,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id)].into_iter();
         let left: Vec<_> = left.chain(pieces.iter().map(|(ink, text)| (*ink, &**text))).collect();
         lines.push(style.ruled(&left, &[(ink, &facts)]));
+        // The first remark is the error, which is in the heading already.
         for pieces in self.remarks(node, view).into_iter().skip(usize::from(error.is_some())) {
             self.flow(&[false], &pieces, lines);
         }
@@ -332,12 +336,13 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let room = room(&facts);
         let note_width = if note.is_empty() { 0 } else { 1 + style.width_of(&note) };
         let id = if note.is_empty() || id.len() + note_width <= room { &id } else { short_id };
-        let is_beside = id.len() + note_width <= room;
+        // The note is in the line of the id if there is room, otherwise in the next line.
+        let is_in_line = id.len() + note_width <= room;
         let id = text::cut(id, room.min(MAX_ID_WIDTH), style.glyph("…"));
-        let beside = if is_beside { note.as_str() } else { "" };
-        let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id), (Ink::WARNING, beside)];
+        let note_in_line = if is_in_line { note.as_str() } else { "" };
+        let left = [(Ink::FAINT, "trace"), (Ink::PLAIN.bold(), &*id), (Ink::WARNING, note_in_line)];
         lines.push(style.ruled(&left, &[(Ink::PLAIN, &facts), (errors_ink, &errors)]));
-        if !is_beside && !note.is_empty() {
+        if !is_in_line && !note.is_empty() {
             lines.push(style.line_of(Ink::WARNING, &note));
         }
     }
@@ -348,6 +353,7 @@ impl<'d, 'a> Drawing<'d, 'a> {
         let service = if view.is_past { Ink::FAINT } else { self.palette.ink(view.service) };
         let events = view.span.events.iter().filter(|_| !view.is_past);
         let events: Vec<u64> = events.map(|event| event.time_unix_nano).collect();
+        // A row of several spans has a bar from the start of the first to the end of the last.
         let ends = node.like.iter().map(|&index| trace.spans[index].span.end_time_unix_nano);
         let bar = Bar {
             ink: if is_error { Ink::BAD } else { service },

@@ -273,7 +273,7 @@ impl Exporter {
     }
 
     /// Adds headers whose values change, such as a token that expires. The function runs before a request, once per
-    /// [`valid_for`](crate::config::Credentials::valid_for), on a thread of its own, so that the request ends in time
+    /// [`valid_for`](crate::config::Credentials::valid_for), on a separate thread, so that the request ends in time
     /// even if the function hangs. [Without threads](crate::Telemetry::start_manual), it runs on the thread that drives
     /// the exporter.
     ///

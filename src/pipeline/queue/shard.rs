@@ -8,7 +8,7 @@
 //!
 //! A chunk becomes open, and stops being open, only under the lock of its shard. So callers and the worker never use
 //! the same chunk at the same time, and the worker receives each record that was appended under the lock.
-//! Spare chunks are on a stack of their own, [`Spares`].
+//! Spare chunks are on a separate stack, [`Spares`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

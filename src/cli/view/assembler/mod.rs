@@ -158,6 +158,7 @@ impl Assembler {
         add(trace, drawn);
         trace.bytes += bytes + OVERHEAD;
         self.bytes += bytes + OVERHEAD;
+        // Each record postpones the drawing, up to the maximum.
         trace.due = (now + trace.patience()).min(trace.opened_at + MAX_OPEN_TIME);
         self.due.insert((trace.due, trace.number), id);
     }
@@ -169,6 +170,7 @@ impl Assembler {
         let cause = match due <= now {
             true if due >= opened_at + MAX_OPEN_TIME => Cause::Age,
             true => Cause::Quiet,
+            // The trace that is due next is drawn early. It is the one that has waited longest for its rest.
             false if self.bytes > self.max_bytes => Cause::Memory,
             false => return None,
         };
@@ -222,6 +224,7 @@ impl Assembler {
             self.drawn_order.push_back(id.clone());
             DrawnTrace::default()
         });
+        // Subtracted and added again, because `add` changes it.
         self.drawn_bytes -= drawn.bytes;
         spans.iter().for_each(|received| drawn.add(received));
         self.drawn_bytes += drawn.bytes;
@@ -251,10 +254,12 @@ impl OpenTrace {
     fn add_span(&mut self, received: &ReceivedSpan, drawn: Option<&DrawnTrace>) {
         let span = &received.span;
         let parent = span.parent_span_id.as_slice();
+        // A child may arrive before its parent.
         self.missing.remove(span.span_id.as_slice());
         self.ids.insert(span.span_id.as_slice().into());
         if !describe::is_id(parent) {
             self.root = match (span.end_time_unix_nano, self.root) {
+                // A root may arrive twice: without its end while it is running, and complete. Then it stays `Ended`.
                 (0, Root::Missing | Root::Open) => Root::Open,
                 _ => Root::Ended,
             };
