@@ -64,6 +64,7 @@ pub(crate) fn draw_series(
     // A series id is the logical time of the first point, so services get their colors in the order of appearance.
     all.sort_by_key(|series| series.id);
     all.iter().for_each(|series| palette.assign(&series.service));
+    // The number of pushes of a service is that of its longest series, because no record counts pushes.
     let (mut pushes, mut alike) = (HashMap::<&str, usize>::new(), HashMap::<_, usize>::new());
     for series in &all {
         let most = pushes.entry(&series.service).or_default();
@@ -188,6 +189,7 @@ impl<'s> Row<'s> {
         };
         let change = Some(change(series)).filter(|_| with_change).unwrap_or_default();
         let values = sparkline(series, newest);
+        // The sparkline of a histogram shows buckets, not pushes.
         let pushes = if newest.is_number() { pushes.max(values.len()) } else { values.len() };
         Some(Self {
             series,

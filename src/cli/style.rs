@@ -83,6 +83,7 @@ impl Style {
         let right_width: usize = right.iter().map(|(_, text)| self.width_of(text)).sum();
         let gap = usize::from(right_width > 0);
         for (ink, text) in left.iter().filter(|(_, text)| !text.is_empty()) {
+            // The texts on the right are never cut, so the left ones share the rest.
             let room = line.room().saturating_sub(right_width + 2 * gap);
             if room > 0 {
                 line.put_within(*ink, text, room).space(1);
@@ -196,6 +197,7 @@ impl Palette {
     /// Returns whether a resource or a scope is new, so that it has to be drawn.
     pub(crate) fn announce(&mut self, origin: &str) -> bool {
         if self.origins.len() == Self::MAX_ORIGINS {
+            // Starting again only costs some repeated lines, so the order of use need not be remembered.
             self.origins.clear();
         }
         self.origins.insert(origin.to_owned())
@@ -282,6 +284,7 @@ impl Line<'_> {
     }
 
     fn write(&mut self, ink: Ink, text: &str) {
+        // Spaces at the end become part of the pending gap: a line may end here.
         let shown = text.trim_end_matches(' ');
         if !shown.is_empty() {
             self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));

@@ -93,7 +93,7 @@ impl<'a> Progress<'a> {
         Self { style, next, is_drawn: false }
     }
 
-    /// Draws the bar if [`TICK`] has passed since the last drawing. `figures` is the text beside the bar.
+    /// Draws the bar if [`TICK`] has passed since the last drawing. `figures` is the text next to the bar.
     pub(crate) fn draw(&mut self, done: u64, total: u64, figures: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {

@@ -63,7 +63,7 @@ template <typename Handle, void (*Free)(Handle *)>
 using owned = std::unique_ptr<Handle, freed<Handle, Free>>;
 } // namespace detail
 
-/* What telemetry is started with. An empty text is unset. */
+/* Options with which telemetry is started. An empty text counts as unset. */
 struct options {
     std::string endpoint{}; /* if empty, OpenTelemetry's environment variables describe the exporters */
     std::string service{};
@@ -72,7 +72,7 @@ struct options {
     void *user = nullptr;
 };
 
-/* Started telemetry. Its destructor sends what is queued, for up to two seconds. */
+/* Started telemetry. Its destructor sends the queued records, for up to two seconds. */
 class telemetry {
 public:
     /* If the start fails, `error` gets all mistakes, and the telemetry does nothing. */
@@ -99,7 +99,7 @@ public:
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     ::standpipe *get() const noexcept { return handle_.get(); }
 
-    /* Returns whether everything was sent within the budget. */
+    /* Returns whether all records were sent within the budget. */
     bool flush(uint32_t budget_ms) const noexcept {
         return standpipe_flush(get(), budget_ms, nullptr) == STANDPIPE_OK;
     }

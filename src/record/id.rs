@@ -178,6 +178,7 @@ pub(crate) fn random() -> u64 {
         seed();
     }
     let [first, mut second] = RANDOM.get();
+    // xoroshiro128++ 1.0 by Blackman and Vigna, with its published constants.
     let number = first.wrapping_add(second).rotate_left(17).wrapping_add(first);
     second ^= first;
     RANDOM.set([first.rotate_left(49) ^ second ^ (second << 21), second.rotate_left(28)]);
@@ -211,6 +212,7 @@ pub(crate) fn instance_id() -> String {
         _ => known.insert((process::generation(), [random(), random()])).1,
     });
     let [high, low] = bits.unwrap_or_else(|| [random(), random()]);
+    // RFC 9562: version 4 in the 13th digit, variant `10` in the highest bits of the second half.
     let (high, low) = (high & !0xf000 | 0x4000, low >> 2 | 1 << 63);
     let hex = format!("{high:016x}{low:016x}");
     let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|digits| &hex[digits]);

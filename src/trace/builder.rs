@@ -283,6 +283,7 @@ impl<'a> SpanSpec<'a> {
         context::with_stack(|stack| {
             let Started { mut context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
+            // The mark is cleared before the context is pushed: children and headers must not inherit it.
             let is_record_only = context.take_record_only();
             let entered = match stack {
                 Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),

@@ -112,6 +112,7 @@ impl DetachedSpan {
         }
         let shared = Arc::clone(&storage.shared);
         let tracer = Tracer { shared };
+        // Name and attributes were encoded at the start, so the sampler cannot see them any more.
         let spec = SpanSpec::new(&tracer, "", SpanKind::Internal);
         let mut context = tracer.shared.decide(Some(parent), &spec, None);
         if is_recording {

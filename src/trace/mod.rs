@@ -232,8 +232,8 @@ impl fmt::Debug for Tracer {
 impl TracerShared {
     /// Returns the context of a new span, with its sampling decision.
     ///
-    /// Without an exporter, a child is never sent, and gets the context of its parent: with another context, the spans of
-    /// other processes below the child would refer to a missing parent.
+    /// Without an exporter, a child is never sent, and gets the context of its parent: with another context, the spans
+    /// of other processes below the child would refer to a missing parent.
     #[inline]
     fn decide(
         &self,

@@ -298,6 +298,7 @@ pub struct EventBuilder<'a>(SubMessageGuard<'a>);
 impl<'a> EventBuilder<'a> {
     pub(crate) fn new(open: Option<&'a mut OpenSpan>, name: &str, time: Option<SystemTime>) -> Self {
         Self(SubMessageGuard::open(open, |open| {
+            // The clock of the span, so that the event lies within its span even if the wall clock is set meanwhile.
             open.record.open_event(name, time.map_or_else(|| open.clock.now(), unix_nanos))
         }))
     }

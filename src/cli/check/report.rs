@@ -16,7 +16,7 @@ use crate::cli::table::{self, Column, GAP, Table, Text};
 
 /// Minimum width of a value.
 const MIN_VALUE: usize = 10;
-/// On a terminal narrower than this, the origin of a value gets a separate line if it does not fit beside the value.
+/// On a terminal narrower than this, the origin of a value gets a separate line if it does not fit next to the value.
 const NARROW: usize = 72;
 
 /// The library's advice for a file with too many syntax errors to be a configuration.

@@ -136,6 +136,7 @@ fn palette(store: &Store) -> Palette {
 fn traces(screen: &Screen) -> Items {
     let mut traces = screen.page.traces();
     if !screen.filter.shows_everything() {
+        // Cloning the handles first keeps the lock short: requests wait for it while records are compared.
         let logs: Vec<_> = screen.page.lock().logs.iter().cloned().collect();
         let mut by_trace: HashMap<TraceKey, Vec<LogView<'_>>> = HashMap::new();
         for kept in &logs {
@@ -147,6 +148,7 @@ fn traces(screen: &Screen) -> Items {
         traces.retain(|trace| shows(&screen.filter, trace, by_trace.get(&trace.key).unwrap_or(&none)));
     }
     traces.retain(|trace| screen.query.matches_trace(trace));
+    // The key makes the order unique, so that rows do not jump between two frames.
     traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
     let keys = traces.iter().map(|trace| u128::from_be_bytes(trace.key)).collect();
     let longest = traces.iter().map(|trace| trace.nanos()).max().unwrap_or(0);

@@ -69,6 +69,7 @@ impl Query {
                 conditions.push(Condition { is_negated, test });
             }
         }
+        // While a search is typed, `or` may be its last word. An empty alternative would match everything.
         alternatives.retain(|conditions| !conditions.is_empty());
         Ok(Self(alternatives))
     }
@@ -117,6 +118,7 @@ impl Test {
         if let Some(key) = word.strip_prefix("has:") {
             return Ok(Self::HasKey(key.to_owned()));
         }
+        // Checked before attributes: `dur=5s` compares the duration, and not an attribute `dur`.
         for name in ["dur", "spans", "sev"] {
             let rest = lower.strip_prefix(name).unwrap_or_default();
             let found =
@@ -162,9 +164,11 @@ impl Test {
             Self::Error => trace.errors > 0,
             Self::TraceId(id) => describe::id(&trace.key).starts_with(id.as_str()),
             Self::Anywhere(text) => {
+                // Short words, such as `bad`, may be the beginning of an id by accident.
                 text.len() >= MIN_ID_DIGITS && describe::id(&trace.key).starts_with(text.as_str())
                     || trace.spans.iter().any(|received| self.matches_span(received))
             }
+            // Each condition may be met by another span of the trace.
             _ => trace.spans.iter().any(|received| self.matches_span(received)),
         }
     }
@@ -254,6 +258,7 @@ fn words(text: &str) -> Vec<Word> {
                 continue;
             }
             '"' if !is_escaped => {
+                // In `name:"load cart"`, the quote only encloses white space.
                 word.is_literal |= is_first;
                 is_quoted = !is_quoted;
             }

@@ -173,6 +173,7 @@ impl Kind {
         advice: &'static str,
     ) -> Result<SettingValue, Unusable> {
         Ok(match self {
+            // Tested before the duration, because `none` is not a duration.
             Self::Limit { .. } if node.as_text().is_some_and(is_no_limit) => SettingValue::NoLimit,
             Self::Duration { .. } | Self::Limit { .. } => {
                 SettingValue::Duration(value::duration(node, resolver)?)

@@ -176,6 +176,7 @@ impl Endpoint {
             let what = "has a longer path or name than Unix sockets can have";
             return Fault::err(what, format!("write at most {MAX_SOCKET_BYTES} bytes"));
         }
+        // The value of the header `Host` or `:authority`, which a socket does not determine.
         let authority = "localhost".to_owned();
         let (path, query) = (String::new(), String::new());
         Ok(Self { tls: false, authority, has_port: false, path, query, socket: Some(socket) })

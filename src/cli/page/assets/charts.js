@@ -263,7 +263,7 @@ export class Plot {
     });
   }
 
-  /** Returns the positions of the buckets of a column. Buckets lower than a cell share one. */
+  /** Returns the positions of the buckets of a column. Buckets that are lower than a cell share a cell. */
   cells({ bounds, counts, min, max }) {
     const cells = new Map();
     counts.forEach((count, at) => {

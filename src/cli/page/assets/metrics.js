@@ -60,7 +60,7 @@ export class MetricsView {
     return list.flatMap((series) => [...(series.exemplars ?? []), ...this.points(series).flatMap((point) => point.exemplars ?? [])]);
   }
 
-  /** Returns the metrics that match the filter, those of one service together. */
+  /** Returns the metrics that match the filter, grouped by service. */
   shownMetrics() {
     return this.metrics.filter((metric) => metric.name.toLowerCase().includes(this.filter)).sort((a, b) => a.services[0] - b.services[0]);
   }

@@ -88,8 +88,8 @@ export class ProfileView {
       h("a.button", { href: path, download: `trace-${this.view.id.slice(0, 8)}.jsonl` }, "download")), h("pre", lines));
   }
 
-  /** Draws the tree of operations. Spans of one operation below the same parents are one block, whose width is the sum
-   * of their self times and of those below. */
+  /** Draws the tree of operations. Spans of one operation with the same path of parents are one block. Its width is the
+   * sum of the self times of these spans and of all spans below them. */
   drawFlame() {
     const { trace, tree } = this.view;
     const root = { children: new Map(), self: 0, spans: 0, errors: 0, depth: -1 };
@@ -121,7 +121,7 @@ export class ProfileView {
     return `${this.app.service(block.service)} · ${block.name}: ${duration(block.total)}, self ${duration(block.self)}, ${count(block.spans, "span")}${block.errors ? `, ✗ ${count(block.errors, "error")}` : ""}`;
   }
 
-  /** Draws a block in full width with what is above and below it. */
+  /** Draws a block in full width, with its ancestors above it and its descendants below it. */
   drawBlocks(top) {
     const drawn = [];
     let deepest = 0;

@@ -117,7 +117,7 @@ export class Rows {
   }
 }
 
-/** Rows of which the server sends a part: the rows on the screen, and those around them. */
+/** A list that is loaded in parts: the server sends only the rows on the screen, and those around them. */
 export class Listing {
   /** `ask(parameters)` requests a part, `taken(answer)` is called with each new part, and `key(row)` identifies a
    * row. */

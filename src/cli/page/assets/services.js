@@ -76,7 +76,8 @@ export class ServicesView {
       svg("defs", {}, arrow), ...boxes, ...lines.map(([line]) => line), ...lines.map(([, label]) => label));
   }
 
-  /** Draws a line and its label. A line passes between boxes, and a call back to an earlier layer below all of them. */
+  /** Draws a line and its label. A line passes between the boxes of a layer. A call back to an earlier layer passes
+   * below all boxes. */
   edge({ from, to, calls, errors, mean, p95 }, { places, layers, passing, most, nodes, end: endY, bottom }) {
     const [a, b] = [places.get(from), places.get(to)];
     const start = [a.x + BOX.width, a.y + a.height / 2];
@@ -141,8 +142,8 @@ export class ServicesView {
   }
 }
 
-/** Assigns services to layers, callers to the left of what they call, except for edges that close a cycle. The order
- * within a layer follows the places of the neighbors, so that few edges cross. */
+/** Assigns services to layers: a caller is to the left of the services it calls, except for edges that close a cycle.
+ * The order within a layer follows the places of the neighbors, so that few edges cross. */
 export function layered(size, edges) {
   const out = Array.from({ length: size }, () => []);
   edges.forEach(({ from, to }, index) => out[from].push([to, index]));

@@ -10,7 +10,7 @@ import { ProfileView } from "./profile.js";
 const MIN_LIKE_LEAVES = 5;
 /** Number of places for marks of events and log records on the lane of a bar. Marks at one place are merged. */
 const MARK_PLACES = 120;
-/** Minimum length of a gap that is folded, as a share of the time of the trace, and its length when it is folded. */
+/** Gaps of at least this share of the trace's time can be folded. `FOLDED_GAP` is the share of a folded gap. */
 const MIN_GAP = 0.04;
 const FOLDED_GAP = 0.01;
 /** Maximum number of services in the legend. */
@@ -271,7 +271,7 @@ export class TraceView {
     });
   }
 
-  /** Draws marks, one for each place. Returns how many are not seen. */
+  /** Draws marks, one for each place. Returns the number of marks that share a place with a drawn one. */
   fillMarks(element, marks) {
     const places = new Map();
     let visible = 0;

@@ -68,7 +68,7 @@ export class TracesView {
     await this.update();
   }
 
-  /** Forgets the rows and their places, because others follow. */
+  /** Starts at the top again. Called before the list shows other rows. */
   reset() {
     this.app.list = this.address();
     this.rows.element.scrollTop = 0;
