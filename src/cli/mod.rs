@@ -242,6 +242,7 @@ fn refuse(mut error: clap::Error) -> Result<ExitCode, Failure> {
     }
     let message = error.to_string();
     let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
+    // Users of otel-cli get the name of our option instead of a guess by similarity.
     let is_meant = |(name, _): &&(&str, &str)| error.kind() == ErrorKind::UnknownArgument && *name == option;
     let tip = OTEL_CLI_OPTIONS.iter().find(is_meant);
     let tip = tip.map(|(name, ours)| format!("tip: instead of {name} of otel-cli, use {ours}"));

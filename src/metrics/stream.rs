@@ -43,8 +43,8 @@ impl Stream {
         views.retain(|view| {
             let is_possible = is_possible(*kind, &view.aggregation);
             if !is_possible {
-                let what =
-                    format!("a view is ignored: {} cannot be aggregated as it says", descriptor.kind_name());
+                let kind = descriptor.kind_name();
+                let what = format!("a view is ignored: {kind} cannot be aggregated as the view says");
                 let fix = "select fewer instruments, for example with View::kind";
                 shared.report_misuse(format!("metric {name:?}: {what}; {fix}"));
             }

@@ -96,6 +96,7 @@ impl AttributeSet {
     pub(super) fn write(&self, tag: u8, out: &mut Vec<u8>) {
         let mut rest = &*self.bytes;
         while let [_, body @ ..] = rest {
+            // The stored fields differ from the written ones only in their tag.
             let mut content = body;
             let len = decode_varint(&mut content).unwrap_or_default() as usize;
             let (field, behind) = body.split_at(body.len() - content.len() + len);

@@ -153,6 +153,7 @@ impl LogRecord {
     #[inline(never)]
     fn set_text_body(&mut self, text: &str) {
         // Fast path: each length takes one byte.
+        // Up to this length, the body with the text's tag and length is shorter than 0x80 bytes.
         let is_short = text.len() < 0x7e;
         let out = if is_short { self.attributes.buffer.claim_ready(4 + text.len()) } else { None };
         let Some(mut out) = out else { return self.set_any_body(Value::Str(text)) };

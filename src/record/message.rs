@@ -126,6 +126,7 @@ impl<V: Value + Default> Value for Vec<V> {
         };
         match (field.kind.number_type(), value) {
             (Some(wire_type), Raw::Bytes(packed)) => {
+                // Packed: all numbers in one field. Decoders must accept the packed form and the unpacked one.
                 let mut numbers = Fields::of(packed);
                 while !numbers.is_empty() {
                     push(numbers.value(wire_type)?)?;
@@ -148,6 +149,7 @@ impl<V: Value + Default> Value for Vec<V> {
 
 impl<V: Value + Default> Value for Option<V> {
     fn merge(&mut self, field: &Field, value: Raw<'_>, depth: u32) -> Result<(), DecodeError> {
+        // If a message occurs twice, protobuf merges the second one into the first.
         self.get_or_insert_default().merge(field, value, depth)
     }
 

@@ -78,6 +78,7 @@ impl MetricRecord {
         }
         self.point.clear();
         point.write(attributes, period, exemplars, &mut self.point);
+        // The point was encoded separately, because its size decides whether it is part of this metric.
         let data_len = self.data.len() + field_len(self.point.len());
         let has_room = field_len(self.head.len() + field_len(data_len)) <= self.max_bytes;
         if has_room {
@@ -96,6 +97,7 @@ impl MetricRecord {
     pub(crate) fn finish(&mut self) -> &[u8] {
         if let Some(point_kind) = self.point_kind.take().filter(|_| self.points > 0) {
             self.framed.push(RECORD);
+            // A length precedes its content, so the parts are joined only now that their sizes are known.
             encode_varint((self.head.len() + field_len(self.data.len())) as u64, &mut self.framed);
             self.framed.extend_from_slice(&self.head);
             encode_field(point_kind.tag(), &self.data, &mut self.framed);

@@ -28,6 +28,7 @@ pub(crate) struct Resource {
 fn set(attributes: &mut Vec<Vec<u8>>, tag: u8, key: &str, value: Value<'_>) {
     let Some(attribute) = Attribute::new(key, value, None) else { return };
     let field = attribute.to_field(tag);
+    // A linear search suffices: a resource has few attributes, and each process encodes it once.
     match attributes.iter_mut().find(|known| key_of_field(known) == key.as_bytes()) {
         Some(known) => *known = field,
         None => attributes.push(field),
@@ -57,6 +58,7 @@ impl Resource {
             Some("") => self.attributes.retain(|known| key_of_field(known) != INSTANCE_ID.as_bytes()),
             _ => self.set_default(INSTANCE_ID, Value::Str(&instance_id())),
         }
+        // Set even if the program has set them: these attributes name the library that made the records.
         self.set("telemetry.sdk.language", Value::Str("rust"));
         self.set("telemetry.sdk.name", Value::Str("standpipe"));
         self.set("telemetry.sdk.version", Value::Str(env!("CARGO_PKG_VERSION")));

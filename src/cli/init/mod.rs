@@ -136,6 +136,7 @@ fn recipes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
 fn recipe(backend: &str) -> Option<String> {
     let (name, title, text) = recipes().find(|(name, ..)| *name == backend)?;
     let (pitfalls, tables) = text.split_once("\n\n")?;
+    // The tables are inserted last, so that no word in them is taken for one of the other places.
     let parts = [("TITLE", title), ("NAME", name), ("PITFALLS", pitfalls), ("TABLES", tables)];
     let template = RECIPES.split("#: ").next()?.trim_end().to_owned() + "\n";
     Some(parts.into_iter().fold(template, |text, (place, part)| text.replace(place, part)))

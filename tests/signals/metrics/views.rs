@@ -207,7 +207,7 @@ fn exports_a_sum_of_any_instrument_but_a_gauge() {
     assert!(matches!(named(&scene.receiver, "level")[0].data, Some(Data::Gauge(_))), "the view is ignored");
     assert_eq!(
         scene.misuse(),
-        "metric \"level\": a view is ignored: a gauge cannot be aggregated as it says; select fewer instruments, for \
+        "metric \"level\": a view is ignored: a gauge cannot be aggregated as the view says; select fewer instruments, for \
          example with View::kind"
     );
 }
