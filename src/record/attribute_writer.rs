@@ -158,8 +158,7 @@ impl AttributeWriter {
         self.is_reset = max >= KeyBit::COUNT;
     }
 
-    /// Like [`begin`](Self::begin), but only resets the bytes and the seen keys. Requires `is_reset`, and the same tag,
-    /// limit and fixed length as before.
+        /// Like [`begin`](Self::begin) with the same arguments as before, if `is_reset`: resets the bytes and the seen keys.
     #[inline(always)]
     pub(super) fn begin_again(&mut self) {
         self.buffer.reset();

@@ -159,8 +159,8 @@ table! { CONNECTION from CONNECTED:
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
-    /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; each
-    /// connection looks up the host again and begins with another of its addresses
+        /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; the new
+    /// connection looks up the host again and prefers another of its addresses
     MAX_CONNECTION_AGE "max-connection-age" {
         kind: Kind::Limit { field: unlimited!(connection.max_age), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
@@ -195,8 +195,8 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         rule: |exporter| rules::pem(exporter.connection.tls.extra_ca.as_deref(), "CERTIFICATE"),
     }
-    /// roots to trust unless `ca-file` is set: `bundled` with this library, or `system`, those of the operating system,
-    /// which need the feature `system-roots`
+        /// certificate authorities to trust unless `ca-file` is set: `bundled`, the list in this library, or `system`, the
+    /// list of the operating system, which needs the feature `system-roots`
     ROOTS "roots" {
         kind: word!(Roots, connection.tls.roots, &[]),
         advice: "write \"bundled\" or \"system\"",
