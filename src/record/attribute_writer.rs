@@ -158,7 +158,7 @@ impl AttributeWriter {
         self.is_reset = max >= KeyBit::COUNT;
     }
 
-        /// Like [`begin`](Self::begin) with the same arguments as before, if `is_reset`: resets the bytes and the seen keys.
+    /// Like [`begin`](Self::begin) with the same arguments as before. Requires `is_reset`; resets only bytes and keys.
     #[inline(always)]
     pub(super) fn begin_again(&mut self) {
         self.buffer.reset();

@@ -159,8 +159,8 @@ table! { CONNECTION from CONNECTED:
         kind: Kind::Duration { field: field!(retry.max_retry_after), range: POSITIVE },
         advice: "write a duration like \"1m\"",
     }
-        /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; the new
-    /// connection looks up the host again and prefers another of its addresses
+    /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; the
+        /// new connection looks up the host again and prefers another of its addresses
     MAX_CONNECTION_AGE "max-connection-age" {
         kind: Kind::Limit { field: unlimited!(connection.max_age), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
@@ -195,8 +195,8 @@ table! { CONNECTION from CONNECTED:
         advice: "write the path of a PEM file",
         rule: |exporter| rules::pem(exporter.connection.tls.extra_ca.as_deref(), "CERTIFICATE"),
     }
-        /// certificate authorities to trust unless `ca-file` is set: `bundled`, the list in this library, or `system`, the
-    /// list of the operating system, which needs the feature `system-roots`
+    /// certificate authorities to trust unless `ca-file` is set: `bundled`, the list in this library, or `system`,
+        /// the list of the operating system, which needs the feature `system-roots`
     ROOTS "roots" {
         kind: word!(Roots, connection.tls.roots, &[]),
         advice: "write \"bundled\" or \"system\"",
@@ -242,9 +242,9 @@ setters! {
     /// Limits the pause that a server can request with `Retry-After`; 1 minute unless set. After the pause, the batch
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
-    /// Sets the time after which a connection is replaced by a new one, before its next request. There is no limit
-    /// unless set. Each new connection resolves the host again, and tries the address of the previous connection last
-    /// of its family (IPv4 or IPv6), so that requests spread over all servers behind the name.
+    /// Sets the time after which a connection is replaced by a new one, before its next request; none unless set. Each
+    /// new connection resolves the host again, and tries the address of the previous connection last of its family
+    /// (IPv4 or IPv6), so that requests spread over all servers behind the name.
     max_connection_age(longest: Duration) sets connection.max_age of MAX_CONNECTION_AGE;
     /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. If a response is longer, the records
     /// of its request count as refused, because such a server is probably not a collector.

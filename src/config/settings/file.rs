@@ -26,7 +26,7 @@ settings! {
 }
 
 table! { FILES from WRITTEN:
-        /// file to which `transport = "file"` appends one line of OTLP JSON per request; needs the feature `json`
+    /// file to which `transport = "file"` appends one line of OTLP JSON per request; needs the feature `json`
     FILE "file" {
         kind: Kind::Text {
             set: |exporter, path, _| exporter.connection.file.path = path.into(),
