@@ -160,7 +160,7 @@ table! { CONNECTION from CONNECTED:
         advice: "write a duration like \"1m\"",
     }
     /// time after which a connection is replaced by a new one, before its next request, or `none` for no limit; the
-        /// new connection looks up the host again and prefers another of its addresses
+    /// new connection looks up the host again and prefers another of its addresses
     MAX_CONNECTION_AGE "max-connection-age" {
         kind: Kind::Limit { field: unlimited!(connection.max_age), range: POSITIVE },
         advice: "write a duration like \"5m\", or \"none\"",
@@ -196,7 +196,7 @@ table! { CONNECTION from CONNECTED:
         rule: |exporter| rules::pem(exporter.connection.tls.extra_ca.as_deref(), "CERTIFICATE"),
     }
     /// certificate authorities to trust unless `ca-file` is set: `bundled`, the list in this library, or `system`,
-        /// the list of the operating system, which needs the feature `system-roots`
+    /// the list of the operating system, which needs the feature `system-roots`
     ROOTS "roots" {
         kind: word!(Roots, connection.tls.roots, &[]),
         advice: "write \"bundled\" or \"system\"",
