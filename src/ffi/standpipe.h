@@ -268,8 +268,8 @@ int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t
  * STANDPIPE_MANUAL, it does nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
-/* Writes the current ledger. `ledger->size` must be set: only fields that both the caller's and the library's version of
- * the struct have are written. */
+/* Writes the current ledger. `ledger->size` must be set: only fields that both the caller's and the library's version
+ * of the struct have are written. */
 int32_t standpipe_get_ledger(const standpipe *telemetry, standpipe_ledger *ledger);
 /* Returns the ledger of each exporter and signal, with all reasons, as JSON. The caller frees *text. */
 int32_t standpipe_ledger_json(const standpipe *telemetry, char **text);
