@@ -42,9 +42,10 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// http://localhost:4318. If the collector is down, nothing is reported, and the exit is delayed by --timeout at most.
 ///
 /// The span has the attributes process.executable.name, process.pid, process.exit.code and, if a signal ended COMMAND,
-/// process.exit.signal. Where the system reports them, it also has the processor time of COMMAND and of the processes
-/// that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and the peak memory of the
-/// largest of these processes (process.memory.max_rss, in bytes, only if it is more than the peak memory of standpipe).
+/// process.exit.signal. If the system reports the usage of resources, the span also has the processor time of COMMAND
+/// and of the processes that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and the
+/// peak memory of the largest of these processes (process.memory.max_rss, in bytes). The peak memory is left out if it is
+/// below that of standpipe, because then it cannot be measured.
 /// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
 /// records the whole command line.
 #[derive(Debug, Args)]

@@ -102,9 +102,9 @@ enum Ending {
 /// and over gRPC (without TLS; gzip or uncompressed). Ctrl-C or SIGTERM (on Windows Ctrl-Break) ends the command with a
 /// summary.
 ///
-/// On a terminal, shows an interactive list of the traces, of which up to 256 MiB are kept. Enter opens the waterfall
-/// of a trace; other keys show the log records, the metrics and the services; ? shows all keys, and q quits. In the
-/// background, with TERM=dumb, and with --tree, --flat or --json, the output is printed instead.
+/// On a terminal, shows an interactive list of the latest traces, up to 256 MiB. Enter opens the waterfall of a trace;
+/// other keys show the log records, the metrics and the services; ? shows all keys, and q quits. In the background,
+/// with TERM=dumb, and with --tree, --flat or --json, the records are printed instead.
 ///
 /// With --tree, a trace is drawn as a tree with its log records once its root has arrived, no parent is missing and
 /// no record has arrived for 1 s. An incomplete trace is drawn after 6 s without records, after 30 s in total, or when
@@ -115,9 +115,9 @@ enum Ending {
 /// that no sender waits.
 ///
 /// Refused requests are reported on standard error, once for each kind, with a remedy. On a loopback address, requests
-/// for other hosts are refused. Browsers let only web pages from this machine and from --allow-origin send here. All
-/// requests together may take 256 MiB of memory: a request that would decode to more is refused with 413; a request for
-/// which there is no memory at the moment is refused with 503, which senders retry.
+/// for other hosts are refused. A web page may send only if it comes from this machine or from an --allow-origin. All
+/// requests together may take 256 MiB of memory. A request that would take more when decoded is refused with 413. If
+/// there is no memory for a request at the moment, it is refused with 503, which senders retry.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
