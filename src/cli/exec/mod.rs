@@ -43,9 +43,9 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 ///
 /// The span has the attributes process.executable.name, process.pid, process.exit.code and, if a signal ended COMMAND,
 /// process.exit.signal. If the system reports the usage of resources, the span also has the processor time of COMMAND
-/// and of the processes that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and the
-/// peak memory of the largest of these processes (process.memory.max_rss, in bytes). The peak memory is left out if it is
-/// below that of standpipe, because then it cannot be measured.
+/// and of the processes that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and
+/// the peak memory of the largest of these processes (process.memory.max_rss, in bytes). A peak below that of standpipe
+/// cannot be measured, and is left out.
 /// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
 /// records the whole command line.
 #[derive(Debug, Args)]
