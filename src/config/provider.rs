@@ -276,7 +276,8 @@ impl Sampler {
         Self::composite(ComposableSampler::Probability(ratio))
     }
 
-    /// Records spans as a tree of samplers decides, consistently with the samplers of other programs.
+    /// Records the spans that a tree of samplers selects. The decisions are consistent with those of other programs
+    /// that use thresholds.
     pub fn composite(sampler: ComposableSampler) -> Self {
         Self(SamplerKind::Composite(sampler))
     }

@@ -57,7 +57,7 @@ impl Rates {
         }
     }
 
-    /// Returns the rate with the mark in this word.
+    /// Returns the rate whose mark is in the upper bits of a word, such as [`Clock`](super::clock::Clock)'s `since`.
     #[inline(always)]
     pub(super) fn get(&self, marked: u64) -> u64 {
         // Relaxed is enough: the clock was made with this mark, which `mark_at` loaded with Acquire after the rate was
@@ -65,8 +65,8 @@ impl Rates {
         self.places[(marked >> TICK_BITS) as usize & 1].load(Ordering::Relaxed)
     }
 
-    /// Returns the mark of the rate for a clock that starts at this value of the counter; `None` if the rate is
-    /// unknown.
+    /// Returns the mark of the current rate, for a clock that starts at this value of the counter; `None` if the rate
+    /// is unknown or too old.
     pub(super) fn mark_at(&self, ticks: u64) -> Option<u64> {
         let mark = self.current.load(Ordering::Acquire);
         // If the counter was reset, the difference wraps to a large number, so the rate counts as too old.

@@ -320,7 +320,7 @@ mod tests {
         let paused =
             |minutes: u64| Attempt { proxy_pause: Duration::from_secs(60 * minutes), ..attempt(1, now) };
         assert_eq!(step(&paused(2), &refused, now), NextStep::TryAgain(asked(Duration::from_secs(120))));
-        // The batch waits only for its own five minutes, not for the end of the pause.
+        // The pause is cut at the batch's `give-up-after` of five minutes: after that, it would not be sent anyway.
         let cut = Pause { time: Duration::from_secs(300), by_server: true, is_last: true };
         assert_eq!(step(&paused(8), &refused, now), NextStep::TryAgain(cut));
         let last = Attempt { is_last: true, ..paused(3) };

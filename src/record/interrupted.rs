@@ -57,7 +57,8 @@ impl InterruptedSpan {
             && is_valid(Part::Record, &self.record)
     }
 
-    /// Returns whether the span is to be sent. A span whose sampling was not decided yet is recorded, but not sent.
+    /// Returns whether the span is to be sent. A detached span is recorded before its sampling is decided; without the
+    /// decision, it is not sent.
     pub(crate) fn is_sampled(&self) -> bool {
         self.record[head::FLAGS] & SAMPLED != 0
     }

@@ -225,7 +225,7 @@ setters! {
     temporality(temporality: Temporality) sets reader.temporality of TEMPORALITY;
     /// Sets the buckets of histograms that do not define bounds; [`Explicit`](Histograms::Explicit) unless set.
     histograms(histograms: Histograms) sets reader.histograms of HISTOGRAMS;
-    /// Limits the sets of attributes of each metric; 2,000 unless set. Limits of views, instruments and
+    /// Limits the number of attribute sets of each metric; 2,000 unless set. Limits of views, instruments and
     /// [kinds](Self::cardinality_limit_of) take precedence.
     cardinality_limit(max: usize) sets reader.cardinality_limit of CARDINALITY_LIMIT;
     /// Sets the shortest time between the starts of two sending rounds of a signal; 1 s unless set, zero for no
@@ -262,7 +262,7 @@ impl Exporter {
         self.set_in_code(&SIGNALS)
     }
 
-    /// Limits the sets of attributes of each metric of one kind, at least 1.
+    /// Limits the number of attribute sets of each metric of this kind of instrument, at least 1.
     pub fn cardinality_limit_of(mut self, kind: InstrumentKind, max: usize) -> Self {
         self.reader.cardinality_limits[kind as usize] = Some(max.max(1));
         self

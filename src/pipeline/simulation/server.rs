@@ -19,8 +19,8 @@ const USUAL: Duration = Duration::from_millis(5);
 pub(super) struct Book {
     /// All records, indexed by their numbers.
     records: Vec<Record>,
-    /// One more than the highest number of a record that has arrived in order, or 0; `seen_at` is the time when that
-    /// record first arrived.
+    /// Number of records up to the newest one that has arrived: the highest number plus one, or 0. `seen_at` is the
+    /// time when that record first arrived.
     seen: usize,
     seen_at: Option<Instant>,
     /// For each scope: records below this number must not arrive again, because the pipeline has an answer for them or

@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
 
     fn send(&mut self, answer: &Answer, keep_alive: bool) -> io::Result<()> {
         let for_page = self.origin.take().map(|origin| {
-            // A cache must not give this answer to pages of another origin.
+            // `vary` keeps caches from giving this answer to pages of another origin.
             answer.clone().header("access-control-allow-origin", origin).header("vary", "origin")
         });
         send(&mut self.socket, for_page.as_ref().unwrap_or(answer), self.form, keep_alive, |interval| {
