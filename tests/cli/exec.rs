@@ -372,7 +372,8 @@ fn command_inherits_whether_sigpipe_is_ignored() {
 pub(crate) fn pseudo_terminal() -> (fs::File, OwnedFd) {
     // `ptsname` returns a buffer that all threads share.
     static NAMING: Mutex<()> = Mutex::new(());
-    // No child may inherit the side of the keyboard: the terminal hangs up when the last descriptor is closed.
+    // No child may inherit the master end of the pseudo-terminal: the terminal hangs up when the last descriptor of
+    // this end is closed.
     // SAFETY: the call has no preconditions.
     let keyboard = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
     assert!(keyboard >= 0, "{}", std::io::Error::last_os_error());
