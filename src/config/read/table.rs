@@ -330,8 +330,6 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                     Some(name) => (name, &*text.text),
                     None => header::split(&text.text)?,
                 };
-                // Added even if the text comes from a file that changes: validation checks the first value, and the
-                // source below replaces it at run time.
                 // Added even if its file is read again: validation checks this value, and the source below replaces it.
                 exporter.add_header(name, value, self.report.source(node.at));
                 if text.written.contains("%{file:") {
@@ -354,7 +352,6 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             let Some((last, parents)) = entry.path.split_last() else { return };
             let start: String = parents.iter().flat_map(|part| [part, "."]).collect();
             let names = self.section.names();
-            // In YAML the user sees only one level, so only names of this level are suggested.
             // In YAML, each level is a table. Only names of the same level are suggested.
             let below = names.iter().filter_map(|name| name.strip_prefix(&start)?.split('.').next());
             return self.report.unknown_key(entry.key_at, path, last, &below.collect::<Vec<_>>());
@@ -428,7 +425,6 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
 /// line with name and value.
 fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool) -> HeaderSource {
     let (name, written) = (name.to_owned(), written.to_owned());
-    // A new resolver for each read, because a resolver limits the bytes of all its reads together.
     // A new resolver for each read, because a resolver limits the bytes of all its reads together.
     let read = move || {
         let text = Resolver::new(&directory).expand(&written)?.text;

@@ -104,7 +104,6 @@ fn check(exporter: &Exporter, found: &mut Vec<Diagnostic>) {
         report(severity, row, fault);
     }
     found.extend(rows().filter_map(|row| check_partner(exporter, row)));
-    // The first check counts from one: it also refuses the header with which there are too many.
     for (index, (name, value)) in exporter.connection.headers.iter().enumerate().filter(|_| connects) {
         // The number of headers up to this one is checked as well, so only headers beyond the limit are reported.
         let mut checked = header::check(index + 1, name, value.expose());
