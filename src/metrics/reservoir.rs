@@ -26,8 +26,8 @@ const MAX_REMOVED_BYTES: usize = 4096;
 pub(super) struct Reservoir {
     /// A measurement is offered if [`context::offering`] has one of these bits.
     filter: u8,
-    /// Number of measurements to skip before the next one is kept, of a reservoir with one sample. With several samples,
-    /// each has its own number, and this one is 0.
+    /// Number of measurements to skip before the next one is kept, if there is one sample. With several samples, each
+    /// has its own number, and this one is 0.
     skip: AtomicU64,
     /// Allocated by the first measurement that is kept.
     samples: OnceLock<Box<[Sample]>>,

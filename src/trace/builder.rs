@@ -1,8 +1,8 @@
 //! The start of a span: [`SpanBuilder`] collects its properties, finds the parent, asks the sampler and opens the
 //! record.
 //!
-//! Three fast paths serve nearly all spans: below a recorded span, below an unsampled one, and at the start of a trace or
-//! of its part in this process. All other spans start on the general path.
+//! Three fast paths serve nearly all spans: below a recorded span, below an unsampled one, and at the start of a trace
+//! or of its part in this process. All other spans start on the general path.
 
 use std::fmt;
 use std::marker::PhantomData;
