@@ -382,11 +382,18 @@ impl Screen {
         }
         match http {
             "" => vec!["nothing yet".to_owned()],
-            _ => vec![
-                "nothing yet; try: standpipe exec -- ls".to_owned(),
-                format!("listening on {http} (HTTP)"),
-                format!("         and {grpc} (gRPC)"),
-            ],
+            _ => {
+                let mut lines = vec![
+                    "nothing yet; try: standpipe exec -- ls".to_owned(),
+                    format!("listening on {http} (HTTP)"),
+                    format!("         and {grpc} (gRPC)"),
+                ];
+                // Without a server, the page has port 0.
+                if self.page.address.port() != 0 {
+                    lines.push(format!("     page at {}", self.page.url()));
+                }
+                lines
+            }
         }
     }
 

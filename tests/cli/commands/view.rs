@@ -550,12 +550,15 @@ fn a_terminal_is_interactive_and_restored_at_the_end() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_terminal_is_restored_after_sigterm() {
-    let command = format!("sh -c 'echo pid $$ .; exec {STANDPIPE} receive --address 127.0.0.1:0'");
+fn an_empty_terminal_shows_the_addresses_and_is_restored_after_sigterm() {
+    let receive = format!("{STANDPIPE} receive --address 127.0.0.1:0 --page-address 127.0.0.1:0");
+    let command = format!("sh -c 'echo pid $$ .; exec {receive}'");
     let Some(mut screen) = Screen::start(&command, [80, 24]) else { return };
     let greeting = screen.wait_for(" .");
     let pid = greeting.split("pid ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     screen.wait_for("nothing yet");
+    screen.wait_for("listening on http://127.0.0.1:");
+    screen.wait_for("page at http://127.0.0.1:");
     assert!(std::process::Command::new("kill").args(["-TERM", pid]).status().expect("it runs").success());
     screen.wait_for("\x1b[?1049l");
     screen.wait_for("received 0 spans");
