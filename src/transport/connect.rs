@@ -86,11 +86,7 @@ impl Route {
 
     /// Returns the texts that no message may show, even if a server or a proxy repeats them: the secrets of the proxy,
     /// the values of the headers, the hidden texts of the settings, and `others`.
-    pub(super) fn secrets(
-        &self,
-        settings: &ConnectionSettings,
-        others: impl IntoIterator<Item = String>,
-    ) -> Secrets {
+    pub(super) fn secrets(&self, settings: &ConnectionSettings, others: Vec<String>) -> Secrets {
         let all: Vec<String> = self.proxy.iter().flat_map(Proxy::secrets).chain(others).collect();
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
         Secrets::new(all.iter().map(String::as_str).chain(of_headers).chain(settings.hidden_texts()))
@@ -118,6 +114,9 @@ impl Route {
     }
 }
 
+/// A connection, or the error of the step that failed.
+type Connected = Result<Stream, NetworkError>;
+
 /// Opens the connections of one transport.
 #[derive(Debug)]
 pub(super) struct Connector {
@@ -128,17 +127,12 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Opens a connection, and notes the time and the result of each step in `timeline`.
-    pub(super) fn connect(
-        &mut self,
-        deadline: Instant,
-        timeline: &mut Timeline,
-    ) -> Result<Stream, NetworkError> {
+    pub(super) fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Connected {
         self.reload();
-        let stream = self.reach(deadline, timeline);
-        let stream = match &self.route.proxy {
-            Some(proxy) => stream.map_err(|error| proxy.name(error))?,
-            None => stream?,
-        };
+        let stream = self.reach(deadline, timeline).map_err(|error| match &self.route.proxy {
+            Some(proxy) => proxy.name(error),
+            None => error,
+        })?;
         timeline.connected = Some(Instant::now());
         let Some(tls) = &self.route.tls else { return Ok(stream) };
         let secured = tls.connect(stream);
@@ -189,19 +183,17 @@ impl Connector {
     }
 
     /// Opens a connection to the server, or to a proxy that forwards requests.
-    fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Stream, NetworkError> {
+    fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Connected {
         if let Some(socket) = &self.route.socket {
             timeline.resolved = Some(Instant::now());
-            let mut stream = Stream::new(self.dialer.connect_to_socket(socket, deadline)?, deadline);
-            stream.set_max_age(self.route.max_age);
-            return Ok(stream);
+            let socket = self.dialer.connect_to_socket(socket, deadline)?;
+            return Ok(Stream::new(socket, deadline, self.route.max_age));
         }
         timeline.addresses = self.lookup.addresses(deadline).map_err(NetworkError::of_lookup)?;
         timeline.resolved = Some(Instant::now());
         let socket = self.dialer.connect(&timeline.addresses, deadline)?;
         timeline.peer = socket.peer_addr().ok();
-        let mut stream = Stream::new(socket, deadline);
-        stream.set_max_age(self.route.max_age);
+        let mut stream = Stream::new(socket, deadline, self.route.max_age);
         if let Some(tls) = &self.route.proxy_tls {
             stream = tls.connect(stream)?;
         }

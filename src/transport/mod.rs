@@ -73,7 +73,7 @@ mod tls;
 pub(crate) use self::{
     connect::Timeline,
     credentials::with_current_headers,
-    http::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse},
+    http::{ProbeFailure, ProbeRequest, ProbeResponse},
     response::{Oddity, RETRYABLE as RETRYABLE_STATUSES, TOO_LONG},
     stream::Stream,
     tls::TlsConnector,

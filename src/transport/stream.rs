@@ -35,25 +35,21 @@ pub(crate) struct TlsStream {
 }
 
 impl Stream {
-    pub(super) fn new(socket: Arc<TcpStream>, deadline: Instant) -> Self {
-        Self::Tcp(DeadlineStream::new(socket, deadline))
+    /// Wraps a socket. The connection can be reused only until it reaches the age `max_age`.
+    pub(super) fn new(socket: Arc<TcpStream>, deadline: Instant, max_age: Duration) -> Self {
+        Self::Tcp(DeadlineStream::new(socket, deadline, max_age))
     }
 
     /// Opens a plain connection to one address.
     #[cfg(feature = "probe")]
     pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> Result<Self> {
-        Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline))
+        Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline, Duration::MAX))
     }
 
     /// Sets the deadline of the following reads and writes.
     pub(super) fn set_deadline(&mut self, deadline: Instant) {
         let tcp = self.tcp();
         (tcp.deadline, tcp.used) = (deadline, (Instant::now(), SystemTime::now()));
-    }
-
-    /// Lets the connection be reused only for this time.
-    pub(super) fn set_max_age(&mut self, age: Duration) {
-        self.tcp().max_age = age;
     }
 
     /// Returns whether the age of the connection and the clocks let it be reused.
@@ -151,17 +147,17 @@ pub(crate) struct DeadlineStream {
 }
 
 impl DeadlineStream {
-    fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
-        let (read_limit, write_limit, now) = (None, None, Instant::now());
+    fn new(stream: Arc<TcpStream>, deadline: Instant, max_age: Duration) -> Self {
+        let now = Instant::now();
         Self {
             stream,
             deadline,
             opened: now,
-            max_age: Duration::MAX,
+            max_age,
             used: (now, SystemTime::now()),
             waits: true,
-            read_limit,
-            write_limit,
+            read_limit: None,
+            write_limit: None,
             is_write_closed: false,
             first_byte: None,
         }
@@ -260,7 +256,8 @@ mod tests {
     fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-        (DeadlineStream::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
+        let stream = DeadlineStream::new(Arc::new(stream), deadline, Duration::MAX);
+        (stream, listener.accept().expect("the other end").0)
     }
 
     #[test]
@@ -286,9 +283,9 @@ mod tests {
         }
         stream.set_deadline(Instant::now() + hour);
         assert!(stream.is_fresh());
-        stream.set_max_age(Duration::from_secs(60));
+        stream.tcp().max_age = Duration::from_secs(60);
         assert!(stream.is_fresh());
-        stream.set_max_age(Duration::ZERO);
+        stream.tcp().max_age = Duration::ZERO;
         assert!(!stream.is_fresh());
     }
 

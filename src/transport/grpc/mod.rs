@@ -76,7 +76,7 @@ impl GrpcSpec {
         }
         let heads = Signal::ALL.map(|signal| Head::of(signal, settings, &route));
         Ok(Self {
-            secrets: Arc::new(route.secrets(settings, [])),
+            secrets: Arc::new(route.secrets(settings, Vec::new())),
             route,
             shown: settings.shown_url(Signal::Traces),
             heads,
@@ -183,7 +183,7 @@ impl Grpc {
 impl SendsHeaders for Grpc {
     fn set_headers(&mut self, settings: &ConnectionSettings) -> Result<(), SetupError> {
         self.spec.heads = Signal::ALL.map(|signal| Head::of(signal, settings, &self.spec.route));
-        self.spec.secrets = Arc::new(self.spec.route.secrets(settings, []));
+        self.spec.secrets = Arc::new(self.spec.route.secrets(settings, Vec::new()));
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use ureq::{Agent, SendBody};
 
 use self::connection::{HttpConnector, Unresolved};
 #[cfg(feature = "probe")]
-pub(crate) use self::probe_request::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use self::probe_request::{ProbeFailure, ProbeRequest, ProbeResponse};
 use super::connect::{NetworkError, Route, Timeline};
 use super::credentials::SendsHeaders;
 use super::dial::Interrupter;
@@ -45,7 +45,7 @@ pub(crate) struct HttpSpec {
     config: ureq::config::Config,
     route: Route,
     urls: [Url; Signal::COUNT],
-    headers: Vec<(HeaderName, HeaderValue)>,
+    headers: Vec<Header>,
     secrets: Arc<Secrets>,
     signer: Option<Signer>,
     compression: Compression,
@@ -197,15 +197,15 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
 
 /// Returns the texts that messages must not show.
 fn secrets(settings: &ConnectionSettings, route: &Route) -> Secrets {
-    route.secrets(settings, Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)))
+    route.secrets(
+        settings,
+        Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect(),
+    )
 }
 
 /// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
 /// credentials, unless these headers are configured: a header that occurs twice would make the request invalid.
-fn headers(
-    settings: &ConnectionSettings,
-    forwarder: Option<&Proxy>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, SetupError> {
+fn headers(settings: &ConnectionSettings, forwarder: Option<&Proxy>) -> Result<Vec<Header>, SetupError> {
     let all = settings.headers.iter();
     let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
     let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
@@ -223,7 +223,7 @@ fn headers(
 }
 
 /// Returns a header whose value ureq and `Debug` do not show.
-fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), SetupError> {
+fn sensitive_header(name: &str, value: &str) -> Result<Header, SetupError> {
     let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
     let (name, mut value) =
         header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?;

@@ -35,17 +35,13 @@ pub(crate) struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// Creates a connector. If `protocol` is given, it is offered to the server by ALPN.
+    /// Creates a connector. If `alpn` is given, this protocol is offered to the server.
     ///
     /// # Errors
     /// Returns an error if the certificates or the name of the host cannot be used.
-    pub(crate) fn new(
-        settings: &TlsSettings,
-        host: &str,
-        protocol: Option<&[u8]>,
-    ) -> Result<Self, SetupError> {
+    pub(crate) fn new(settings: &TlsSettings, host: &str, alpn: Option<&[u8]>) -> Result<Self, SetupError> {
         let mut config = client_config(settings)?;
-        config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
+        config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
             // The host may be part of a secret, so the message does not show it.
@@ -103,13 +99,14 @@ impl TlsConnector {
 
     /// Performs the handshake over `below`, and verifies the server.
     pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
-        let session = self.begin(&mut below).map_err(|error| match below.tcp().first_byte {
-            // A response that begins like a TLS record is broken TLS, not another protocol.
-            Some(0x14..=0x17) if is_of_another_protocol(&error) => {
-                let broken = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
-                io::Error::new(ErrorKind::InvalidData, broken)
+        let session = self.begin(&mut below).map_err(|error| {
+            match (below.tcp().first_byte, tls_error(&error)) {
+                // A response that begins like a TLS record is broken TLS, not another protocol.
+                (Some(0x14..=0x17), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType))) => {
+                    invalid_data(Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion))
+                }
+                _ => error,
             }
-            _ => error,
         })?;
         Ok(Stream::Tls(Box::new(TlsStream { session, below })))
     }
@@ -120,10 +117,8 @@ impl TlsConnector {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         while connection.is_handshaking() {
-            connection.complete_io(wire).map_err(|error| match self.no_certificate.is_missed(&error) {
-                true => certificate_required(),
-                false => error,
-            })?;
+            let is_missed = |error: &io::Error| self.no_certificate.is_missed(error);
+            connection.complete_io(wire).map_err(|error| require_certificate_if(is_missed(&error), error))?;
         }
         Ok(Session { connection, lacks_certificate: self.no_certificate.was_asked() })
     }
@@ -237,8 +232,7 @@ impl Session {
             }
             self.connection.read_tls(wire)?;
             let processed = self.connection.process_new_packets();
-            let processed =
-                processed.map_err(|error| self.explain(io::Error::new(ErrorKind::InvalidData, error)));
+            let processed = processed.map_err(|error| self.explain(invalid_data(error)));
             // The output may be an alert, or the reply to a key update.
             let flushed = self.flush(wire);
             processed.and(flushed)?;
@@ -260,9 +254,8 @@ impl Session {
 
     /// Explains an error after the handshake: a TLS 1.3 server checks the client certificate only then.
     fn explain(&self, error: io::Error) -> io::Error {
-        let is_missed = self.lacks_certificate
-            && matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
-        if is_missed { certificate_required() } else { error }
+        let is_missed = matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
+        require_certificate_if(self.lacks_certificate && is_missed, error)
     }
 }
 
@@ -314,13 +307,14 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn is_of_another_protocol(error: &io::Error) -> bool {
-    matches!(tls_error(error), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)))
+fn invalid_data(error: Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
 }
 
-/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate.
-fn certificate_required() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
+/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate if `is_missed`, and
+/// otherwise the error itself.
+fn require_certificate_if(is_missed: bool, error: io::Error) -> io::Error {
+    if is_missed { invalid_data(Error::AlertReceived(AlertDescription::CertificateRequired)) } else { error }
 }
 
 #[cfg(test)]
