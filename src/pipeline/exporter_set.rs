@@ -390,11 +390,8 @@ fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity:
 }
 
 /// Makes every exporter of these sets send the records accepted before the call, all at the same time.
-pub(crate) fn flush<'o>(
-    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
-    deadline: Instant,
-) -> FlushOutcome {
-    let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
+pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushOutcome {
+    let handles: Vec<_> = exporter_sets.iter().flat_map(|exporters| exporters.running()).collect();
     // An exporter's own thread would wait for itself.
     if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
@@ -407,16 +404,12 @@ pub(crate) fn flush<'o>(
 ///
 /// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each
 /// call, so that a slow exporter cannot starve the others.
-pub(crate) fn pump<'o>(
-    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
-    first: usize,
-    until: Instant,
-) -> Option<Instant> {
+pub(crate) fn pump(exporter_sets: &[&ExporterSet], first: usize, until: Instant) -> Option<Instant> {
     // This call comes from code of the program that a worker has called, so this thread is already driving that worker.
     if context::may_be_suppressed() {
         return None;
     }
-    let handles = exporter_sets.into_iter().flat_map(ExporterSet::running);
+    let handles = exporter_sets.iter().flat_map(|exporters| exporters.running());
     let mut workers: Vec<_> = handles.filter_map(ExporterHandle::manual).collect();
     let first = first.checked_rem(workers.len()).unwrap_or(0);
     workers.rotate_left(first);
@@ -436,10 +429,10 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
 ///
 /// If another caller's stop is under way, this call waits for its end, but does not shorten it. On an exporter's own
 /// thread the call does not wait: each worker sends its records until the deadline and closes its own counters.
-pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
-    let (begun_here, begun_before): (Vec<_>, Vec<_>) =
-        exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
-    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.spec.owner)) {
+pub(crate) fn stop(exporter_sets: &[&ExporterSet], deadline: Instant) {
+    let (begun_here, begun_before): (Vec<&ExporterSet>, Vec<_>) =
+        exporter_sets.iter().partition(|exporters| exporters.start_stop(deadline));
+    if exporter_sets.iter().any(|exporters| context::exports_for(exporters.spec.owner)) {
         return;
     }
     cut_old_attempts(deadline, &begun_here);
@@ -448,9 +441,9 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     late.iter().for_each(|handle| handle.interrupt());
     // One grace period for all exporters: separate periods of several blocked exporters would add up.
     let grace_ends = clock::now() + INTERRUPT_GRACE;
-    late.iter().for_each(|handle| {
+    for handle in &late {
         handle.wait_for_end(grace_ends);
-    });
+    }
     late.iter().for_each(|handle| handle.finish_stop());
 }
 
@@ -466,10 +459,9 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 
 /// Closes the counters of all exporters that end by the deadline, and returns the others.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
+    let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
     // A worker that an earlier stop gave up on is not waited for again.
-    let open = || {
-        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped())
-    };
+    let open = || running().filter(|handle| !handle.is_stopped());
     manual::drive(open().filter_map(ExporterHandle::end_goal).collect(), deadline, deadline);
     let (ended, late): (Vec<_>, Vec<_>) = open().partition(|handle| handle.wait_for_end(deadline));
     ended.iter().for_each(|handle| handle.finish_stop());
