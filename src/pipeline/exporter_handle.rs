@@ -235,7 +235,8 @@ impl ExporterHandle {
         let flush = Arc::default();
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
-        let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
+        let mut reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner);
+        reporter.driver = spec.driver;
         let reporter = Arc::new(reporter);
         // The caller holds the fork lock, so the hook must not run: the worker's first step reports the problems.
         reporter.hold_back(true);
@@ -284,12 +285,9 @@ impl ExporterHandle {
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
-        let start = Arc::new(WorkerStart::due(clock::now() + MAX_START_TIME));
-        let (name, filter) = (spec.name.clone(), spec.filter);
-        let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         let handle = Self {
-            name,
-            filter,
+            name: spec.name.clone(),
+            filter: spec.filter,
             queues,
             counters,
             stop,
@@ -300,8 +298,8 @@ impl ExporterHandle {
             interrupt,
             cut,
             current_attempt,
-            reader,
-            start,
+            reader: spec.metrics.as_ref().map(|(reader, _)| reader.clone()),
+            start: Arc::new(WorkerStart::due(clock::now() + MAX_START_TIME)),
             manual: None,
             recorder,
         };

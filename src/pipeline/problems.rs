@@ -51,7 +51,8 @@ pub(crate) struct ProblemReporter {
     /// The telemetry whose records are suppressed while the hook runs; `None` in tests.
     owner: Option<Owner>,
     gate: Mutex<Gate>,
-    driver: Driver,
+    /// The threads that call the hook.
+    pub(crate) driver: Driver,
     /// Problems that are reported later, by [`report_held`](Self::report_held).
     held: Mutex<Vec<Problem>>,
     /// True while all problems are held back.
@@ -63,12 +64,6 @@ pub(crate) struct ProblemReporter {
 impl ProblemReporter {
     pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>, owner: Option<Owner>) -> Self {
         Self { exporter: exporter.to_owned(), hook, owner, ..Self::default() }
-    }
-
-    /// Sets which threads call the hook.
-    pub(crate) fn driven_by(mut self, driver: Driver) -> Self {
-        self.driver = driver;
-        self
     }
 
     /// Starts or stops holding back problems.

@@ -116,6 +116,7 @@ use crate::spool::Spool;
 use crate::transport::{ResponseStatus, Transport};
 use crate::{pipeline::problems::ProblemReporter, problem::ProblemKind};
 pub(crate) use attempt::CurrentAttempt;
+use attempt::NO_DEADLINE;
 pub(crate) use delivery::Delivery;
 use delivery::Readiness;
 use flush::Flush;
@@ -443,10 +444,7 @@ impl Worker {
             return command;
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
-        select_biased! {
-            recv(self.commands.stop) -> stop => Command::Stop(stop.unwrap_or_else(|_| stop_now())),
-            recv(self.commands.wake) -> _ => Command::Woken,
-        }
+        self.wait_for_command(now + NO_DEADLINE)
     }
 
     /// Returns the deadline of the stop; `None` while the worker is not stopping.
