@@ -68,7 +68,6 @@ impl Route {
     ///
     /// # Errors
     /// Returns an error if the certificates cannot be used.
-    #[cfg(feature = "probe")]
     pub(super) fn record_certificates(&mut self, settings: &TlsSettings) -> Result<(), SetupError> {
         self.tls = self.tls.take().map(|tls| tls.recording(settings)).transpose()?;
         Ok(())
@@ -79,7 +78,6 @@ impl Route {
         self.proxy.as_ref().filter(|_| !self.is_tunnelled)
     }
 
-    #[cfg(feature = "grpc")]
     pub(super) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -136,11 +134,8 @@ impl Connector {
         timeline.connected = Some(Instant::now());
         let Some(tls) = &self.route.tls else { return Ok(stream) };
         let secured = tls.connect(stream);
-        #[cfg(feature = "probe")]
-        {
-            // Taken before the result is checked, because a probe shows invalid certificates, too.
-            timeline.certificate = tls.take_certificate();
-        }
+        // Taken before the result is checked, because a probe shows invalid certificates, too.
+        timeline.certificate = tls.take_certificate();
         let stream = secured.map_err(|error| match NetworkError::from(error) {
             // A retry may succeed, because the next attempt uses the new certificates.
             NetworkError::Tls(fault) if self.reload() => {
@@ -149,7 +144,6 @@ impl Connector {
             error => error,
         })?;
         timeline.secured = Some(Instant::now());
-        #[cfg(feature = "probe")]
         if let Stream::Tls(tls) = &stream {
             timeline.tls_version = tls.session.version();
         }
@@ -205,7 +199,6 @@ impl Connector {
 }
 
 /// Times and results of the steps of a connection.
-#[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe reports the steps"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     pub(crate) resolved: Option<Instant>,
@@ -217,12 +210,9 @@ pub(crate) struct Timeline {
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) secured: Option<Instant>,
     /// Certificate of the server in DER, even if it is not valid.
-    #[cfg(feature = "probe")]
     pub(crate) certificate: Option<Vec<u8>>,
-    #[cfg(feature = "probe")]
     pub(crate) tls_version: &'static str,
     /// First bytes from the server, decrypted.
-    #[cfg(feature = "probe")]
     pub(crate) first_bytes: Vec<u8>,
 }
 

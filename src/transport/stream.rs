@@ -1,15 +1,11 @@
 //! TCP and TLS connections whose reads and writes end by a deadline, whatever the peer does.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
-#[cfg(feature = "probe")]
-use std::net::SocketAddr;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-#[cfg(feature = "probe")]
-use super::dial::connect;
-use super::dial::{is_hang_up, time_left};
+use super::dial::{connect, is_hang_up, time_left};
 use super::tls::Session;
 
 /// If more time than this is left until the deadline, the socket timeout is half of it, so that later calls can use the
@@ -24,7 +20,6 @@ const MAX_CLOCK_JUMP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(DeadlineStream),
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the feature makes it"))]
     Tls(Box<TlsStream>),
 }
 
@@ -41,7 +36,6 @@ impl Stream {
     }
 
     /// Opens a plain connection to one address.
-    #[cfg(feature = "probe")]
     pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> Result<Self> {
         Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline, Duration::MAX))
     }
@@ -69,7 +63,6 @@ impl Stream {
     }
 
     /// Returns whether nothing more can be written: the peer closed the connection, or a write missed its deadline.
-    #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
     }
@@ -82,7 +75,6 @@ impl Stream {
     }
 
     /// Reads bytes that have already arrived. Returns `None` if no bytes have arrived.
-    #[cfg(feature = "grpc")]
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
         let read = self.read(into);
@@ -142,7 +134,6 @@ pub(crate) struct DeadlineStream {
     /// nothing. Reads still return the bytes that the peer sent before, which may contain the reason.
     is_write_closed: bool,
     /// First byte from the peer, which shows its protocol.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
     pub(super) first_byte: Option<u8>,
 }
 
@@ -163,7 +154,6 @@ impl DeadlineStream {
         }
     }
 
-    #[cfg(feature = "grpc")]
     fn set_waiting(&mut self, waits: bool) -> Result<()> {
         self.waits = waits;
         self.stream.set_nonblocking(!waits)

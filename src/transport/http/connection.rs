@@ -21,7 +21,6 @@ use crate::transport::stream::Stream;
 /// Start of every request line.
 const METHOD: &[u8] = b"POST ";
 /// Number of first bytes that a probe keeps, enough to recognize the peer's protocol.
-#[cfg(feature = "probe")]
 const FIRST_BYTES: usize = 32;
 /// Replacement for an absent timeout. It is not used, because every request has a timeout.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -73,7 +72,6 @@ impl UreqConnector for HttpConnector {
             buffers: LazyBuffers::new(input, output),
             origin: self.origin.clone(),
             is_at_head: true,
-            #[cfg(feature = "probe")]
             timeline: self.timeline.clone(),
         }))
     }
@@ -91,7 +89,6 @@ pub(super) struct HttpStream {
     origin: Option<Arc<str>>,
     /// True if the next output begins a request. The output does not show it: a body may look like a request line.
     is_at_head: bool,
-    #[cfg(feature = "probe")]
     timeline: Option<Arc<Mutex<Timeline>>>,
 }
 
@@ -117,7 +114,6 @@ impl Transport for HttpStream {
         let read = self.stream.read(self.buffers.input_append_buf());
         let count = read.map_err(|error| of_io(error, timeout))?;
         self.buffers.input_appended(count);
-        #[cfg(feature = "probe")]
         if let Some(timeline) = &self.timeline {
             let input = self.buffers.input();
             let first_bytes = &mut lock(timeline).first_bytes;

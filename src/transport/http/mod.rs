@@ -8,7 +8,6 @@ mod connection;
 mod probe_request;
 mod response;
 
-use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -39,8 +38,8 @@ const READ_BYTES: usize = 16 << 10;
 /// Size of a write.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Checked settings of an HTTP transport.
-#[derive(Debug, Clone)]
+/// Checked settings of an HTTP transport. They have no `Debug`, because they contain credentials.
+#[derive(Clone)]
 pub(crate) struct HttpSpec {
     config: ureq::config::Config,
     route: Route,
@@ -65,13 +64,6 @@ struct Url {
     called: String,
     /// URL of the server without secrets, for messages.
     shown: String,
-}
-
-// Written by hand, because the URL may contain a secret.
-impl fmt::Debug for Url {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Url").field(&self.shown).finish()
-    }
 }
 
 impl HttpSpec {
@@ -119,12 +111,8 @@ impl HttpSpec {
         })
     }
 
-    /// Creates a transport. It connects at its first request.
-    pub(crate) fn open(&self, driver: Driver) -> Http {
-        self.open_with(driver, None)
-    }
-
-    fn open_with(&self, driver: Driver, timeline: Option<Arc<Mutex<Timeline>>>) -> Http {
+    /// Creates a transport. It connects at its first request, and stores the steps of its connections in `timeline`.
+    pub(crate) fn open(&self, driver: Driver, timeline: Option<Arc<Mutex<Timeline>>>) -> Http {
         let interrupter = Arc::new(Interrupter::default());
         let connector = Mutex::new(self.route.open(&interrupter, driver));
         let connector = HttpConnector { connector, origin: self.origin.clone(), timeline };
@@ -232,7 +220,6 @@ fn sensitive_header(name: &str, value: &str) -> Result<Header, SetupError> {
 }
 
 /// Posts batches over one kept connection.
-#[derive(Debug)]
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
@@ -341,7 +328,6 @@ impl Transport for Http {
 }
 
 /// Reads the pieces of a body as one stream, directly into ureq's buffer, without an intermediate copy.
-#[derive(Debug)]
 struct BodyReader<'a> {
     rest: &'a [&'a [u8]],
     /// Bytes of the first piece that are already read.
@@ -381,7 +367,7 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
-        let mut transport = HttpSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
+        let mut transport = HttpSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread, None);
         transport.forget_cut();
         transport.cutter()();
         let payload = Payload { signal: Signal::Traces, body: &[] };

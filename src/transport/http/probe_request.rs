@@ -93,7 +93,7 @@ impl HttpSpec {
     /// Posts an empty request to the URL of a signal, until the deadline.
     pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest<ProbeResponse> {
         let shared = Arc::new(Mutex::new(Timeline::default()));
-        let mut http = self.open_with(Driver::OwnThread, Some(Arc::clone(&shared)));
+        let mut http = self.open(Driver::OwnThread, Some(Arc::clone(&shared)));
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),

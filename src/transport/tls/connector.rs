@@ -1,24 +1,25 @@
 //! TLS connections to verified servers: the user's certificates, the handshake, and the session after it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore, SignatureScheme,
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage,
+    RootCertStore, SignatureScheme,
 };
 
 use super::fault::is_for_want_of_certificate;
-#[cfg(feature = "probe")]
-use super::recorder::Recorder;
 #[cfg(feature = "system-roots")]
 use crate::config::Roots;
 use crate::config::TlsSettings;
+use crate::process::lock;
 use crate::transport::SetupError;
 use crate::transport::dial::is_hang_up;
 use crate::transport::stream::{Stream, TlsStream};
@@ -30,7 +31,6 @@ pub(crate) struct TlsConnector {
     name: ServerName<'static>,
     no_certificate: Arc<NoCertificate>,
     /// Keeps certificates, for a probe.
-    #[cfg(feature = "probe")]
     recorder: Option<Arc<Recorder>>,
 }
 
@@ -47,20 +47,13 @@ impl TlsConnector {
             // The host may be part of a secret, so the message does not show it.
             .map_err(|_| "the host is not a valid name for TLS")?;
         let no_certificate = NoCertificate::put_into(&mut config);
-        Ok(Self {
-            config: Arc::new(config),
-            name,
-            no_certificate,
-            #[cfg(feature = "probe")]
-            recorder: None,
-        })
+        Ok(Self { config: Arc::new(config), name, no_certificate, recorder: None })
     }
 
     /// Makes the connector keep the server's certificates, including invalid ones.
     ///
     /// # Errors
     /// Returns an error if the trusted authorities cannot be used.
-    #[cfg(feature = "probe")]
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
@@ -71,9 +64,8 @@ impl TlsConnector {
     }
 
     /// Takes the server's certificate of the last handshake, in DER. It is verified only if the handshake succeeded.
-    #[cfg(feature = "probe")]
     pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
-        self.recorder.as_ref()?.take()
+        lock(&self.recorder.as_ref()?.seen).take()
     }
 
     /// Returns a copy for another transport, with its own session cache. The cache has a lock: a child forked while a
@@ -207,13 +199,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Returns the protocol that both sides agreed on.
-    #[cfg(feature = "grpc")]
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
 
     /// Returns the version of TLS, such as `TLS 1.3`.
-    #[cfg(feature = "probe")]
     pub(crate) fn version(&self) -> &'static str {
         match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
@@ -300,6 +290,58 @@ impl ResolvesClientCert for NoCertificate {
 
     fn has_certs(&self) -> bool {
         false
+    }
+}
+
+/// Keeps the certificate, then verifies it as strictly as the exporter does.
+#[derive(Debug)]
+struct Recorder {
+    seen: Mutex<Option<Vec<u8>>>,
+    inner: Arc<WebPkiServerVerifier>,
+}
+
+impl Recorder {
+    fn new(roots: RootCertStore) -> Result<Self, SetupError> {
+        let provider = Arc::new(ring::default_provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let inner = inner.map_err(|error| SetupError::caused_by(format!("tls: {error}"), error))?;
+        Ok(Self { seen: Mutex::new(None), inner })
+    }
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *lock(&self.seen) = Some(end_entity.to_vec());
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
     }
 }
 
