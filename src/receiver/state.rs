@@ -221,20 +221,13 @@ impl Shared {
         !self.wait_until(time, |state| state.stopped)
     }
 
-    /// Holds a request until the receiver is stopped.
-    pub(super) fn hold_until_stopped(&self) {
-        self.change(|state| state.held += 1);
-        self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
-        self.change(|state| state.held -= 1);
-    }
-
-    /// Waits while the receiver is paused. Returns false if the receiver was stopped.
-    pub(super) fn pass_gate(&self) -> bool {
+    /// Holds a request while `is_held` returns true. Returns false if the receiver was stopped, which ends the wait.
+    pub(super) fn hold_while(&self, is_held: impl Fn(&State) -> bool) -> bool {
         let mut state = self.state.lock();
-        if state.paused && !state.stopped {
+        if is_held(&state) && !state.stopped {
             state.held += 1;
             self.changed.notify_all();
-            self.changed.wait_while(&mut state, |state| state.paused && !state.stopped);
+            self.changed.wait_while(&mut state, |state| is_held(state) && !state.stopped);
             state.held -= 1;
         }
         !state.stopped

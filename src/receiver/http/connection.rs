@@ -139,13 +139,13 @@ impl<'a> Connection<'a> {
     fn prepare(&mut self, decided: Option<&Answer>) -> Exchanged {
         match decided.map(|answer| &answer.delivery_mode) {
             Some(DeliveryMode::NeverRead) => {
-                self.shared.hold_until_stopped();
+                self.shared.hold_while(|_| true);
                 Err(ConnectionOver)
             }
             // Unread data is left, so closing the socket sends RST.
             Some(DeliveryMode::Reset) => Err(ConnectionOver),
             Some(DeliveryMode::ResetAfterRequest) => {
-                self.reader.get_mut().hold_back_last_byte();
+                self.reader.get_mut().held_back = Some(false);
                 Ok(())
             }
             _ => Ok(()),
