@@ -162,7 +162,7 @@ type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 /// A running exporter. Records enter here; the worker is controlled from here.
 pub(crate) struct ExporterHandle {
     name: String,
-    filter: RecordFilter,
+    pub(crate) filter: RecordFilter,
     /// One queue per signal, so that a signal whose collector fails takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
@@ -331,11 +331,6 @@ impl ExporterHandle {
             manual: None,
             recorder: None,
         }
-    }
-
-    #[inline]
-    pub(crate) fn filter(&self) -> RecordFilter {
-        self.filter
     }
 
     /// Reserves a slot of the flight recorder for an open span.

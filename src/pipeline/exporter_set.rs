@@ -151,10 +151,6 @@ impl ExporterSet {
         takers.filter_map(ExporterHandle::take_open_span).collect()
     }
 
-    pub(crate) fn log_limits(&self) -> &LogLimits {
-        &self.spec.log_limits
-    }
-
     /// Returns whether baggage entries are copied into attributes.
     pub(crate) fn has_baggage_attributes(&self) -> bool {
         !self.spec.baggage_attributes.is_empty()
@@ -262,7 +258,7 @@ impl ExporterSet {
 
     #[inline]
     fn takers(&self, takes: impl Fn(RecordFilter) -> bool) -> impl Iterator<Item = &ExporterHandle> {
-        self.handles().iter().filter(move |handle| takes(handle.filter()))
+        self.handles().iter().filter(move |handle| takes(handle.filter))
     }
 
     /// Returns the exporters of this process; empty in a forked child that has not emitted yet.
@@ -373,7 +369,7 @@ fn enqueue_to_each(
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, &Wait::No) {
+        if takes(handle.filter) && !handle.enqueue(scope, frame, records, &Wait::No) {
             let since = since.unwrap_or_else(clock::now);
             // The recursion keeps the list of full exporters on the stack; a `Vec` would have to be allocated.
             enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);

@@ -458,11 +458,8 @@ impl Worker {
 
     fn report_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
-        let what = || {
-            "the worker panicked and its batch is lost; this is a bug in standpipe, please report it"
-                .to_owned()
-        };
-        self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
+        let what = "the worker panicked and its batch is lost; this is a bug in standpipe, please report it";
+        self.reporter.report(signal, ProblemKind::WorkerPanicked, || what.to_owned());
     }
 
     fn report_not_enqueued(&mut self) {
