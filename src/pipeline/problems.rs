@@ -1,7 +1,6 @@
 //! Reports problems at run time by calling the program's hook, rate-limited per kind and signal. The library never
 //! prints.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -163,12 +162,6 @@ impl ProblemReporter {
         let Some(hook) = &self.hook else { return };
         // A panic of the hook must not lose a batch.
         let _ = contain_panic(|| context::in_program(|| hook(problem)));
-    }
-}
-
-impl fmt::Debug for ProblemReporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProblemReporter").field("exporter", &self.exporter).finish_non_exhaustive()
     }
 }
 

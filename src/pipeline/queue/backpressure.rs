@@ -26,7 +26,6 @@
 //!   A delivery in between changes the number, so the latch stays open (`SeqCst`).
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
@@ -54,7 +53,6 @@ pub(crate) enum Wait {
 }
 
 /// The waiters of one queue. Callers that arrive later do not take their room, see `Queue::reserve_behind_waiters`.
-#[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
@@ -72,7 +70,7 @@ pub(super) struct Backpressure {
 }
 
 /// A worker without a thread. A caller that waits for room does the worker's work meanwhile.
-pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
+pub(crate) trait RoomMaker: Send + Sync {
     /// Does the work that is due until `is_enough` returns true, and begins nothing after `until`.
     ///
     /// Returns when more work will be due, or `None` if another thread is doing it. That thread notifies the waiters
@@ -80,7 +78,7 @@ pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
     fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant>;
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiters {
     waiting: VecDeque<(Ticket, Arc<Parker>)>,
     next: Ticket,
@@ -89,7 +87,6 @@ struct Waiters {
 type Ticket = u64;
 
 /// A caller that waits. Dropping it lets the next caller take its turn, even if the caller unwinds.
-#[derive(Debug)]
 pub(super) struct Waiter<'a> {
     backpressure: &'a Backpressure,
     records: usize,
@@ -100,7 +97,7 @@ pub(super) struct Waiter<'a> {
 /// Lets a caller sleep until it is woken.
 ///
 /// `thread::park` is not used: its token belongs to the program, and an `unpark` meant for the program would be lost.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Parker {
     is_woken: Mutex<bool>,
     changed: Condvar,
@@ -178,17 +175,6 @@ impl Backpressure {
         }
         let waiter = self.join(records);
         wake();
-        self.wait_for_turn(&waiter, since, try_reserve, closed, report)
-    }
-
-    fn wait_for_turn<T>(
-        &self,
-        waiter: &Waiter<'_>,
-        since: Instant,
-        try_reserve: impl Fn() -> Option<T>,
-        closed: impl Fn() -> bool,
-        report: impl Fn(Duration),
-    ) -> Option<T> {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
@@ -196,7 +182,7 @@ impl Backpressure {
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // The caller is in the list already, so it is woken when room is released from now on: by the worker if
             // the caller is first, otherwise by the waiter in front of it.
-            let is_first = self.is_first(waiter);
+            let is_first = self.is_first(&waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
                 return reserved;
@@ -326,7 +312,6 @@ impl Parker {
 }
 
 /// Shut by a wait that timed out, opened by the next delivery. While it is shut, no caller waits.
-#[derive(Debug)]
 pub(crate) struct Latch {
     /// Number of deliveries plus one, so that it differs from the initial `shut_at`.
     deliveries: AtomicU64,
@@ -363,7 +348,6 @@ impl Latch {
 ///
 /// In a forked child the thread may never reach its work: it may wait for a lock that another thread of the parent held
 /// at the fork. So callers may wait for the worker without a limit only once the thread has begun to run.
-#[derive(Debug)]
 pub(crate) struct WorkerStart {
     due: Instant,
     has_begun: AtomicBool,
