@@ -251,7 +251,7 @@ impl ExporterHandle {
         let queues = open_queues(spec, shared);
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
-            let mut delivery = Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace));
+            let mut delivery = Delivery::of(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace));
             delivery.has_spooled = spool.as_ref().is_some_and(|spool| spool.has_pending(signal));
             Some(delivery)
         };

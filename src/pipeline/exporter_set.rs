@@ -68,12 +68,6 @@ pub(crate) enum StartError {
     Spool { exporter: String, error: io::Error },
 }
 
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::NoThread(error)
-    }
-}
-
 /// The result of a flush, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a flush may leave records behind"]
@@ -103,7 +97,7 @@ impl ExporterSet {
         process::watch();
         let prepared = spec.prepare().into_iter().map(Prepared::with_spool).collect::<Result<Vec<_>, _>>()?;
         let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
-        let handles = PerProcess::new(process::with_fork_lock(start)?);
+        let handles = PerProcess::new(process::with_fork_lock(start).map_err(StartError::NoThread)?);
         let largest_of = |signal| {
             let takers = spec.exporters.iter().filter(|spec| spec.filter.takes(signal));
             takers.map(ExporterSpec::largest_record).max()

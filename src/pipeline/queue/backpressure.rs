@@ -1,6 +1,6 @@
 //! Backpressure: callers that find the queue full wait for room in order of arrival.
 //!
-//! A FIFO list of waiters with one parker each (a ticket lock whose tickets can expire). Only the first waiter tries to
+//! A FIFO list of waiters with one parker each (a queue lock whose waiters can give up). Only the first waiter tries to
 //! reserve room; the others sleep until they are first. This module decides who waits and for how long;
 //! `Level::reserve` decides what fits.
 //!
@@ -80,17 +80,13 @@ pub(crate) trait RoomMaker: Send + Sync {
 
 #[derive(Default)]
 struct Waiters {
-    waiting: VecDeque<(Ticket, Arc<Parker>)>,
-    next: Ticket,
+    waiting: VecDeque<Arc<Parker>>,
 }
-
-type Ticket = u64;
 
 /// A caller that waits. Dropping it lets the next caller take its turn, even if the caller unwinds.
 pub(super) struct Waiter<'a> {
     backpressure: &'a Backpressure,
     records: usize,
-    ticket: Ticket,
     parker: Arc<Parker>,
 }
 
@@ -221,10 +217,11 @@ impl Backpressure {
         loop {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
-            if let Some(ticket) = waiters.try_join(&parker) {
+            if waiters.waiting.len() < waiters.waiting.capacity() {
+                waiters.waiting.push_back(Arc::clone(&parker));
                 // Before the caller wakes the worker: a worker about to sleep then sees the count or the wake-up.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
-                return Waiter { backpressure: self, records, ticket, parker };
+                return Waiter { backpressure: self, records, parker };
             }
             let needed = 2 * waiters.waiting.len() + 4;
             drop(waiters);
@@ -233,7 +230,7 @@ impl Backpressure {
     }
 
     fn is_first(&self, waiter: &Waiter<'_>) -> bool {
-        self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
+        self.lock().waiting.front().is_some_and(|first| Arc::ptr_eq(first, &waiter.parker))
     }
 
     /// Wakes the first waiter. Must be called after room was released or the queue was closed.
@@ -252,26 +249,15 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiters = self.backpressure.lock();
         // The waiter still holds its parker, so nothing is freed under the lock.
-        waiters.waiting.retain(|(other, _)| *other != self.ticket);
+        waiters.waiting.retain(|other| !Arc::ptr_eq(other, &self.parker));
         self.backpressure.waiting_records.fetch_sub(self.records, Ordering::SeqCst);
         waiters.wake_first();
     }
 }
 
 impl Waiters {
-    /// Appends a waiter. Returns `None` if the list has no spare capacity.
-    fn try_join(&mut self, parker: &Arc<Parker>) -> Option<Ticket> {
-        if self.waiting.len() == self.waiting.capacity() {
-            return None;
-        }
-        let ticket = self.next;
-        self.next += 1;
-        self.waiting.push_back((ticket, Arc::clone(parker)));
-        Some(ticket)
-    }
-
     /// Moves all waiters to `longer` if it has more capacity, and leaves the old storage in `longer` to be freed later.
-    fn grow_into(&mut self, longer: &mut VecDeque<(Ticket, Arc<Parker>)>) {
+    fn grow_into(&mut self, longer: &mut VecDeque<Arc<Parker>>) {
         if longer.capacity() > self.waiting.capacity() {
             longer.append(&mut self.waiting);
             mem::swap(longer, &mut self.waiting);
@@ -279,9 +265,7 @@ impl Waiters {
     }
 
     fn wake_first(&self) {
-        if let Some((_, first)) = self.waiting.front() {
-            first.wake();
-        }
+        self.waiting.front().into_iter().for_each(|first| first.wake());
     }
 }
 
@@ -312,17 +296,12 @@ impl Parker {
 }
 
 /// Shut by a wait that timed out, opened by the next delivery. While it is shut, no caller waits.
+#[derive(Default)]
 pub(crate) struct Latch {
-    /// Number of deliveries plus one, so that it differs from the initial `shut_at`.
     deliveries: AtomicU64,
-    /// Value of `deliveries` at which the latch was shut. A delivery in the meantime makes the two differ.
+    /// One more than the value of `deliveries` at which the latch was shut; 0 if it was never shut. A delivery in the
+    /// meantime makes the two differ.
     shut_at: AtomicU64,
-}
-
-impl Default for Latch {
-    fn default() -> Self {
-        Self { deliveries: AtomicU64::new(1), shut_at: AtomicU64::new(0) }
-    }
 }
 
 impl Latch {
@@ -332,7 +311,7 @@ impl Latch {
 
     fn shut(&self, deliveries: u64) {
         // `fetch_max`: a late caller must not replace a newer value with an older one, which would open the latch.
-        self.shut_at.fetch_max(deliveries, Ordering::SeqCst);
+        self.shut_at.fetch_max(deliveries + 1, Ordering::SeqCst);
     }
 
     fn open(&self) {
@@ -340,7 +319,7 @@ impl Latch {
     }
 
     fn is_shut(&self) -> bool {
-        self.shut_at.load(Ordering::SeqCst) == self.deliveries()
+        self.shut_at.load(Ordering::SeqCst) == self.deliveries() + 1
     }
 }
 
