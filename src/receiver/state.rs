@@ -308,11 +308,9 @@ pub(super) struct ActiveRequest<'a> {
 }
 
 impl ActiveRequest<'_> {
-    pub(super) fn enter(&mut self, stage: Stage) {
-        self.move_to(Some(stage));
-    }
-
-    fn move_to(&mut self, stage: Option<Stage>) {
+    /// Moves the request to a stage, or with `None` to its end.
+    pub(super) fn enter(&mut self, stage: impl Into<Option<Stage>>) {
+        let stage = stage.into();
         let from = std::mem::replace(&mut self.stage, stage);
         self.shared.change(|state| {
             // Another connection may have replaced this one.
@@ -325,6 +323,6 @@ impl ActiveRequest<'_> {
 
 impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
-        self.move_to(None);
+        self.enter(None);
     }
 }
