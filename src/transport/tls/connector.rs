@@ -181,10 +181,8 @@ fn system_roots() -> Result<RootCertStore, SetupError> {
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, SetupError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(format!("{what}: there is no certificate in it").into())
-        }
-        Ok(certificates) => Ok(certificates),
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(format!("{what}: there is no certificate in it").into()),
         Err(_) => Err(format!("{what}: not in PEM").into()),
     }
 }
