@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "opentelemetry")]
-use crate::config::Temporality;
 use crate::config::provider::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
@@ -19,8 +17,6 @@ use crate::pipeline::queue::Wait;
 use crate::pipeline::self_observation::SpanCounts;
 use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
-#[cfg(feature = "opentelemetry")]
-use crate::record::FrameLimits;
 use crate::record::{IdGenerator, LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
 /// Time within which interrupted workers must end.
@@ -320,16 +316,16 @@ impl ExporterSet {
 #[cfg(feature = "opentelemetry")]
 impl ExporterSet {
     /// Returns the temporality of the first exporter that takes metrics; `None` if no exporter does.
-    pub(crate) fn temporality(&self) -> Option<Temporality> {
+    pub(crate) fn temporality(&self) -> Option<crate::config::Temporality> {
         let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())
     }
 
     /// Returns limits for dividing metrics into frames that every exporter can take. Only a single data point can still
     /// be too large for some exporters. `None` if no exporter takes metrics.
-    pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
+    pub(crate) fn frame_limits(&self) -> Option<crate::record::FrameLimits> {
         let takers = self.spec.exporters.iter().filter(|spec| spec.filter.takes(Signal::Metrics));
-        takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
+        takers.map(ExporterSpec::frame_limits).reduce(|one, other| crate::record::FrameLimits {
             bytes: one.bytes.min(other.bytes),
             points: one.points.min(other.points),
             largest: one.largest.max(other.largest),

@@ -365,9 +365,8 @@ impl Worker {
             None => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        match command {
-            Command::Stop(stop) => self.start_stop(stop),
-            Command::Woken | Command::TimedOut => {}
+        if let Command::Stop(stop) = command {
+            self.start_stop(stop);
         }
         true
     }
