@@ -128,6 +128,13 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+#[cfg_attr(
+    not(all(feature = "cli", feature = "tls")),
+    allow(
+        dead_code,
+        reason = "which parts of a transport are used depends on the features; builds with all find dead code"
+    )
+)]
 mod transport;
 
 /// The parts of a [`Ledger`], which counts every record by its outcome.

@@ -311,7 +311,7 @@ impl OpenLog {
         (open.time, open.span) = (None, SpanChoice::Current);
         // A record that is open at a fork must not be sent twice, see `emit`.
         open.generation = process::generation();
-        open.record.begin(shared.exporters.log_limits(), largest);
+        open.record.begin(&shared.exporters.spec().log_limits, largest);
         // Set before the program's own attributes, which therefore replace a baggage attribute of the same key.
         if shared.has_baggage_attributes {
             shared.exporters.set_baggage_attributes(|key, value| open.record.set(key, value));

@@ -256,7 +256,7 @@ impl Telemetry {
 
     /// Returns the current counts of all records by outcome, and the open spans.
     pub fn ledger(&self) -> Ledger {
-        let exporters = self.exporter_sets().flat_map(ExporterSet::ledger).collect();
+        let exporters = self.exporter_sets().into_iter().flat_map(ExporterSet::ledger).collect();
         Ledger { exporters, open_spans: self.main.open_marks().read() }
     }
 
@@ -274,7 +274,7 @@ impl Telemetry {
     pub fn pump(&self, budget: Duration) -> Option<Instant> {
         // A call with a budget of zero does not advance the order of the exporters.
         let first = self.pumps.fetch_add(usize::from(!budget.is_zero()), Ordering::Relaxed);
-        exporter_set::pump(self.exporter_sets(), first, deadline(budget))
+        exporter_set::pump(&self.exporter_sets(), first, deadline(budget))
     }
 
     /// Sends all records that were accepted before the call, without waiting for throttle or linger, and collects and
@@ -285,7 +285,7 @@ impl Telemetry {
     /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), this function returns at once,
     /// because the thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
-        exporter_set::flush(self.exporter_sets(), deadline(budget))
+        exporter_set::flush(&self.exporter_sets(), deadline(budget))
     }
 
     /// Sends all queued records, ends the threads and returns the final ledger. Returns within the budget plus 50 ms,
@@ -302,7 +302,7 @@ impl Telemetry {
     /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem) or in the callback of a metric,
     /// a shutdown only begins: it returns at once, and the exporters send the remaining records within the budget.
     pub fn shutdown(&self, budget: Duration) -> Ledger {
-        exporter_set::stop(self.exporter_sets(), deadline(budget));
+        exporter_set::stop(&self.exporter_sets(), deadline(budget));
         self.ledger()
     }
 
@@ -310,8 +310,8 @@ impl Telemetry {
         [&self.main, &self.application]
     }
 
-    fn exporter_sets(&self) -> impl Iterator<Item = &ExporterSet> {
-        self.providers().into_iter().map(|provider| &**provider.exporters())
+    fn exporter_sets(&self) -> [&ExporterSet; 2] {
+        self.providers().map(|provider| &**provider.exporters())
     }
 }
 
@@ -325,7 +325,7 @@ impl AsRef<Provider> for Telemetry {
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
-        exporter_set::stop(self.exporter_sets(), deadline(self.drop_budget));
+        exporter_set::stop(&self.exporter_sets(), deadline(self.drop_budget));
     }
 }
 

@@ -313,17 +313,16 @@ impl ClientConnection {
 
 /// Recognizes a server of another protocol by its first bytes, for a useful message.
 fn check_first_bytes(bytes: &[u8]) -> Result<(), Fault> {
-    // A TLS alert record, the reply to our plain-text preface.
-    if bytes.starts_with(&[0x15, 0x03]) {
-        return Err(Fault::protocol("the peer speaks TLS: write https:// in the endpoint"));
-    }
-    if bytes.starts_with(b"HTTP/") {
-        return Err(Fault::protocol("the peer speaks HTTP/1: is this the HTTP port, 4318?"));
-    }
-    // The fourth byte of a frame is its type. If it is above the last known type, the bytes are text, or an unknown
-    // protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
-    if matches!(bytes, [_, _, _, of, _, ..] if *of > kind::CONTINUATION) {
-        return Err(Fault::protocol("the peer speaks neither HTTP/2 nor HTTP/1: check the port"));
-    }
-    Ok(())
+    let what = match bytes {
+        // A TLS alert record, the reply to our plain-text preface.
+        [0x15, 0x03, ..] => "the peer speaks TLS: write https:// in the endpoint",
+        [b'H', b'T', b'T', b'P', b'/', ..] => "the peer speaks HTTP/1: is this the HTTP port, 4318?",
+        // The fourth byte of a frame is its type. If it is above the last known type, the bytes are text, or an unknown
+        // protocol. Five bytes are needed, so that an incomplete `HTTP/` does not count as unknown.
+        [_, _, _, of, _, ..] if *of > kind::CONTINUATION => {
+            "the peer speaks neither HTTP/2 nor HTTP/1: check the port"
+        }
+        _ => return Ok(()),
+    };
+    Err(Fault::protocol(what))
 }

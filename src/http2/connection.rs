@@ -135,20 +135,13 @@ impl Connection {
     /// Checks the order of frames: SETTINGS first (section 3.4), and only CONTINUATION within a header block (section
     /// 6.10).
     fn check_turn(&mut self, frame: &Frame<'_>) -> Result<(), Fault> {
+        self.peer.has_greeted |= matches!(frame, Frame::Settings(_)) && self.block.is_none();
         match (frame, &self.block) {
-            // Also matches later SETTINGS, for which this changes nothing.
-            (Frame::Settings(_), None) => self.peer.has_greeted = true,
-            (_, _) if !self.peer.has_greeted => {
-                return Err(Fault::protocol("the first frame is not SETTINGS"));
-            }
-            (Frame::Continuation { .. }, Some(_)) => {}
-            (Frame::Continuation { .. }, None) => {
-                return Err(Fault::protocol("CONTINUATION without HEADERS"));
-            }
-            (_, Some(_)) => return Err(Fault::protocol("another frame within a header block")),
-            (_, None) => {}
+            _ if !self.peer.has_greeted => Err(Fault::protocol("the first frame is not SETTINGS")),
+            (Frame::Continuation { .. }, None) => Err(Fault::protocol("CONTINUATION without HEADERS")),
+            (Frame::Continuation { .. }, Some(_)) | (_, None) => Ok(()),
+            (_, Some(_)) => Err(Fault::protocol("another frame within a header block")),
         }
-        Ok(())
     }
 
     /// Decodes a complete block, even for a closed stream: later blocks depend on its changes to the dynamic table.

@@ -250,21 +250,9 @@ impl Batch {
         frames.map(|frame| records_in(self.signal, frame) as u64).sum()
     }
 
-    /// Stores the place of a spool entry in the flight recorder, just before these records are written to that entry.
-    /// If the process dies during the write, both the recorder and the entry may have the records, and the next process
-    /// uses the stored place to send them once.
-    pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
-        self.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
-    }
-
-    /// Marks the records as settled in the flight recorder, because the spool has them.
-    pub(crate) fn settle_recorded(&self) {
-        self.recorded_chunks().for_each(|chunk| chunk.settle());
-    }
-
     /// Returns the chunks that the flight recorder can drop once this batch is settled: the chunks of the batch and,
     /// for the last unsettled half, the chunks from which the half was copied.
-    fn recorded_chunks(&self) -> impl Iterator<Item = &Chunk> {
+    pub(crate) fn recorded_chunks(&self) -> impl Iterator<Item = &Chunk> {
         let is_last = |chunks: &&Arc<VecDeque<_>>| Arc::strong_count(chunks) == 1;
         let copied_from = self.copied_from.iter().filter(is_last).flat_map(|chunks| chunks.iter());
         self.chunks.iter().chain(copied_from).map(|chunk| &**chunk)
@@ -297,7 +285,7 @@ impl Batch {
         frames.map(<[u8]>::len).min().unwrap_or(0)
     }
 
-    /// Returns the chunks of the records, for reuse.
+    /// Frees the framing, and returns the chunks of the records for reuse.
     pub(crate) fn into_chunks(self) -> VecDeque<Box<Chunk>> {
         self.chunks
     }

@@ -162,7 +162,7 @@ type Queues = [Option<Arc<Queue>>; Signal::COUNT];
 /// A running exporter. Records enter here; the worker is controlled from here.
 pub(crate) struct ExporterHandle {
     name: String,
-    filter: RecordFilter,
+    pub(crate) filter: RecordFilter,
     /// One queue per signal, so that a signal whose collector fails takes no room from the others.
     queues: Queues,
     counters: Arc<Counters>,
@@ -235,7 +235,8 @@ impl ExporterHandle {
         let flush = Arc::default();
         let (running, ended) = bounded(0);
         let counters = Arc::new(Counters::default());
-        let reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner).driven_by(spec.driver);
+        let mut reporter = ProblemReporter::new(&spec.name, spec.hook.clone(), owner);
+        reporter.driver = spec.driver;
         let reporter = Arc::new(reporter);
         // The caller holds the fork lock, so the hook must not run: the worker's first step reports the problems.
         reporter.hold_back(true);
@@ -250,7 +251,7 @@ impl ExporterHandle {
         let queues = open_queues(spec, shared);
         let delivery = |signal: Signal| {
             let queue = Arc::clone(queues[signal as usize].as_ref()?);
-            let mut delivery = Delivery::new(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace));
+            let mut delivery = Delivery::of(signal, queue, Arc::clone(&counters), Throttle::new(spec.pace));
             delivery.has_spooled = spool.as_ref().is_some_and(|spool| spool.has_pending(signal));
             Some(delivery)
         };
@@ -284,12 +285,9 @@ impl ExporterHandle {
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };
-        let start = Arc::new(WorkerStart::due(clock::now() + MAX_START_TIME));
-        let (name, filter) = (spec.name.clone(), spec.filter);
-        let reader = spec.metrics.as_ref().map(|(reader, _)| reader.clone());
         let handle = Self {
-            name,
-            filter,
+            name: spec.name.clone(),
+            filter: spec.filter,
             queues,
             counters,
             stop,
@@ -300,8 +298,8 @@ impl ExporterHandle {
             interrupt,
             cut,
             current_attempt,
-            reader,
-            start,
+            reader: spec.metrics.as_ref().map(|(reader, _)| reader.clone()),
+            start: Arc::new(WorkerStart::due(clock::now() + MAX_START_TIME)),
             manual: None,
             recorder,
         };
@@ -333,11 +331,6 @@ impl ExporterHandle {
             manual: None,
             recorder: None,
         }
-    }
-
-    #[inline]
-    pub(crate) fn filter(&self) -> RecordFilter {
-        self.filter
     }
 
     /// Reserves a slot of the flight recorder for an open span.

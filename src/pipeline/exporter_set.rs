@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "opentelemetry")]
-use crate::config::Temporality;
 use crate::config::provider::Sampler;
 use crate::context::{self, Baggage, Owner, Suppression};
 use crate::pipeline::clock;
@@ -19,8 +17,6 @@ use crate::pipeline::queue::Wait;
 use crate::pipeline::self_observation::SpanCounts;
 use crate::pipeline::worker::manual;
 use crate::process::{self, PerProcess};
-#[cfg(feature = "opentelemetry")]
-use crate::record::FrameLimits;
 use crate::record::{IdGenerator, LogLimits, OpenSpanSlot, Scope, Severity, Signal, SpanLimits, Value};
 
 /// Time within which interrupted workers must end.
@@ -68,12 +64,6 @@ pub(crate) enum StartError {
     Spool { exporter: String, error: io::Error },
 }
 
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::NoThread(error)
-    }
-}
-
 /// The result of a flush, [of all providers](crate::Telemetry::flush) or [of one](crate::Provider::flush).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a flush may leave records behind"]
@@ -103,7 +93,7 @@ impl ExporterSet {
         process::watch();
         let prepared = spec.prepare().into_iter().map(Prepared::with_spool).collect::<Result<Vec<_>, _>>()?;
         let start = || prepared.into_iter().map(ExporterHandle::start).collect::<io::Result<_>>();
-        let handles = PerProcess::new(process::with_fork_lock(start)?);
+        let handles = PerProcess::new(process::with_fork_lock(start).map_err(StartError::NoThread)?);
         let largest_of = |signal| {
             let takers = spec.exporters.iter().filter(|spec| spec.filter.takes(signal));
             takers.map(ExporterSpec::largest_record).max()
@@ -149,10 +139,6 @@ impl ExporterSet {
         }
         let takers = self.takers(|filter| filter.takes(Signal::Traces));
         takers.filter_map(ExporterHandle::take_open_span).collect()
-    }
-
-    pub(crate) fn log_limits(&self) -> &LogLimits {
-        &self.spec.log_limits
     }
 
     /// Returns whether baggage entries are copied into attributes.
@@ -262,7 +248,7 @@ impl ExporterSet {
 
     #[inline]
     fn takers(&self, takes: impl Fn(RecordFilter) -> bool) -> impl Iterator<Item = &ExporterHandle> {
-        self.handles().iter().filter(move |handle| takes(handle.filter()))
+        self.handles().iter().filter(move |handle| takes(handle.filter))
     }
 
     /// Returns the exporters of this process; empty in a forked child that has not emitted yet.
@@ -330,16 +316,16 @@ impl ExporterSet {
 #[cfg(feature = "opentelemetry")]
 impl ExporterSet {
     /// Returns the temporality of the first exporter that takes metrics; `None` if no exporter does.
-    pub(crate) fn temporality(&self) -> Option<Temporality> {
+    pub(crate) fn temporality(&self) -> Option<crate::config::Temporality> {
         let reader = self.spec.exporters.iter().find_map(|spec| spec.metrics.as_ref());
         reader.map(|(reader, _)| reader.temporality())
     }
 
     /// Returns limits for dividing metrics into frames that every exporter can take. Only a single data point can still
     /// be too large for some exporters. `None` if no exporter takes metrics.
-    pub(crate) fn frame_limits(&self) -> Option<FrameLimits> {
+    pub(crate) fn frame_limits(&self) -> Option<crate::record::FrameLimits> {
         let takers = self.spec.exporters.iter().filter(|spec| spec.filter.takes(Signal::Metrics));
-        takers.map(ExporterSpec::frame_limits).reduce(|one, other| FrameLimits {
+        takers.map(ExporterSpec::frame_limits).reduce(|one, other| crate::record::FrameLimits {
             bytes: one.bytes.min(other.bytes),
             points: one.points.min(other.points),
             largest: one.largest.max(other.largest),
@@ -373,7 +359,7 @@ fn enqueue_to_each(
     takes: &dyn Fn(RecordFilter) -> bool,
 ) {
     for (index, handle) in handles.iter().enumerate() {
-        if takes(handle.filter()) && !handle.enqueue(scope, frame, records, &Wait::No) {
+        if takes(handle.filter) && !handle.enqueue(scope, frame, records, &Wait::No) {
             let since = since.unwrap_or_else(clock::now);
             // The recursion keeps the list of full exporters on the stack; a `Vec` would have to be allocated.
             enqueue_to_each(&handles[index + 1..], scope, frame, records, Some(since), takes);
@@ -390,11 +376,8 @@ fn enqueue_log_to_each(handles: &[ExporterHandle], scope: &Arc<Scope>, severity:
 }
 
 /// Makes every exporter of these sets send the records accepted before the call, all at the same time.
-pub(crate) fn flush<'o>(
-    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
-    deadline: Instant,
-) -> FlushOutcome {
-    let handles: Vec<_> = exporter_sets.into_iter().flat_map(ExporterSet::running).collect();
+pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushOutcome {
+    let handles: Vec<_> = exporter_sets.iter().flat_map(|exporters| exporters.running()).collect();
     // An exporter's own thread would wait for itself.
     if !context::may_be_suppressed() && are_flushed_by(deadline, &handles) {
         return FlushOutcome::Complete;
@@ -407,16 +390,12 @@ pub(crate) fn flush<'o>(
 ///
 /// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each
 /// call, so that a slow exporter cannot starve the others.
-pub(crate) fn pump<'o>(
-    exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
-    first: usize,
-    until: Instant,
-) -> Option<Instant> {
+pub(crate) fn pump(exporter_sets: &[&ExporterSet], first: usize, until: Instant) -> Option<Instant> {
     // This call comes from code of the program that a worker has called, so this thread is already driving that worker.
     if context::may_be_suppressed() {
         return None;
     }
-    let handles = exporter_sets.into_iter().flat_map(ExporterSet::running);
+    let handles = exporter_sets.iter().flat_map(|exporters| exporters.running());
     let mut workers: Vec<_> = handles.filter_map(ExporterHandle::manual).collect();
     let first = first.checked_rem(workers.len()).unwrap_or(0);
     workers.rotate_left(first);
@@ -436,10 +415,10 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
 ///
 /// If another caller's stop is under way, this call waits for its end, but does not shorten it. On an exporter's own
 /// thread the call does not wait: each worker sends its records until the deadline and closes its own counters.
-pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>, deadline: Instant) {
-    let (begun_here, begun_before): (Vec<_>, Vec<_>) =
-        exporter_sets.into_iter().partition(|exporters| exporters.start_stop(deadline));
-    if begun_here.iter().chain(&begun_before).any(|exporters| context::exports_for(exporters.spec.owner)) {
+pub(crate) fn stop(exporter_sets: &[&ExporterSet], deadline: Instant) {
+    let (begun_here, begun_before): (Vec<&ExporterSet>, Vec<_>) =
+        exporter_sets.iter().partition(|exporters| exporters.start_stop(deadline));
+    if exporter_sets.iter().any(|exporters| context::exports_for(exporters.spec.owner)) {
         return;
     }
     cut_old_attempts(deadline, &begun_here);
@@ -448,9 +427,9 @@ pub(crate) fn stop<'o>(exporter_sets: impl IntoIterator<Item = &'o ExporterSet>,
     late.iter().for_each(|handle| handle.interrupt());
     // One grace period for all exporters: separate periods of several blocked exporters would add up.
     let grace_ends = clock::now() + INTERRUPT_GRACE;
-    late.iter().for_each(|handle| {
+    for handle in &late {
         handle.wait_for_end(grace_ends);
-    });
+    }
     late.iter().for_each(|handle| handle.finish_stop());
 }
 
@@ -466,10 +445,9 @@ fn cut_old_attempts(deadline: Instant, exporter_sets: &[&ExporterSet]) {
 
 /// Closes the counters of all exporters that end by the deadline, and returns the others.
 fn finish_by<'o>(deadline: Instant, exporter_sets: &[&'o ExporterSet]) -> Vec<&'o ExporterHandle> {
+    let running = || exporter_sets.iter().flat_map(|exporters| exporters.running());
     // A worker that an earlier stop gave up on is not waited for again.
-    let open = || {
-        exporter_sets.iter().flat_map(|exporters| exporters.running()).filter(|handle| !handle.is_stopped())
-    };
+    let open = || running().filter(|handle| !handle.is_stopped());
     manual::drive(open().filter_map(ExporterHandle::end_goal).collect(), deadline, deadline);
     let (ended, late): (Vec<_>, Vec<_>) = open().partition(|handle| handle.wait_for_end(deadline));
     ended.iter().for_each(|handle| handle.finish_stop());

@@ -1,7 +1,6 @@
 //! Reports problems at run time by calling the program's hook, rate-limited per kind and signal. The library never
 //! prints.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -51,7 +50,8 @@ pub(crate) struct ProblemReporter {
     /// The telemetry whose records are suppressed while the hook runs; `None` in tests.
     owner: Option<Owner>,
     gate: Mutex<Gate>,
-    driver: Driver,
+    /// The threads that call the hook.
+    pub(crate) driver: Driver,
     /// Problems that are reported later, by [`report_held`](Self::report_held).
     held: Mutex<Vec<Problem>>,
     /// True while all problems are held back.
@@ -63,12 +63,6 @@ pub(crate) struct ProblemReporter {
 impl ProblemReporter {
     pub(crate) fn new(exporter: &str, hook: Option<ProblemHook>, owner: Option<Owner>) -> Self {
         Self { exporter: exporter.to_owned(), hook, owner, ..Self::default() }
-    }
-
-    /// Sets which threads call the hook.
-    pub(crate) fn driven_by(mut self, driver: Driver) -> Self {
-        self.driver = driver;
-        self
     }
 
     /// Starts or stops holding back problems.
@@ -168,12 +162,6 @@ impl ProblemReporter {
         let Some(hook) = &self.hook else { return };
         // A panic of the hook must not lose a batch.
         let _ = contain_panic(|| context::in_program(|| hook(problem)));
-    }
-}
-
-impl fmt::Debug for ProblemReporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProblemReporter").field("exporter", &self.exporter).finish_non_exhaustive()
     }
 }
 

@@ -113,10 +113,17 @@ pub(crate) fn next_step(
         Verdict::TryLater { after, .. } => *after,
         Verdict::Unreachable { .. } | Verdict::ProxyRefused { .. } => None,
     };
-    let pause = match verdict {
-        Verdict::ProxyRefused { .. } => Pause { time: attempt.proxy_pause, by_server: true, is_last: false },
-        _ => pause(settings, attempt, requested),
+    let requested = requested.map(|requested| requested.min(settings.max_retry_after));
+    let back_off = back_off(settings, attempt);
+    // The pause that the server asked for, or the back-off if that is longer. Between the first and the second attempt,
+    // the server's wish holds even if it is shorter than the back-off, or zero. If a server asks for a zero pause
+    // again, the back-off applies: otherwise it would get thousands of requests per second.
+    let (time, by_server) = match requested {
+        _ if matches!(verdict, Verdict::ProxyRefused { .. }) => (attempt.proxy_pause, true),
+        Some(requested) if requested >= back_off || attempt.number <= 1 => (requested, true),
+        _ => (back_off, false),
     };
+    let pause = Pause { time, by_server, is_last: false };
     let left = attempt.deadline.saturating_duration_since(now);
     if attempt.is_last || left.is_zero() {
         return NextStep::GiveUp(pause);
@@ -127,20 +134,6 @@ pub(crate) fn next_step(
         // server's wish, so the batch waits for its remaining time.
         false if pause.by_server => NextStep::TryAgain(Pause { time: left, is_last: true, ..pause }),
         false => NextStep::GiveUp(pause),
-    }
-}
-
-/// Returns the pause that the server asked for, or the back-off if that is longer. For the pause between the first and
-/// the second attempt, the server's wish holds even if it is shorter than the back-off, or zero. If a server asks for
-/// a zero pause again, the back-off applies: otherwise it would get thousands of requests per second.
-fn pause(settings: &RetrySettings, attempt: &Attempt, requested: Option<Duration>) -> Pause {
-    let requested = requested.map(|requested| requested.min(settings.max_retry_after));
-    let back_off = back_off(settings, attempt);
-    match requested {
-        Some(requested) if requested >= back_off || attempt.number <= 1 => {
-            Pause { time: requested, by_server: true, is_last: false }
-        }
-        _ => Pause { time: back_off, by_server: false, is_last: false },
     }
 }
 

@@ -12,8 +12,8 @@ use super::{StageKind, Stages};
 use crate::config::{Compression, ConnectionSettings};
 use crate::process::Driver;
 use crate::transport::{
-    GrpcSpec, HttpSpec, ProbeEnd, ProbeFailure, ProbeRequest, RETRYABLE_STATUSES, Stream, Timeline,
-    TlsConnector, TlsFaultKind,
+    GrpcSpec, HttpSpec, ProbeFailure, ProbeRequest, RETRYABLE_STATUSES, Stream, Timeline, TlsConnector,
+    TlsFaultKind,
 };
 
 /// Maximum number of addresses that are shown. Further ones are only counted.
@@ -31,12 +31,11 @@ pub(super) struct ProbeTarget<'a> {
 
 impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
-    fn enter(&self, request: &ProbeRequest, stages: &mut Stages) -> bool {
+    fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // A placeholder that is never shown: the failure is used only if the request did not reach a stage, and then
-        // the request has a failure.
-        let none = ProbeFailure::Closed;
-        let failure = if let ProbeEnd::Failed(failure) = &request.end { failure } else { &none };
+        // The placeholder is never shown: the failure is used only if the request did not reach a stage, and then the
+        // request has a failure.
+        let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {
                 Some(proxy) => format!("the proxy {proxy}"),
@@ -156,21 +155,18 @@ pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut
     if !target.enter(&request, stages) {
         return false;
     }
-    match &request.end {
-        ProbeEnd::Answered(reply) => {
+    match &request.result {
+        Ok(reply) => {
             let outcome = responses::judge(reply, &target.sent(&target.headers()));
             stages.answer(request.ended, outcome, RETRYABLE_STATUSES.contains(&reply.status));
-            true
         }
-        ProbeEnd::Failed(failure) => {
+        Err(failure) => {
             let protocol = protocol(target, &request.timeline, failure);
             let problem = advice::unanswered(failure, protocol, target.url.is_tls);
             stages.fail(StageKind::Export, request.ended, problem, failure.is_final());
-            false
         }
-        // Only gRPC connects without an export.
-        ProbeEnd::Connected => false,
     }
+    request.result.is_ok()
 }
 
 /// Returns the peer's protocol. If the peer closed the connection without a response, other protocols are tried.
@@ -195,7 +191,7 @@ pub(super) fn probe_grpc(target: &ProbeTarget<'_>, spec: &GrpcSpec, stages: &mut
     if !target.enter(&request, stages) {
         return;
     }
-    if let ProbeEnd::Failed(failure) = &request.end {
+    if let Err(failure) = &request.result {
         let problem = not_http2(target, &request.timeline, failure);
         return stages.fail(StageKind::Http2, request.ended, problem, failure.is_final());
     }

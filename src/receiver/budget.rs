@@ -63,22 +63,17 @@ impl Share {
         Ok(())
     }
 
-    /// Makes room for `more` bytes in `buffer`, whose capacity this share has reserved. If the capacity must grow, it
-    /// at least doubles, up to `most`: it exceeds `most` only if the content does.
+    /// Makes room for `more` bytes in `body`, whose capacity this share has reserved. If the capacity must grow, it at
+    /// least doubles, up to `most`: it exceeds `most` only if the content does.
     ///
     /// # Errors
-    /// Returns the errors of [`grow`](Self::grow). The buffer is then unchanged.
-    pub(super) fn make_room(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        more: usize,
-        most: usize,
-    ) -> Result<(), Refusal> {
-        let (capacity, needed) = (buffer.capacity(), buffer.len().saturating_add(more));
+    /// Returns the errors of [`grow`](Self::grow). The body is then unchanged.
+    pub(super) fn make_room(&mut self, body: &mut Vec<u8>, more: usize, most: usize) -> Result<(), Refusal> {
+        let (capacity, needed) = (body.capacity(), body.len().saturating_add(more));
         if needed > capacity {
             let larger = needed.max(most.min(capacity.saturating_mul(2)));
             self.grow(larger - capacity)?;
-            buffer.reserve_exact(larger - buffer.len());
+            body.reserve_exact(larger - body.len());
         }
         Ok(())
     }

@@ -96,12 +96,22 @@ impl Listener {
         shared: Arc<Shared>,
         serve: impl Serve,
     ) -> io::Result<Self> {
-        let clients = Arc::new(Mutex::new(Vec::new()));
+        let clients = Arc::new(Mutex::new(Vec::<JoinHandle<()>>::new()));
         shared.change(|state| state.listening += 1);
         let acceptor = spawn("standpipe-recv", {
             let clients = clients.clone();
             move || {
-                accept_clients(&accept, &shared, &serve, &clients);
+                while !shared.read(|state| state.stopped) {
+                    let Ok(socket) = accept() else {
+                        shared.rest(ACCEPT_BACK_OFF);
+                        continue;
+                    };
+                    let client = admit(socket, &shared, serve.clone());
+                    let mut clients = clients.lock();
+                    // Without this, the handles of finished threads would accumulate as long as the receiver runs.
+                    clients.retain(|client| !client.is_finished());
+                    clients.extend(client);
+                }
                 // Closes the listening socket.
                 drop(accept);
                 shared.change(|state| state.listening -= 1);
@@ -169,28 +179,6 @@ pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, listening.port())
-}
-
-fn accept_clients(
-    accept: &impl Fn() -> io::Result<TcpStream>,
-    shared: &Arc<Shared>,
-    serve: &impl Serve,
-    clients: &Mutex<Vec<JoinHandle<()>>>,
-) {
-    while !shared.read(|state| state.stopped) {
-        match accept() {
-            Ok(socket) => {
-                let client = admit(socket, shared, serve.clone());
-                let mut clients = clients.lock();
-                // Without this, the handles of finished threads would accumulate as long as the receiver runs.
-                clients.retain(|client| !client.is_finished());
-                clients.extend(client);
-            }
-            Err(_) => {
-                shared.rest(ACCEPT_BACK_OFF);
-            }
-        }
-    }
 }
 
 /// Starts a thread for a client. Closes the connection if it is not admitted, or if no thread can be started.

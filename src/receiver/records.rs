@@ -118,23 +118,17 @@ macro_rules! received {
                 ReceivedValue::find(&self.resource.attributes, key)
             }
 
-            /// Returns the approximate memory of the record, without its resource and scope.
-            fn memory_bytes(&self) -> usize {
-                size_of::<$type>() + message::Value::heap_bytes(&*self.$message)
-            }
-
-            /// Returns the approximate memory of the record's resource and scope.
-            fn origin_bytes(&self) -> usize {
-                let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
-                structs + message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope)
-            }
-
             /// Returns the approximate memory of the record. Its resource and scope are included unless `last` shares
             /// them, as successive records usually do.
             #[doc(hidden)]
             pub fn memory_bytes_after(&self, last: Option<&Self>) -> usize {
-                let is_shared = last.is_some_and(|last| Arc::ptr_eq(&last.scope, &self.scope));
-                self.memory_bytes() + if is_shared { 0 } else { self.origin_bytes() }
+                let record = size_of::<$type>() + message::Value::heap_bytes(&*self.$message);
+                if last.is_some_and(|last| Arc::ptr_eq(&last.scope, &self.scope)) {
+                    return record;
+                }
+                let structs = size_of::<Resource>() + size_of::<InstrumentationScope>();
+                let content = message::Value::heap_bytes(&*self.resource) + message::Value::heap_bytes(&*self.scope);
+                record + structs + content
             }
 
             fn decode(body: &[u8]) -> Result<Vec<Self>, DecodeError> {

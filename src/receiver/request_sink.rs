@@ -11,6 +11,9 @@ use super::state::{ActiveRequest, Callback, Shared, Stage};
 use super::store::{Batch, Protocol, ReceivedRequest};
 use crate::record::Signal;
 
+/// An answer, and the guard of its request until the answer is written.
+pub(super) type Answered<'a> = (Answer, ActiveRequest<'a>);
+
 /// Processes a decoded request and returns its answer. Everything is counted before the client can get the answer. The
 /// caller drops the returned [`ActiveRequest`] when the answer is written.
 ///
@@ -20,11 +23,11 @@ pub(super) fn take_in(
     mut request: ReceivedRequest,
     mut content: Content,
     decided: Option<Answer>,
-) -> Option<(Answer, ActiveRequest<'_>)> {
+) -> Option<Answered<'_>> {
     let mut active = shared.begin_request(request.connection, Stage::Held);
     // The body and the decoder's intermediate message are freed by now, so only the records need memory.
     content.share.shrink_to(content.weight);
-    if !shared.pass_gate() {
+    if !shared.hold_while(|state| state.paused) {
         return None;
     }
     let answer = decided

@@ -221,20 +221,13 @@ impl Shared {
         !self.wait_until(time, |state| state.stopped)
     }
 
-    /// Holds a request until the receiver is stopped.
-    pub(super) fn hold_until_stopped(&self) {
-        self.change(|state| state.held += 1);
-        self.changed.wait_while(&mut self.state.lock(), |state| !state.stopped);
-        self.change(|state| state.held -= 1);
-    }
-
-    /// Waits while the receiver is paused. Returns false if the receiver was stopped.
-    pub(super) fn pass_gate(&self) -> bool {
+    /// Holds a request while `is_held` returns true. Returns false if the receiver was stopped, which ends the wait.
+    pub(super) fn hold_while(&self, is_held: impl Fn(&State) -> bool) -> bool {
         let mut state = self.state.lock();
-        if state.paused && !state.stopped {
+        if is_held(&state) && !state.stopped {
             state.held += 1;
             self.changed.notify_all();
-            self.changed.wait_while(&mut state, |state| state.paused && !state.stopped);
+            self.changed.wait_while(&mut state, |state| is_held(state) && !state.stopped);
             state.held -= 1;
         }
         !state.stopped
@@ -315,11 +308,9 @@ pub(super) struct ActiveRequest<'a> {
 }
 
 impl ActiveRequest<'_> {
-    pub(super) fn enter(&mut self, stage: Stage) {
-        self.move_to(Some(stage));
-    }
-
-    fn move_to(&mut self, stage: Option<Stage>) {
+    /// Moves the request to a stage, or with `None` to its end.
+    pub(super) fn enter(&mut self, stage: impl Into<Option<Stage>>) {
+        let stage = stage.into();
         let from = std::mem::replace(&mut self.stage, stage);
         self.shared.change(|state| {
             // Another connection may have replaced this one.
@@ -332,6 +323,6 @@ impl ActiveRequest<'_> {
 
 impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
-        self.move_to(None);
+        self.enter(None);
     }
 }

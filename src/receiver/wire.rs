@@ -21,31 +21,20 @@ pub(super) struct Wire<'a> {
     /// `None` for no deadline.
     deadline: Option<Instant>,
     late_reads: u32,
-    tail: Tail,
-}
-
-/// Treatment of the last received byte.
-enum Tail {
-    Taken,
-    /// The byte stays in the kernel's buffer, because closing a socket with unread data resets the connection. The flag
-    /// is true if a byte is held back.
-    HeldBack(bool),
+    /// Set if the last received byte stays in the kernel's buffer, because closing a socket with unread data resets the
+    /// connection: whether a byte is held back now.
+    pub(super) held_back: Option<bool>,
 }
 
 impl<'a> Wire<'a> {
     pub(super) fn new(socket: &'a TcpStream) -> Self {
-        Self { socket, deadline: None, late_reads: 0, tail: Tail::Taken }
+        Self { socket, deadline: None, late_reads: 0, held_back: None }
     }
 
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
         if self.deadline != deadline {
             (self.deadline, self.late_reads) = (deadline, 0);
         }
-    }
-
-    /// Makes a later close of the socket reset the connection.
-    pub(super) fn hold_back_last_byte(&mut self) {
-        self.tail = Tail::HeldBack(false);
     }
 
     /// Waits until data can be read, without reading it.
@@ -72,9 +61,7 @@ impl<'a> Wire<'a> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.arm()?;
-        let Tail::HeldBack(held) = &mut self.tail else {
-            return self.socket.read(buffer);
-        };
+        let Some(held) = &mut self.held_back else { return self.socket.read(buffer) };
         // The held-back byte was already returned by the last read, so it is only taken out of the kernel's buffer.
         if *held {
             self.socket.read_exact(&mut [0])?;

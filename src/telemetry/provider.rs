@@ -114,7 +114,7 @@ impl Provider {
     /// On an exporter's own thread, for example in a [hook](crate::Config::on_problem), this function returns at once,
     /// because the thread would wait for itself.
     pub fn flush(&self, budget: Duration) -> FlushOutcome {
-        exporter_set::flush([&*self.exporters], exporter_set::deadline(budget))
+        exporter_set::flush(&[&*self.exporters], exporter_set::deadline(budget))
     }
 
     pub(crate) fn exporters(&self) -> &Arc<ExporterSet> {

@@ -68,7 +68,6 @@ impl Route {
     ///
     /// # Errors
     /// Returns an error if the certificates cannot be used.
-    #[cfg(feature = "probe")]
     pub(super) fn record_certificates(&mut self, settings: &TlsSettings) -> Result<(), SetupError> {
         self.tls = self.tls.take().map(|tls| tls.recording(settings)).transpose()?;
         Ok(())
@@ -79,18 +78,13 @@ impl Route {
         self.proxy.as_ref().filter(|_| !self.is_tunnelled)
     }
 
-    #[cfg(feature = "grpc")]
     pub(super) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
     /// Returns the texts that no message may show, even if a server or a proxy repeats them: the secrets of the proxy,
     /// the values of the headers, the hidden texts of the settings, and `others`.
-    pub(super) fn secrets(
-        &self,
-        settings: &ConnectionSettings,
-        others: impl IntoIterator<Item = String>,
-    ) -> Secrets {
+    pub(super) fn secrets(&self, settings: &ConnectionSettings, others: Vec<String>) -> Secrets {
         let all: Vec<String> = self.proxy.iter().flat_map(Proxy::secrets).chain(others).collect();
         let of_headers = settings.headers.iter().map(|(_, value)| value.expose());
         Secrets::new(all.iter().map(String::as_str).chain(of_headers).chain(settings.hidden_texts()))
@@ -118,6 +112,9 @@ impl Route {
     }
 }
 
+/// A connection, or the error of the step that failed.
+type Connected = Result<Stream, NetworkError>;
+
 /// Opens the connections of one transport.
 #[derive(Debug)]
 pub(super) struct Connector {
@@ -128,25 +125,17 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Opens a connection, and notes the time and the result of each step in `timeline`.
-    pub(super) fn connect(
-        &mut self,
-        deadline: Instant,
-        timeline: &mut Timeline,
-    ) -> Result<Stream, NetworkError> {
+    pub(super) fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Connected {
         self.reload();
-        let stream = self.reach(deadline, timeline);
-        let stream = match &self.route.proxy {
-            Some(proxy) => stream.map_err(|error| proxy.name(error))?,
-            None => stream?,
-        };
+        let stream = self.reach(deadline, timeline).map_err(|error| match &self.route.proxy {
+            Some(proxy) => proxy.name(error),
+            None => error,
+        })?;
         timeline.connected = Some(Instant::now());
         let Some(tls) = &self.route.tls else { return Ok(stream) };
         let secured = tls.connect(stream);
-        #[cfg(feature = "probe")]
-        {
-            // Taken before the result is checked, because a probe shows invalid certificates, too.
-            timeline.certificate = tls.take_certificate();
-        }
+        // Taken before the result is checked, because a probe shows invalid certificates, too.
+        timeline.certificate = tls.take_certificate();
         let stream = secured.map_err(|error| match NetworkError::from(error) {
             // A retry may succeed, because the next attempt uses the new certificates.
             NetworkError::Tls(fault) if self.reload() => {
@@ -155,7 +144,6 @@ impl Connector {
             error => error,
         })?;
         timeline.secured = Some(Instant::now());
-        #[cfg(feature = "probe")]
         if let Stream::Tls(tls) = &stream {
             timeline.tls_version = tls.session.version();
         }
@@ -189,19 +177,17 @@ impl Connector {
     }
 
     /// Opens a connection to the server, or to a proxy that forwards requests.
-    fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Stream, NetworkError> {
+    fn reach(&mut self, deadline: Instant, timeline: &mut Timeline) -> Connected {
         if let Some(socket) = &self.route.socket {
             timeline.resolved = Some(Instant::now());
-            let mut stream = Stream::new(self.dialer.connect_to_socket(socket, deadline)?, deadline);
-            stream.set_max_age(self.route.max_age);
-            return Ok(stream);
+            let socket = self.dialer.connect_to_socket(socket, deadline)?;
+            return Ok(Stream::new(socket, deadline, self.route.max_age));
         }
         timeline.addresses = self.lookup.addresses(deadline).map_err(NetworkError::of_lookup)?;
         timeline.resolved = Some(Instant::now());
         let socket = self.dialer.connect(&timeline.addresses, deadline)?;
         timeline.peer = socket.peer_addr().ok();
-        let mut stream = Stream::new(socket, deadline);
-        stream.set_max_age(self.route.max_age);
+        let mut stream = Stream::new(socket, deadline, self.route.max_age);
         if let Some(tls) = &self.route.proxy_tls {
             stream = tls.connect(stream)?;
         }
@@ -213,7 +199,6 @@ impl Connector {
 }
 
 /// Times and results of the steps of a connection.
-#[cfg_attr(not(feature = "probe"), allow(dead_code, reason = "only a probe reports the steps"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     pub(crate) resolved: Option<Instant>,
@@ -225,12 +210,9 @@ pub(crate) struct Timeline {
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) secured: Option<Instant>,
     /// Certificate of the server in DER, even if it is not valid.
-    #[cfg(feature = "probe")]
     pub(crate) certificate: Option<Vec<u8>>,
-    #[cfg(feature = "probe")]
     pub(crate) tls_version: &'static str,
     /// First bytes from the server, decrypted.
-    #[cfg(feature = "probe")]
     pub(crate) first_bytes: Vec<u8>,
 }
 

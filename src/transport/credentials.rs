@@ -52,7 +52,6 @@ pub(super) fn renewing<T: SendsHeaders + 'static>(
 ///
 /// # Errors
 /// Returns the error of a function.
-#[cfg(feature = "probe")]
 pub(crate) fn with_current_headers(settings: &ConnectionSettings) -> Result<ConnectionSettings, SetupError> {
     let mut sources = sources(settings);
     for source in &mut sources {

@@ -118,7 +118,7 @@ impl Dialer {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let addresses = self.order(addresses);
-        self.interrupter.set_choice(addresses.len() > 1);
+        lock(&self.interrupter.state).has_choice = addresses.len() > 1;
         let stream = match (&addresses[..], self.driver) {
             // Usually connects without another thread. A blocked connect cannot be interrupted, so it lasts at most
             // one head start.
@@ -153,7 +153,7 @@ impl Dialer {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let (results, own) = (Arc::new(Results::new()), socket.to_owned());
-        self.interrupter.watch_race(&results);
+        lock(&self.interrupter.state).race = Arc::downgrade(&results);
         match self.driver {
             Driver::OwnThread if self.start(&results, move || connect_unix(&own)) => {
                 self.watch(results.take(left).unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?)
@@ -181,7 +181,7 @@ impl Dialer {
         // If there are more addresses than threads, some addresses wait until earlier ones have failed.
         let share = time_left(deadline)? / addresses.len().div_ceil(MAX_THREADS) as u32;
         let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0_usize);
-        self.interrupter.watch_race(&results);
+        lock(&self.interrupter.state).race = Arc::downgrade(&results);
         let mut failure = ErrorKind::TimedOut.into();
         while !self.interrupter.is_broken() {
             let Ok(left) = time_left(deadline) else { break };
@@ -351,7 +351,7 @@ struct State {
     /// True if the host of the last connection has several addresses.
     has_choice: bool,
     socket: Weak<TcpStream>,
-    /// The race that the attempt waits for.
+    /// The race that the attempt waits for, and that an interruption wakes.
     race: Weak<Results>,
 }
 
@@ -368,11 +368,6 @@ impl Interrupter {
         let mut state = lock(&self.state);
         state.socket = Arc::downgrade(socket);
         if state.is_broken() { Err(ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
-    }
-
-    /// Registers the race that an interruption wakes.
-    fn watch_race(&self, race: &Arc<Results>) {
-        lock(&self.state).race = Arc::downgrade(race);
     }
 
     /// Returns whether this attempt was ended.
@@ -392,11 +387,6 @@ impl Interrupter {
         let mut state = lock(&self.state);
         state.is_cut = true;
         state.end_attempt();
-    }
-
-    /// Notes whether the host has several addresses.
-    fn set_choice(&self, has_choice: bool) {
-        lock(&self.state).has_choice = has_choice;
     }
 
     /// Shuts the idle connection down if the host has several addresses, so that the next attempt asks another one.

@@ -34,7 +34,7 @@ use crate::config::FileSettings;
 /// Maximum length of a line with its end. The Collector's receiver splits longer lines, and then cannot read them.
 const MAX_LINE_BYTES: usize = (1 << 20) - 1;
 /// Number of attempts to get the lock, one per millisecond. A lock is usually held for less than that.
-const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_ATTEMPTS: u64 = 100;
 
 /// Opens the file once, and returns the settings with an absolute path, because the program may change its directory.
 ///
@@ -186,12 +186,9 @@ struct LockedFile {
 impl LockedFile {
     fn open(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
-        let wait = || thread::sleep(Duration::from_millis(1));
-        let is_locked = (0..LOCK_ATTEMPTS).any(|_| {
-            lock(&file, true) || {
-                wait();
-                false
-            }
+        let is_locked = (0..LOCK_ATTEMPTS).any(|attempt| {
+            thread::sleep(Duration::from_millis(attempt.min(1)));
+            lock(&file, true)
         });
         Ok(Self { file, is_locked })
     }

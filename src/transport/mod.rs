@@ -73,7 +73,7 @@ mod tls;
 pub(crate) use self::{
     connect::Timeline,
     credentials::with_current_headers,
-    http::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse},
+    http::{ProbeFailure, ProbeRequest, ProbeResponse},
     response::{Oddity, RETRYABLE as RETRYABLE_STATUSES, TOO_LONG},
     stream::Stream,
     tls::TlsConnector,
@@ -171,7 +171,6 @@ fn shrink(text: &mut Vec<u8>) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResponseStatus {
     Http(u16),
-    #[cfg_attr(not(feature = "grpc"), allow(dead_code, reason = "only gRPC has such a status"))]
     Grpc(String),
 }
 
@@ -238,7 +237,6 @@ impl Verdict {
 }
 
 /// The response to an empty gRPC call, with secrets redacted.
-#[cfg(feature = "probe")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallResponse {
     /// gRPC status code; 0 is success.
@@ -261,7 +259,6 @@ pub(crate) struct SetupError {
 }
 
 impl SetupError {
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS has causes"))]
     fn caused_by(message: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
         Self { message: message.into(), source: Some(Box::new(source)) }
     }
@@ -294,7 +291,7 @@ pub(crate) type Opener = Box<dyn Fn() -> Box<dyn Transport> + Send + Sync>;
 /// Returns an error if a setting cannot be used.
 pub(crate) fn http(settings: &ConnectionSettings, driver: Driver) -> Result<Opener, SetupError> {
     let (spec, settings) = (HttpSpec::new(settings)?, settings.clone());
-    Ok(Box::new(move || credentials::renewing(spec.open(driver), &settings, driver)))
+    Ok(Box::new(move || credentials::renewing(spec.open(driver, None), &settings, driver)))
 }
 
 /// Prepares a gRPC transport.

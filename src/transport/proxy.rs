@@ -136,7 +136,7 @@ pub(super) fn status_text(status: StatusCode) -> String {
     }
 }
 
-#[cfg(feature = "receiver")]
+/// Returns the name of a status.
 pub(crate) fn status_name(status: u16) -> Option<&'static str> {
     StatusCode::from_u16(status).ok()?.canonical_reason()
 }

@@ -1,7 +1,7 @@
 //! Redaction of secrets in messages. Servers and proxies may repeat a secret as it was sent or in another form (JSON,
 //! URL, base64, hex).
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::ops::Range;
 
 use super::base64;
@@ -119,12 +119,6 @@ impl Secrets {
             .iter()
             .filter_map(|token| (CUT..token.len()).rev().find(|length| lower.ends_with(&token[..*length])));
         cut.max().map(|length| lower.len() - length..lower.len())
-    }
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secrets").finish_non_exhaustive()
     }
 }
 

@@ -1,15 +1,11 @@
 //! TCP and TLS connections whose reads and writes end by a deadline, whatever the peer does.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
-#[cfg(feature = "probe")]
-use std::net::SocketAddr;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-#[cfg(feature = "probe")]
-use super::dial::connect;
-use super::dial::{is_hang_up, time_left};
+use super::dial::{connect, is_hang_up, time_left};
 use super::tls::Session;
 
 /// If more time than this is left until the deadline, the socket timeout is half of it, so that later calls can use the
@@ -24,7 +20,6 @@ const MAX_CLOCK_JUMP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(DeadlineStream),
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the feature makes it"))]
     Tls(Box<TlsStream>),
 }
 
@@ -35,25 +30,20 @@ pub(crate) struct TlsStream {
 }
 
 impl Stream {
-    pub(super) fn new(socket: Arc<TcpStream>, deadline: Instant) -> Self {
-        Self::Tcp(DeadlineStream::new(socket, deadline))
+    /// Wraps a socket. The connection can be reused only until it reaches the age `max_age`.
+    pub(super) fn new(socket: Arc<TcpStream>, deadline: Instant, max_age: Duration) -> Self {
+        Self::Tcp(DeadlineStream::new(socket, deadline, max_age))
     }
 
     /// Opens a plain connection to one address.
-    #[cfg(feature = "probe")]
     pub(crate) fn connect(address: SocketAddr, deadline: Instant) -> Result<Self> {
-        Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline))
+        Ok(Self::new(Arc::new(connect(&address, time_left(deadline)?)?), deadline, Duration::MAX))
     }
 
     /// Sets the deadline of the following reads and writes.
     pub(super) fn set_deadline(&mut self, deadline: Instant) {
         let tcp = self.tcp();
         (tcp.deadline, tcp.used) = (deadline, (Instant::now(), SystemTime::now()));
-    }
-
-    /// Lets the connection be reused only for this time.
-    pub(super) fn set_max_age(&mut self, age: Duration) {
-        self.tcp().max_age = age;
     }
 
     /// Returns whether the age of the connection and the clocks let it be reused.
@@ -73,7 +63,6 @@ impl Stream {
     }
 
     /// Returns whether nothing more can be written: the peer closed the connection, or a write missed its deadline.
-    #[cfg(feature = "grpc")]
     pub(super) fn is_write_closed(&mut self) -> bool {
         self.tcp().is_write_closed
     }
@@ -86,7 +75,6 @@ impl Stream {
     }
 
     /// Reads bytes that have already arrived. Returns `None` if no bytes have arrived.
-    #[cfg(feature = "grpc")]
     pub(super) fn read_waiting(&mut self, into: &mut [u8]) -> Result<Option<usize>> {
         self.tcp().set_waiting(false)?;
         let read = self.read(into);
@@ -146,28 +134,26 @@ pub(crate) struct DeadlineStream {
     /// nothing. Reads still return the bytes that the peer sent before, which may contain the reason.
     is_write_closed: bool,
     /// First byte from the peer, which shows its protocol.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only TLS explains itself with it"))]
     pub(super) first_byte: Option<u8>,
 }
 
 impl DeadlineStream {
-    fn new(stream: Arc<TcpStream>, deadline: Instant) -> Self {
-        let (read_limit, write_limit, now) = (None, None, Instant::now());
+    fn new(stream: Arc<TcpStream>, deadline: Instant, max_age: Duration) -> Self {
+        let now = Instant::now();
         Self {
             stream,
             deadline,
             opened: now,
-            max_age: Duration::MAX,
+            max_age,
             used: (now, SystemTime::now()),
             waits: true,
-            read_limit,
-            write_limit,
+            read_limit: None,
+            write_limit: None,
             is_write_closed: false,
             first_byte: None,
         }
     }
 
-    #[cfg(feature = "grpc")]
     fn set_waiting(&mut self, waits: bool) -> Result<()> {
         self.waits = waits;
         self.stream.set_nonblocking(!waits)
@@ -260,7 +246,8 @@ mod tests {
     fn pair(deadline: Instant) -> (DeadlineStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-        (DeadlineStream::new(Arc::new(stream), deadline), listener.accept().expect("the other end").0)
+        let stream = DeadlineStream::new(Arc::new(stream), deadline, Duration::MAX);
+        (stream, listener.accept().expect("the other end").0)
     }
 
     #[test]
@@ -286,9 +273,9 @@ mod tests {
         }
         stream.set_deadline(Instant::now() + hour);
         assert!(stream.is_fresh());
-        stream.set_max_age(Duration::from_secs(60));
+        stream.tcp().max_age = Duration::from_secs(60);
         assert!(stream.is_fresh());
-        stream.set_max_age(Duration::ZERO);
+        stream.tcp().max_age = Duration::ZERO;
         assert!(!stream.is_fresh());
     }
 

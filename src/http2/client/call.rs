@@ -121,12 +121,7 @@ impl Call {
     }
 
     /// Handles a part of the body. Returns the increment of a WINDOW_UPDATE if one is due.
-    pub(super) fn data(
-        &mut self,
-        content: &[u8],
-        flow: usize,
-        ends_stream: bool,
-    ) -> Result<Option<u32>, Fault> {
+    pub(super) fn data(&mut self, part: &[u8], flow: usize, ends_stream: bool) -> Result<Option<u32>, Fault> {
         let increment = self.receive_window.receive(flow)?;
         let Some(answer) = &mut self.answer else {
             self.break_off(Code::PROTOCOL, "DATA before HEADERS");
@@ -134,8 +129,8 @@ impl Call {
         };
         // Bytes beyond `MAX_KEPT_BYTES` are counted and discarded, so that a long but valid response ends normally.
         let room = MAX_KEPT_BYTES - answer.body.len();
-        answer.body.extend_from_slice(&content[..content.len().min(room)]);
-        self.body_bytes += content.len();
+        answer.body.extend_from_slice(&part[..part.len().min(room)]);
+        self.body_bytes += part.len();
         if ends_stream {
             self.complete();
         } else if self.body_bytes > self.max_body {

@@ -38,10 +38,7 @@ pub(crate) enum NotEnqueuedReason {
     AfterShutdown,
     Suppressed,
     NoWorker,
-    #[cfg_attr(
-        not(any(feature = "log", feature = "tracing")),
-        allow(dead_code, reason = "only bridges count it")
-    )]
+    #[allow(dead_code, reason = "only bridges count it")]
     Panicked,
 }
 

@@ -1,6 +1,6 @@
 //! Backpressure: callers that find the queue full wait for room in order of arrival.
 //!
-//! A FIFO list of waiters with one parker each (a ticket lock whose tickets can expire). Only the first waiter tries to
+//! A FIFO list of waiters with one parker each (a queue lock whose waiters can give up). Only the first waiter tries to
 //! reserve room; the others sleep until they are first. This module decides who waits and for how long;
 //! `Level::reserve` decides what fits.
 //!
@@ -26,7 +26,6 @@
 //!   A delivery in between changes the number, so the latch stays open (`SeqCst`).
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
@@ -54,7 +53,6 @@ pub(crate) enum Wait {
 }
 
 /// The waiters of one queue. Callers that arrive later do not take their room, see `Queue::reserve_behind_waiters`.
-#[derive(Debug)]
 pub(super) struct Backpressure {
     when_full: WhenFull,
     timeout: Option<Duration>,
@@ -72,7 +70,7 @@ pub(super) struct Backpressure {
 }
 
 /// A worker without a thread. A caller that waits for room does the worker's work meanwhile.
-pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
+pub(crate) trait RoomMaker: Send + Sync {
     /// Does the work that is due until `is_enough` returns true, and begins nothing after `until`.
     ///
     /// Returns when more work will be due, or `None` if another thread is doing it. That thread notifies the waiters
@@ -80,27 +78,22 @@ pub(crate) trait RoomMaker: fmt::Debug + Send + Sync {
     fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant>;
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiters {
-    waiting: VecDeque<(Ticket, Arc<Parker>)>,
-    next: Ticket,
+    waiting: VecDeque<Arc<Parker>>,
 }
 
-type Ticket = u64;
-
 /// A caller that waits. Dropping it lets the next caller take its turn, even if the caller unwinds.
-#[derive(Debug)]
 pub(super) struct Waiter<'a> {
     backpressure: &'a Backpressure,
     records: usize,
-    ticket: Ticket,
     parker: Arc<Parker>,
 }
 
 /// Lets a caller sleep until it is woken.
 ///
 /// `thread::park` is not used: its token belongs to the program, and an `unpark` meant for the program would be lost.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Parker {
     is_woken: Mutex<bool>,
     changed: Condvar,
@@ -178,17 +171,6 @@ impl Backpressure {
         }
         let waiter = self.join(records);
         wake();
-        self.wait_for_turn(&waiter, since, try_reserve, closed, report)
-    }
-
-    fn wait_for_turn<T>(
-        &self,
-        waiter: &Waiter<'_>,
-        since: Instant,
-        try_reserve: impl Fn() -> Option<T>,
-        closed: impl Fn() -> bool,
-        report: impl Fn(Duration),
-    ) -> Option<T> {
         let timeout = self.timeout.and_then(|timeout| since.checked_add(timeout));
         let mut report_at = Some(since + LONG_WAIT);
         loop {
@@ -196,7 +178,7 @@ impl Backpressure {
             let deliveries = self.latches.each_ref().map(|latch| latch.deliveries());
             // The caller is in the list already, so it is woken when room is released from now on: by the worker if
             // the caller is first, otherwise by the waiter in front of it.
-            let is_first = self.is_first(waiter);
+            let is_first = self.is_first(&waiter);
             let reserved = if is_first { try_reserve() } else { None };
             if reserved.is_some() || closed() || self.is_latched() {
                 return reserved;
@@ -235,10 +217,11 @@ impl Backpressure {
         loop {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
-            if let Some(ticket) = waiters.try_join(&parker) {
+            if waiters.waiting.len() < waiters.waiting.capacity() {
+                waiters.waiting.push_back(Arc::clone(&parker));
                 // Before the caller wakes the worker: a worker about to sleep then sees the count or the wake-up.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
-                return Waiter { backpressure: self, records, ticket, parker };
+                return Waiter { backpressure: self, records, parker };
             }
             let needed = 2 * waiters.waiting.len() + 4;
             drop(waiters);
@@ -247,7 +230,7 @@ impl Backpressure {
     }
 
     fn is_first(&self, waiter: &Waiter<'_>) -> bool {
-        self.lock().waiting.front().is_some_and(|(first, _)| *first == waiter.ticket)
+        self.lock().waiting.front().is_some_and(|first| Arc::ptr_eq(first, &waiter.parker))
     }
 
     /// Wakes the first waiter. Must be called after room was released or the queue was closed.
@@ -266,26 +249,15 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiters = self.backpressure.lock();
         // The waiter still holds its parker, so nothing is freed under the lock.
-        waiters.waiting.retain(|(other, _)| *other != self.ticket);
+        waiters.waiting.retain(|other| !Arc::ptr_eq(other, &self.parker));
         self.backpressure.waiting_records.fetch_sub(self.records, Ordering::SeqCst);
         waiters.wake_first();
     }
 }
 
 impl Waiters {
-    /// Appends a waiter. Returns `None` if the list has no spare capacity.
-    fn try_join(&mut self, parker: &Arc<Parker>) -> Option<Ticket> {
-        if self.waiting.len() == self.waiting.capacity() {
-            return None;
-        }
-        let ticket = self.next;
-        self.next += 1;
-        self.waiting.push_back((ticket, Arc::clone(parker)));
-        Some(ticket)
-    }
-
     /// Moves all waiters to `longer` if it has more capacity, and leaves the old storage in `longer` to be freed later.
-    fn grow_into(&mut self, longer: &mut VecDeque<(Ticket, Arc<Parker>)>) {
+    fn grow_into(&mut self, longer: &mut VecDeque<Arc<Parker>>) {
         if longer.capacity() > self.waiting.capacity() {
             longer.append(&mut self.waiting);
             mem::swap(longer, &mut self.waiting);
@@ -293,9 +265,7 @@ impl Waiters {
     }
 
     fn wake_first(&self) {
-        if let Some((_, first)) = self.waiting.front() {
-            first.wake();
-        }
+        self.waiting.front().into_iter().for_each(|first| first.wake());
     }
 }
 
@@ -326,18 +296,12 @@ impl Parker {
 }
 
 /// Shut by a wait that timed out, opened by the next delivery. While it is shut, no caller waits.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Latch {
-    /// Number of deliveries plus one, so that it differs from the initial `shut_at`.
     deliveries: AtomicU64,
-    /// Value of `deliveries` at which the latch was shut. A delivery in the meantime makes the two differ.
+    /// One more than the value of `deliveries` at which the latch was shut; 0 if it was never shut. A delivery in the
+    /// meantime makes the two differ.
     shut_at: AtomicU64,
-}
-
-impl Default for Latch {
-    fn default() -> Self {
-        Self { deliveries: AtomicU64::new(1), shut_at: AtomicU64::new(0) }
-    }
 }
 
 impl Latch {
@@ -347,7 +311,7 @@ impl Latch {
 
     fn shut(&self, deliveries: u64) {
         // `fetch_max`: a late caller must not replace a newer value with an older one, which would open the latch.
-        self.shut_at.fetch_max(deliveries, Ordering::SeqCst);
+        self.shut_at.fetch_max(deliveries + 1, Ordering::SeqCst);
     }
 
     fn open(&self) {
@@ -355,7 +319,7 @@ impl Latch {
     }
 
     fn is_shut(&self) -> bool {
-        self.shut_at.load(Ordering::SeqCst) == self.deliveries()
+        self.shut_at.load(Ordering::SeqCst) == self.deliveries() + 1
     }
 }
 
@@ -363,7 +327,6 @@ impl Latch {
 ///
 /// In a forked child the thread may never reach its work: it may wait for a lock that another thread of the parent held
 /// at the fork. So callers may wait for the worker without a limit only once the thread has begun to run.
-#[derive(Debug)]
 pub(crate) struct WorkerStart {
     due: Instant,
     has_begun: AtomicBool,

@@ -71,7 +71,6 @@ thread_local! {
 }
 
 /// The queue from the callers to one exporter's worker, for records of one signal.
-#[derive(Debug)]
 pub(crate) struct Queue {
     level: Level,
     wake_threshold: WakeThreshold,
@@ -91,7 +90,7 @@ pub(crate) struct Queue {
 }
 
 /// State shared by the queues of all signals of an exporter.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) reporter: Arc<ProblemReporter>,

@@ -218,13 +218,15 @@ impl Worker {
     /// Applies the verdict: counts the outcome of the part, or keeps the part for another attempt.
     fn apply_verdict(&mut self, at: usize, part: Batch, verdict: &Verdict) {
         let now = clock::now();
-        if !matches!(verdict, Verdict::Unreachable { .. }) {
-            self.note_reached();
+        let was_reached = self.state.was_reached || !matches!(verdict, Verdict::Unreachable { .. });
+        if was_reached && !self.state.was_reached {
+            // Signals that a stop had given up because no server was reached are tried again.
+            self.deliveries.iter_mut().for_each(|delivery| delivery.is_finished = false);
         }
+        self.state.was_reached = was_reached;
         let attempt = self.attempt(at, &part, now);
         let settings = self.retry_settings(now);
         let is_stopping = self.stop_by().is_some();
-        let was_reached = self.state.was_reached;
         let outlasts_stop = |by: Instant| !attempt.proxy_pause.is_zero() && now + attempt.proxy_pause >= by;
         let is_hopeless = self.stop_by().is_some_and(outlasts_stop);
         let delivery = &mut self.deliveries[at];
@@ -293,14 +295,6 @@ impl Worker {
             }
         }
         self.deliveries[at].part_is_over();
-    }
-
-    /// Notes that a server was reached. Signals that a stop had given up because no server was reached are tried
-    /// again.
-    fn note_reached(&mut self) {
-        if !std::mem::replace(&mut self.state.was_reached, true) {
-            self.deliveries.iter_mut().for_each(|delivery| delivery.is_finished = false);
-        }
     }
 
     /// Describes the attempt that was made, for `next_step`.

@@ -75,12 +75,7 @@ pub(super) enum Readiness {
 }
 
 impl Delivery {
-    pub(crate) fn new(
-        signal: Signal,
-        queue: Arc<Queue>,
-        counters: Arc<Counters>,
-        throttle: Throttle,
-    ) -> Self {
+    pub(crate) fn of(signal: Signal, queue: Arc<Queue>, counters: Arc<Counters>, throttle: Throttle) -> Self {
         Self {
             signal,
             queue,

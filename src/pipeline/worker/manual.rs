@@ -4,7 +4,6 @@
 //! place is held only for these two moves. So no thread waits for a lock during an attempt, and if the worker calls
 //! code of the program that uses the telemetry again, that code finds the place empty, and does not deadlock.
 
-use std::fmt;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -104,12 +103,6 @@ impl ManualWorker {
         };
         let waited = self.returned.wait_timeout_while(lock(&self.place), time, is_taken);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-}
-
-impl fmt::Debug for ManualWorker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManualWorker").finish_non_exhaustive()
     }
 }
 

@@ -116,6 +116,7 @@ use crate::spool::Spool;
 use crate::transport::{ResponseStatus, Transport};
 use crate::{pipeline::problems::ProblemReporter, problem::ProblemKind};
 pub(crate) use attempt::CurrentAttempt;
+use attempt::NO_DEADLINE;
 pub(crate) use delivery::Delivery;
 use delivery::Readiness;
 use flush::Flush;
@@ -364,9 +365,8 @@ impl Worker {
             None => self.wait_idle(now),
         };
         self.deliveries.iter().for_each(|delivery| delivery.queue.stay_awake());
-        match command {
-            Command::Stop(stop) => self.start_stop(stop),
-            Command::Woken | Command::TimedOut => {}
+        if let Command::Stop(stop) = command {
+            self.start_stop(stop);
         }
         true
     }
@@ -443,10 +443,7 @@ impl Worker {
             return command;
         }
         self.deliveries.iter().for_each(|delivery| delivery.queue.trim());
-        select_biased! {
-            recv(self.commands.stop) -> stop => Command::Stop(stop.unwrap_or_else(|_| stop_now())),
-            recv(self.commands.wake) -> _ => Command::Woken,
-        }
+        self.wait_for_command(now + NO_DEADLINE)
     }
 
     /// Returns the deadline of the stop; `None` while the worker is not stopping.
@@ -460,11 +457,8 @@ impl Worker {
 
     fn report_panic(&mut self, at: usize) {
         let signal = self.deliveries[at].signal;
-        let what = || {
-            "the worker panicked and its batch is lost; this is a bug in standpipe, please report it"
-                .to_owned()
-        };
-        self.reporter.report(signal, ProblemKind::WorkerPanicked, what);
+        let what = "the worker panicked and its batch is lost; this is a bug in standpipe, please report it";
+        self.reporter.report(signal, ProblemKind::WorkerPanicked, || what.to_owned());
     }
 
     fn report_not_enqueued(&mut self) {

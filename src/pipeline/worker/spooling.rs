@@ -42,7 +42,7 @@ use crate::pipeline::retry::Pause;
 use crate::pipeline::simulation;
 use crate::problem::ProblemKind;
 use crate::process::{contain_panic, spawn_scoped};
-use crate::record::Signal;
+use crate::record::{Chunk, Signal};
 use crate::spool::Spool;
 
 /// Pause before the disk is read again after an I/O error. A flush does not shorten it.
@@ -223,17 +223,10 @@ impl Worker {
     }
 
     /// Counts and reports records that were dropped before they were in a batch: see [`Next::Dropped`].
-    pub(super) fn settle_dropped(
-        &mut self,
-        at: usize,
-        origin: Origin,
-        outcome: Outcome,
-        dropped: (u64, usize),
-    ) {
-        self.deliveries[at].settle_all(origin, vec![dropped], outcome);
+    pub(super) fn settle_dropped(&mut self, at: usize, origin: Origin, outcome: Outcome, lost: (u64, usize)) {
+        self.deliveries[at].settle_all(origin, vec![lost], outcome);
         if outcome == Outcome::TooLarge {
-            let what =
-                || format!("a record of {} bytes exceeds batch-bytes and is lost; raise it", dropped.1);
+            let what = || format!("a record of {} bytes exceeds batch-bytes and is lost; raise it", lost.1);
             self.reporter.report(self.deliveries[at].signal, ProblemKind::TooLarge, what);
         }
         self.report_spool();
@@ -360,7 +353,10 @@ impl Worker {
 /// Appends a batch to the spool, and releases its chunks in the flight recorder: from then on the entry is the only
 /// copy that the next process sends.
 fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
-    let note_entry = |segment, offset| batch.note_entry(segment, offset);
+    // If the process dies during the write, both the recorder and the entry may have the records, and the next process
+    // uses the stored place to send them once.
+    let note_entry =
+        |segment, offset| batch.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
     // Copy first, check second. If the flight recorder's file is truncated while the body is read, the copy contains
     // zeros, and `is_lost` returns true. Without the copy, zeros could be written with a valid checksum.
     let body = batch.body().concat();
@@ -368,7 +364,7 @@ fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
         return Err(io::Error::other("its records were lost with the flight recorder"));
     }
     spool.append(batch.signal, batch.records, &[&body], &note_entry)?;
-    batch.settle_recorded();
+    batch.recorded_chunks().for_each(Chunk::settle);
     Ok(())
 }
 

@@ -56,7 +56,7 @@ fn worker(gate: &Gate, commands: Commands, wake: Sender<()>) -> Worker {
     let queue = Arc::new(Queue::new(&plan.queue, 1024, shared));
     let throttle = Throttle::new(plan.pace);
     Worker {
-        deliveries: vec![Delivery::new(Signal::Traces, queue, Arc::clone(&counters), throttle)],
+        deliveries: vec![Delivery::of(Signal::Traces, queue, Arc::clone(&counters), throttle)],
         counters,
         transport: Some(gate.open_transport()),
         owner: None,

@@ -129,19 +129,15 @@ impl Plan {
             return Err(Refusal::undecodable("the call has no message"));
         };
         let length = u32::from_be_bytes(length) as usize;
-        match message.len().cmp(&length) {
-            Ordering::Less => return Err(Refusal::undecodable("the message is cut short")),
-            Ordering::Equal => {}
-            Ordering::Greater => return Err(Refusal::undecodable("the call has more than one message")),
-        }
-        let coding = match (flag, self.coding) {
-            (0, _) => Coding::Identity,
-            (1, Some(coding)) => coding,
-            (1, None) => {
-                return Err(Refusal::undecodable("the message is compressed without a grpc-encoding"));
-            }
-            _ => return Err(Refusal::undecodable("the message has an unknown flag")),
+        let coding = match (message.len().cmp(&length), flag, self.coding) {
+            (Ordering::Less, ..) => Err("the message is cut short"),
+            (Ordering::Greater, ..) => Err("the call has more than one message"),
+            (_, 0, _) => Ok(Coding::Identity),
+            (_, 1, Some(coding)) => Ok(coding),
+            (_, 1, None) => Err("the message is compressed without a grpc-encoding"),
+            _ => Err("the message has an unknown flag"),
         };
+        let coding = coding.map_err(Refusal::undecodable)?;
         Content::read(self.signal, Format::Protobuf, coding, message, limit, share)
     }
 }

@@ -14,14 +14,13 @@ use crate::process::{contain_panic, spawn_scoped};
 use crate::receiver::answer::Answer;
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
-use crate::receiver::request_sink;
-use crate::receiver::state::ActiveRequest;
+use crate::receiver::request_sink::{Answered, take_in, turn_down};
 use crate::receiver::store::{Protocol, ReceivedRequest};
 
 pub(super) struct Handler<'a> {
     pub(super) connection: &'a SharedConnection<'a>,
     /// Number of the connection.
-    number: u64,
+    pub(super) number: u64,
     pool: Mutex<Pool>,
 }
 
@@ -91,11 +90,7 @@ impl<'a> Handler<'a> {
     }
 
     /// Decodes and counts a call. Returns its answer, or `None` if the receiver was stopped.
-    pub(super) fn judge(
-        &self,
-        outcome: Outcome,
-        decided: Option<Answer>,
-    ) -> Option<(Answer, ActiveRequest<'a>)> {
+    pub(super) fn judge(&self, outcome: Outcome, decided: Option<Answer>) -> Option<Answered<'a>> {
         let shared = self.connection.shared;
         let (head, body_bytes, refusal) = match outcome {
             Outcome::Whole { head, plan, body, share } => {
@@ -106,7 +101,7 @@ impl<'a> Handler<'a> {
                 match content {
                     Ok(content) => {
                         let request = self.describe(head, body_bytes);
-                        return request_sink::take_in(shared, request, content, decided);
+                        return take_in(shared, request, content, decided);
                     }
                     Err(refusal) => (Some(head), body_bytes, refusal),
                 }
@@ -115,18 +110,8 @@ impl<'a> Handler<'a> {
         };
         let answer = self.refuse(&refusal);
         let request = head.map(|head| self.describe(head, body_bytes));
-        let active = self.turn_down(request, &refusal, &answer);
+        let active = turn_down(shared, Protocol::Grpc, self.number, request, &refusal, &answer);
         Some((answer, active))
-    }
-
-    pub(super) fn turn_down(
-        &self,
-        request: Option<ReceivedRequest>,
-        refusal: &Refusal,
-        answer: &Answer,
-    ) -> ActiveRequest<'a> {
-        let shared = self.connection.shared;
-        request_sink::turn_down(shared, Protocol::Grpc, self.number, request, refusal, answer)
     }
 
     fn describe(&self, head: Head, body_bytes: usize) -> ReceivedRequest {

@@ -34,7 +34,9 @@ use crate::receiver::answer::{Answer, DeliveryMode};
 use crate::receiver::content::Form;
 use crate::receiver::http;
 use crate::receiver::refusal::{Refusal, RefusalKind};
+use crate::receiver::request_sink::turn_down;
 use crate::receiver::state::{ActiveRequest, Shared};
+use crate::receiver::store::Protocol;
 use crate::receiver::wire::{CLOSE_TIMEOUT, TLS_HANDSHAKE, Wire};
 
 const READ: usize = 64 * 1024;
@@ -59,7 +61,6 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
             wire: Wire::new(socket),
             buffer: vec![0; READ],
             first_byte: None,
-            holds_back: false,
             decided: HashMap::new(),
         };
         while let Ok(calls) = reader.read() {
@@ -85,8 +86,6 @@ struct Reader<'a> {
     buffer: Vec<u8>,
     /// First byte that the client sent.
     first_byte: Option<u8>,
-    /// True if the last byte stays in the socket, so that closing resets the connection.
-    holds_back: bool,
     /// Answers that were chosen at the beginning of their calls, by stream.
     decided: HashMap<u32, Answer>,
 }
@@ -122,9 +121,9 @@ impl<'a> Reader<'a> {
     fn read_bytes(&mut self) -> io::Result<usize> {
         self.wire.wait_for_byte()?;
         // Checked before each read: the next answer may have to reset the connection, which needs unread data.
-        if !self.holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
-            self.wire.hold_back_last_byte();
-            self.holds_back = true;
+        let holds_back = self.wire.held_back.is_some();
+        if !holds_back && self.handler.connection.shared.read(|state| state.script.has_preceding()) {
+            self.wire.held_back = Some(false);
         }
         self.wire.read(&mut self.buffer)
     }
@@ -135,10 +134,10 @@ impl<'a> Reader<'a> {
         let mut calls = Vec::new();
         for event in events {
             match event {
-                Event::Begun(stream) if self.holds_back => {
+                Event::Begun(stream) if self.wire.held_back.is_some() => {
                     let Some(answer) = shared.change(|state| state.script.take_preceding()) else { continue };
                     match answer.delivery_mode {
-                        DeliveryMode::NeverRead => shared.hold_until_stopped(),
+                        DeliveryMode::NeverRead => _ = shared.hold_while(|_| true),
                         // Unread data is left, so closing the socket sends RST.
                         DeliveryMode::Reset => {}
                         _ => {
@@ -195,7 +194,9 @@ impl<'a> Reader<'a> {
     }
 
     fn report(&self, refusal: &Refusal) -> ActiveRequest<'a> {
-        self.handler.turn_down(None, refusal, &Answer::status(refusal.status))
+        let Handler { connection, number, .. } = self.handler;
+        let answer = Answer::status(refusal.status);
+        turn_down(connection.shared, Protocol::Grpc, *number, None, refusal, &answer)
     }
 
     /// Answers a client of another protocol: HTTP/1 clients learn the address of the HTTP listener.

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Head, Lines, ReadError, Version};
+use super::{Head, Lines, ReadError};
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
@@ -27,7 +27,7 @@ impl Framing {
         };
         // Two readers that disagree on the length would see different requests (request smuggling).
         Refusal::unless(length.is_none(), 400, "both content-length and transfer-encoding")?;
-        Refusal::unless(head.version != Version::Http10, 400, "transfer-encoding in http/1.0")?;
+        Refusal::unless(head.is_http11, 400, "transfer-encoding in http/1.0")?;
         let is_chunked = encoding.eq_ignore_ascii_case("chunked");
         Refusal::unless(is_chunked, 501, "unsupported transfer-encoding: send chunked")?;
         Ok(Framing::Chunked)

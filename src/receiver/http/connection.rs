@@ -139,13 +139,13 @@ impl<'a> Connection<'a> {
     fn prepare(&mut self, decided: Option<&Answer>) -> Exchanged {
         match decided.map(|answer| &answer.delivery_mode) {
             Some(DeliveryMode::NeverRead) => {
-                self.shared.hold_until_stopped();
+                self.shared.hold_while(|_| true);
                 Err(ConnectionOver)
             }
             // Unread data is left, so closing the socket sends RST.
             Some(DeliveryMode::Reset) => Err(ConnectionOver),
             Some(DeliveryMode::ResetAfterRequest) => {
-                self.reader.get_mut().hold_back_last_byte();
+                self.reader.get_mut().held_back = Some(false);
                 Ok(())
             }
             _ => Ok(()),
@@ -157,7 +157,7 @@ impl<'a> Connection<'a> {
         let head = match read_head(&mut self.reader, self.shared.settings.max_header_bytes) {
             Ok(head) => head,
             Err(ReadError::Gone) => return Err(ConnectionOver),
-            Err(ReadError::Refused(refusal)) => return self.turn_down(None, &refusal, false),
+            Err(ReadError::Refused(refusal)) => return self.deny(None, &refusal, false),
         };
         let format = format_of(&head).unwrap_or(Format::Protobuf);
         self.form = Form { format, signal: signal_of(&head) };
@@ -194,7 +194,7 @@ impl<'a> Connection<'a> {
                 let (answer, active) = taken.ok_or(ConnectionOver)?;
                 self.deliver(&answer, keep_alive, active)
             }
-            Err(refusal) => self.turn_down(Some(request), &refusal, keep_alive),
+            Err(refusal) => self.deny(Some(request), &refusal, keep_alive),
         }
     }
 
@@ -260,12 +260,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Reports, counts and answers a refused request.
-    fn turn_down(
-        &mut self,
-        request: Option<ReceivedRequest>,
-        refusal: &Refusal,
-        keep_alive: bool,
-    ) -> Exchanged {
+    fn deny(&mut self, request: Option<ReceivedRequest>, refusal: &Refusal, keep_alive: bool) -> Exchanged {
         let answer = match (refusal.status, refusal.answer()) {
             (405, answer) => answer.header("allow", "POST"),
             (505, answer) => {

@@ -101,15 +101,10 @@ fn content_coding(head: &Head) -> Result<Coding, Refusal> {
 struct Head {
     method: String,
     target: String,
-    version: Version,
+    /// False for HTTP/1.0.
+    is_http11: bool,
     /// Names in lower case.
     headers: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    Http10,
-    Http11,
 }
 
 impl Head {
@@ -137,7 +132,7 @@ impl Head {
     /// read, because a refusal is written in the client's format, which another header declares.
     fn check_host(&self) -> Result<(), Refusal> {
         let has_host = self.single("host")?.is_some();
-        Refusal::unless(has_host || self.version != Version::Http11, 400, "missing Host header")
+        Refusal::unless(has_host || !self.is_http11, 400, "missing Host header")
     }
 
     /// Returns the hosts that the request names in its target and its headers.
@@ -151,10 +146,7 @@ impl Head {
             let mut items = self.values("connection").flat_map(|value| value.split(','));
             items.any(|item| item.trim().eq_ignore_ascii_case(token))
         };
-        match self.version {
-            Version::Http11 => !asks_for("close"),
-            Version::Http10 => asks_for("keep-alive") && !asks_for("close"),
-        }
+        (self.is_http11 || asks_for("keep-alive")) && !asks_for("close")
     }
 }
 
@@ -176,14 +168,14 @@ pub fn split_target(target: &str) -> (Option<&str>, &str, &str) {
 fn read_head(reader: &mut impl BufRead, limit: usize) -> Result<Head, ReadError> {
     refuse_what_is_not_http(reader)?;
     let mut lines = Lines { reader, left: limit };
-    let (method, target, version) = parse_request_line(&lines.next()?)?;
+    let (method, target, is_http11) = parse_request_line(&lines.next()?)?;
     let mut headers = Vec::new();
     let mut line = lines.next()?;
     while !line.is_empty() {
         headers.push(parse_field(&line)?);
         line = lines.next()?;
     }
-    Ok(Head { method, target, version, headers })
+    Ok(Head { method, target, is_http11, headers })
 }
 
 /// Refuses other protocols by their first byte: they may never send the line end that the head's reader would wait for.
@@ -225,26 +217,21 @@ impl<R: BufRead> Lines<'_, R> {
     }
 }
 
-fn parse_request_line(line: &str) -> Result<(String, String, Version), Refusal> {
-    let malformed = || Refusal::new(400, "malformed request line");
-    let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(malformed());
-    };
-    if !is_token(method) || target.is_empty() {
-        return Err(malformed());
-    }
-    let version = match version {
-        "HTTP/1.1" => Version::Http11,
-        "HTTP/1.0" => Version::Http10,
-        other if other.starts_with("HTTP/") => {
-            // Most likely HTTP/2 at the wrong port.
-            let refusal =
-                Refusal::new(505, "unsupported HTTP version: this port speaks HTTP/1.1 and HTTP/1.0");
-            return Err(refusal.of_kind(RefusalKind::GrpcAtHttpPort));
+/// Returns the method, the target, and whether the version is HTTP/1.1.
+fn parse_request_line(line: &str) -> Result<(String, String, bool), Refusal> {
+    match line.split(' ').collect::<Vec<_>>()[..] {
+        [method, target, _] if !is_token(method) || target.is_empty() => {}
+        [method, target, version @ ("HTTP/1.1" | "HTTP/1.0")] => {
+            return Ok((method.to_owned(), target.to_owned(), version == "HTTP/1.1"));
         }
-        _ => return Err(malformed()),
-    };
-    Ok((method.to_owned(), target.to_owned(), version))
+        // Most likely HTTP/2 at the wrong port.
+        [_, _, version] if version.starts_with("HTTP/") => {
+            let what = "unsupported HTTP version: this port speaks HTTP/1.1 and HTTP/1.0";
+            return Err(Refusal::new(505, what).of_kind(RefusalKind::GrpcAtHttpPort));
+        }
+        _ => {}
+    }
+    Err(Refusal::new(400, "malformed request line"))
 }
 
 fn parse_field(line: &str) -> Result<(String, String), Refusal> {

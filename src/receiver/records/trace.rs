@@ -68,14 +68,11 @@ struct Node {
 }
 
 impl Trace {
-    pub(in crate::receiver) fn new(
-        id: TraceId,
-        spans: Vec<ReceivedSpan>,
-        mut logs: Vec<ReceivedLog>,
-    ) -> Self {
+    pub(in crate::receiver) fn new(id: TraceId, spans: Vec<ReceivedSpan>, logs: Vec<ReceivedLog>) -> Self {
+        let mut trace = Self { id, nodes: grow(spans), logs };
         // Stable, so that records of the same time stay in the order of arrival.
-        logs.sort_by_key(ReceivedLog::unix_nanos);
-        Self { id, nodes: grow(spans), logs }
+        trace.logs.sort_by_key(ReceivedLog::unix_nanos);
+        trace
     }
 
     /// Groups spans and log records by trace, in the order of each trace's first span.

@@ -314,7 +314,7 @@ impl OrphanedQueue {
             let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
             open_spans.extend(frames(&data).filter_map(span_id_of).filter_map(ended));
         }
-        let ((body, records), lost_records, lost_bytes) = rebuild(chunk, &data, &self.resource, proof);
+        let ((body, records), lost_records, lost_bytes) = build(chunk, &data, &self.resource, proof);
         self.damaged += u64::from(lost_records > 0 || lost_bytes > 0);
         self.lost[chunk.signal as usize] += lost_records;
         self.lost_bytes += lost_bytes as u64;
@@ -399,12 +399,7 @@ enum Proof {
 
 /// Builds a request from the records of a chunk after the offset `settled`. Returns its body and number of records, the
 /// number of lost records, and the number of bytes at the end in which no frame can be found.
-fn rebuild(
-    chunk: &OrphanedChunk,
-    data: &[u8],
-    resource: &[u8],
-    proof: Proof,
-) -> ((Vec<u8>, u64), u64, usize) {
+fn build(chunk: &OrphanedChunk, data: &[u8], resource: &[u8], proof: Proof) -> ((Vec<u8>, u64), u64, usize) {
     let (end, damaged) = match proof {
         Proof::Checksum => (data.len(), None),
         Proof::Framing | Proof::None => examine(chunk.signal, data),

@@ -270,7 +270,7 @@ mod names {
             let settings = exporter.proxy(Proxy::Off).max_connection_age(age).connection;
             let transport: Box<dyn Transport> = match is_grpc {
                 true => Box::new(GrpcSpec::new(&settings).unwrap().open(Driver::OwnThread)),
-                false => Box::new(HttpSpec::new(&settings).unwrap().open(Driver::OwnThread)),
+                false => Box::new(HttpSpec::new(&settings).unwrap().open(Driver::OwnThread, None)),
             };
             run(Scene { receivers, transport });
         }

@@ -21,6 +21,9 @@ const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 /// Size of a read. A usual response has a few hundred bytes; longer ones are read in pieces.
 const READ_BYTES: usize = 16 << 10;
 
+/// The result of a call, or of a step of it.
+type Called<T> = Result<T, CallFailure>;
+
 /// A request to the server.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
@@ -47,7 +50,7 @@ impl Client {
 
     /// Makes one call. Repeats the call over a new connection if the server has certainly not processed it, or if the
     /// kept connection was dead.
-    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Response, CallFailure> {
+    pub(super) fn call(&mut self, request: &Request<'_>, deadline: Instant) -> Called<Response> {
         let mut refusals = 0;
         loop {
             if self.interrupter.is_broken() {
@@ -93,15 +96,15 @@ impl Client {
 
     /// Opens a connection and waits for the server's settings. The next call uses the connection.
     #[cfg(feature = "probe")]
-    pub(super) fn greet(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<(), CallFailure> {
+    pub(super) fn greet(&mut self, deadline: Instant, timeline: &mut Timeline) -> Called<()> {
         let mut connection = self.connect(deadline, timeline)?;
-        let greeted = connection.greet(&mut self.buffer);
+        let greeted = connection.read_until(ClientConnection::has_greeted, &mut self.buffer);
         timeline.first_bytes = connection.conn.unread().to_vec();
         self.connection = Some(connection);
         greeted
     }
 
-    fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Result<Connection, CallFailure> {
+    fn connect(&mut self, deadline: Instant, timeline: &mut Timeline) -> Called<Connection> {
         let stream = self.connector.connect(deadline, timeline).map_err(CallFailure::Network)?;
         match &stream {
             // If only the connection to the proxy uses TLS, no protocol is negotiated.
@@ -126,28 +129,20 @@ impl Connection {
         !self.stream.is_write_closed() && self.conn.is_open()
     }
 
-    #[cfg(feature = "probe")]
-    fn greet(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
-        while !self.conn.has_greeted() {
+    /// Writes the output and handles bytes of the peer until a condition is met.
+    fn read_until(&mut self, is_met: fn(&ClientConnection) -> bool, buffer: &mut [u8]) -> Called<()> {
+        while !is_met(&self.conn) {
             self.flush()?;
             self.read(buffer)?;
         }
         Ok(())
     }
 
-    fn exchange(
-        &mut self,
-        request: &Request<'_>,
-        deadline: Instant,
-        buffer: &mut [u8],
-    ) -> Result<Response, CallFailure> {
+    fn exchange(&mut self, request: &Request<'_>, deadline: Instant, buffer: &mut [u8]) -> Called<Response> {
         self.stream.set_deadline(deadline);
-        while !self.conn.may_start() {
-            if !self.conn.is_open() {
-                return Err(CallFailure::unprocessed(self.conn.go_away()));
-            }
-            self.flush()?;
-            self.read(buffer)?;
+        self.read_until(|conn| conn.may_start() || !conn.is_open(), buffer)?;
+        if !self.conn.is_open() {
+            return Err(CallFailure::unprocessed(self.conn.go_away()));
         }
         self.conn.start(request.block, request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         let end = self.converse(&request.message, deadline, buffer)?;
@@ -168,12 +163,7 @@ impl Connection {
     }
 
     /// Sends and receives until the call has ended.
-    fn converse(
-        &mut self,
-        message: &Message<'_>,
-        deadline: Instant,
-        buffer: &mut [u8],
-    ) -> Result<End, CallFailure> {
+    fn converse(&mut self, message: &Message<'_>, deadline: Instant, buffer: &mut [u8]) -> Called<End> {
         let mut goes_away_in_error = false;
         loop {
             let progress = self.conn.send(message);
@@ -197,14 +187,14 @@ impl Connection {
     }
 
     /// Writes all output. A peer that has stopped reading is not an error, because it may have sent the reason.
-    fn flush(&mut self) -> Result<(), CallFailure> {
+    fn flush(&mut self) -> Called<()> {
         self.stream.write_all(self.conn.output())?;
         self.conn.clear_output();
         Ok(())
     }
 
     /// Waits for bytes of the peer and handles them.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
+    fn read(&mut self, buffer: &mut [u8]) -> Called<()> {
         match self.stream.read(buffer) {
             Ok(count) => self.take_in(&buffer[..count]),
             Err(error) => Err(match self.conn.go_away() {
@@ -218,7 +208,7 @@ impl Connection {
     }
 
     /// Handles bytes that have already arrived.
-    fn catch_up(&mut self, buffer: &mut [u8]) -> Result<(), CallFailure> {
+    fn catch_up(&mut self, buffer: &mut [u8]) -> Called<()> {
         while let Some(count) = self.stream.read_waiting(buffer)? {
             self.take_in(&buffer[..count])?;
         }
@@ -226,7 +216,7 @@ impl Connection {
     }
 
     /// Handles bytes of the peer. An empty slice means that the peer has closed the connection.
-    fn take_in(&mut self, bytes: &[u8]) -> Result<(), CallFailure> {
+    fn take_in(&mut self, bytes: &[u8]) -> Called<()> {
         if bytes.is_empty() {
             return Err(CallFailure::left(self.conn.go_away()));
         }
@@ -254,7 +244,7 @@ mod tests {
     }
 
     fn stream(socket: &Arc<TcpStream>) -> Stream {
-        Stream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20))
+        Stream::new(Arc::clone(socket), Instant::now() + Duration::from_secs(20), Duration::MAX)
     }
 
     #[test]
@@ -326,7 +316,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_peer, _) = listener.accept().unwrap();
-        let stream = Stream::new(Arc::new(socket), Instant::now());
+        let stream = Stream::new(Arc::new(socket), Instant::now(), Duration::MAX);
         let mut connection = Connection { conn: ClientConnection::new(), stream, used: Instant::now() };
         // The peer does not read, so all buffers become full.
         let failure = loop {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::super::connect::Timeline;
 use super::super::proxy::Proxy;
 use super::super::response::printable;
-use super::super::{CallResponse, Payload, ProbeEnd, ProbeFailure, ProbeRequest, SetupError, Verdict};
+use super::super::{CallResponse, Payload, ProbeFailure, ProbeRequest, SetupError, Verdict};
 use super::failure::CallFailure;
 use super::status::{self, NO_NUMBER, ReceivedStatus, Status};
 use super::{Grpc, GrpcSpec};
@@ -33,13 +33,11 @@ impl GrpcSpec {
 
 impl Grpc {
     /// Opens a connection and waits for the server's SETTINGS. The first call uses the connection.
-    pub(crate) fn try_connect(&mut self, deadline: Instant) -> ProbeRequest {
+    pub(crate) fn try_connect(&mut self, deadline: Instant) -> ProbeRequest<()> {
         let mut timeline = Timeline::default();
-        let end = match self.client.greet(deadline, &mut timeline) {
-            Ok(()) => ProbeEnd::Connected,
-            Err(failure) => ProbeEnd::Failed(self.shown(failure)),
-        };
-        ProbeRequest { timeline, ended: Instant::now(), end }
+        let greeted = self.client.greet(deadline, &mut timeline);
+        let result = greeted.map_err(|failure| self.shown(failure));
+        ProbeRequest { timeline, ended: Instant::now(), result }
     }
 
     /// Calls the method of a signal with an empty request, until the deadline. The connection is kept for the next

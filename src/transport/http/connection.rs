@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ureq::Error;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ArrayVec, ResolvedSocketAddrs, Resolver};
@@ -20,7 +21,6 @@ use crate::transport::stream::Stream;
 /// Start of every request line.
 const METHOD: &[u8] = b"POST ";
 /// Number of first bytes that a probe keeps, enough to recognize the peer's protocol.
-#[cfg(feature = "probe")]
 const FIRST_BYTES: usize = 32;
 /// Replacement for an absent timeout. It is not used, because every request has a timeout.
 const NO_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -33,7 +33,7 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 pub(super) struct Unresolved;
 
 impl Resolver for Unresolved {
-    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         // ureq has initialized its static by now, so forks need not wait any more.
         first_use::end();
         // ureq requires at least one address.
@@ -57,11 +57,7 @@ pub(super) struct HttpConnector {
 impl UreqConnector for HttpConnector {
     type Out = HttpStream;
 
-    fn connect(
-        &self,
-        details: &ConnectionDetails<'_>,
-        _: Option<()>,
-    ) -> Result<Option<HttpStream>, ureq::Error> {
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<HttpStream>, Error> {
         let mut timeline = Timeline::default();
         let mut connector = lock(&self.connector);
         let connected = connector.connect(deadline(details.timeout), &mut timeline);
@@ -69,14 +65,13 @@ impl UreqConnector for HttpConnector {
             // Stored before the error is returned, because a probe also shows the steps of a failed connection.
             *lock(shared) = timeline;
         }
-        let stream = connected.map_err(|error| ureq::Error::Other(Box::new(error)))?;
+        let stream = connected.map_err(|error| Error::Other(Box::new(error)))?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(HttpStream {
             stream,
             buffers: LazyBuffers::new(input, output),
             origin: self.origin.clone(),
             is_at_head: true,
-            #[cfg(feature = "probe")]
             timeline: self.timeline.clone(),
         }))
     }
@@ -94,7 +89,6 @@ pub(super) struct HttpStream {
     origin: Option<Arc<str>>,
     /// True if the next output begins a request. The output does not show it: a body may look like a request line.
     is_at_head: bool,
-    #[cfg(feature = "probe")]
     timeline: Option<Arc<Mutex<Timeline>>>,
 }
 
@@ -103,7 +97,7 @@ impl Transport for HttpStream {
         &mut self.buffers
     }
 
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let is_at_head = std::mem::replace(&mut self.is_at_head, false);
         let amount = match self.origin.as_deref().filter(|_| is_at_head) {
             Some(origin) => insert_origin(self.buffers.output(), amount, origin)?,
@@ -113,14 +107,13 @@ impl Transport for HttpStream {
         self.stream.write_all(&self.buffers.output()[..amount]).map_err(|error| of_io(error, timeout))
     }
 
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         // Once a response is awaited, the next output begins a new request.
         self.is_at_head = true;
         self.stream.set_deadline(deadline(timeout.for_read()));
         let read = self.stream.read(self.buffers.input_append_buf());
         let count = read.map_err(|error| of_io(error, timeout))?;
         self.buffers.input_appended(count);
-        #[cfg(feature = "probe")]
         if let Some(timeline) = &self.timeline {
             let input = self.buffers.input();
             let first_bytes = &mut lock(timeline).first_bytes;
@@ -150,22 +143,22 @@ fn deadline(timeout: NextTimeout) -> Instant {
     now.checked_add(after).unwrap_or(now + NO_TIMEOUT)
 }
 
-fn of_io(error: io::Error, timeout: NextTimeout) -> ureq::Error {
+fn of_io(error: io::Error, timeout: NextTimeout) -> Error {
     match error.kind() {
-        ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
+        ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => error.into(),
     }
 }
 
 /// Returns the network error of a failed request, or the error itself if it is of another kind.
-pub(super) fn network_error(error: ureq::Error) -> Result<NetworkError, ureq::Error> {
+pub(super) fn network_error(error: Error) -> Result<NetworkError, Error> {
     match error {
-        ureq::Error::Timeout(_) => Ok(NetworkError::TimedOut),
-        ureq::Error::Io(error) => Ok(error.into()),
-        ureq::Error::Other(error) => match error.downcast() {
+        Error::Timeout(_) => Ok(NetworkError::TimedOut),
+        Error::Io(error) => Ok(error.into()),
+        Error::Other(error) => match error.downcast() {
             Ok(error) => Ok(*error),
             // An error of ureq itself.
-            Err(error) => Err(ureq::Error::Other(error)),
+            Err(error) => Err(Error::Other(error)),
         },
         other => Err(other),
     }

@@ -8,7 +8,6 @@ mod connection;
 mod probe_request;
 mod response;
 
-use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use ureq::{Agent, SendBody};
 
 use self::connection::{HttpConnector, Unresolved};
 #[cfg(feature = "probe")]
-pub(crate) use self::probe_request::{ProbeEnd, ProbeFailure, ProbeRequest, ProbeResponse};
+pub(crate) use self::probe_request::{ProbeFailure, ProbeRequest, ProbeResponse};
 use super::connect::{NetworkError, Route, Timeline};
 use super::credentials::SendsHeaders;
 use super::dial::Interrupter;
@@ -39,13 +38,13 @@ const READ_BYTES: usize = 16 << 10;
 /// Size of a write.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Checked settings of an HTTP transport.
-#[derive(Debug, Clone)]
+/// Checked settings of an HTTP transport. They have no `Debug`, because they contain credentials.
+#[derive(Clone)]
 pub(crate) struct HttpSpec {
     config: ureq::config::Config,
     route: Route,
     urls: [Url; Signal::COUNT],
-    headers: Vec<(HeaderName, HeaderValue)>,
+    headers: Vec<Header>,
     secrets: Arc<Secrets>,
     signer: Option<Signer>,
     compression: Compression,
@@ -65,13 +64,6 @@ struct Url {
     called: String,
     /// URL of the server without secrets, for messages.
     shown: String,
-}
-
-// Written by hand, because the URL may contain a secret.
-impl fmt::Debug for Url {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Url").field(&self.shown).finish()
-    }
 }
 
 impl HttpSpec {
@@ -119,12 +111,8 @@ impl HttpSpec {
         })
     }
 
-    /// Creates a transport. It connects at its first request.
-    pub(crate) fn open(&self, driver: Driver) -> Http {
-        self.open_with(driver, None)
-    }
-
-    fn open_with(&self, driver: Driver, timeline: Option<Arc<Mutex<Timeline>>>) -> Http {
+    /// Creates a transport. It connects at its first request, and stores the steps of its connections in `timeline`.
+    pub(crate) fn open(&self, driver: Driver, timeline: Option<Arc<Mutex<Timeline>>>) -> Http {
         let interrupter = Arc::new(Interrupter::default());
         let connector = Mutex::new(self.route.open(&interrupter, driver));
         let connector = HttpConnector { connector, origin: self.origin.clone(), timeline };
@@ -197,15 +185,15 @@ fn hidden_words(settings: &ConnectionSettings, signal: Signal) -> Vec<String> {
 
 /// Returns the texts that messages must not show.
 fn secrets(settings: &ConnectionSettings, route: &Route) -> Secrets {
-    route.secrets(settings, Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)))
+    route.secrets(
+        settings,
+        Signal::ALL.into_iter().flat_map(|signal| hidden_words(settings, signal)).collect(),
+    )
 }
 
 /// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
 /// credentials, unless these headers are configured: a header that occurs twice would make the request invalid.
-fn headers(
-    settings: &ConnectionSettings,
-    forwarder: Option<&Proxy>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, SetupError> {
+fn headers(settings: &ConnectionSettings, forwarder: Option<&Proxy>) -> Result<Vec<Header>, SetupError> {
     let all = settings.headers.iter();
     let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
     let mut headers = configured.collect::<Result<Vec<_>, _>>()?;
@@ -223,7 +211,7 @@ fn headers(
 }
 
 /// Returns a header whose value ureq and `Debug` do not show.
-fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), SetupError> {
+fn sensitive_header(name: &str, value: &str) -> Result<Header, SetupError> {
     let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
     let (name, mut value) =
         header.ok_or_else(|| format!("header {name}: its name or value is not allowed in HTTP"))?;
@@ -232,7 +220,6 @@ fn sensitive_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)
 }
 
 /// Posts batches over one kept connection.
-#[derive(Debug)]
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
@@ -341,7 +328,6 @@ impl Transport for Http {
 }
 
 /// Reads the pieces of a body as one stream, directly into ureq's buffer, without an intermediate copy.
-#[derive(Debug)]
 struct BodyReader<'a> {
     rest: &'a [&'a [u8]],
     /// Bytes of the first piece that are already read.
@@ -381,7 +367,7 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let exporter = Exporter::http(endpoint).proxy(Proxy::Off);
-        let mut transport = HttpSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread);
+        let mut transport = HttpSpec::new(&exporter.connection).unwrap().open(Driver::OwnThread, None);
         transport.forget_cut();
         transport.cutter()();
         let payload = Payload { signal: Signal::Traces, body: &[] };

@@ -19,20 +19,12 @@ use crate::transport::redact::Secrets;
 use crate::transport::response::{self, Oddity};
 use crate::transport::{Payload, SetupError, TlsFault, Verdict, lower_first};
 
-/// A finished request of a probe.
+/// A finished step of a probe: a request with its response, or for gRPC the opening of a connection.
 #[derive(Debug)]
-pub(crate) struct ProbeRequest {
+pub(crate) struct ProbeRequest<T> {
     pub(crate) timeline: Timeline,
     pub(crate) ended: Instant,
-    pub(crate) end: ProbeEnd,
-}
-
-#[derive(Debug)]
-pub(crate) enum ProbeEnd {
-    /// The connection is open, and no request was made.
-    Connected,
-    Answered(ProbeResponse),
-    Failed(ProbeFailure),
+    pub(crate) result: Result<T, ProbeFailure>,
 }
 
 /// Why there is no response.
@@ -99,23 +91,21 @@ impl HttpSpec {
     }
 
     /// Posts an empty request to the URL of a signal, until the deadline.
-    pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest {
+    pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest<ProbeResponse> {
         let shared = Arc::new(Mutex::new(Timeline::default()));
-        let mut http = self.open_with(Driver::OwnThread, Some(Arc::clone(&shared)));
+        let mut http = self.open(Driver::OwnThread, Some(Arc::clone(&shared)));
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = match left.is_zero() {
             true => Err(ureq::Error::Timeout(ureq::Timeout::Global)),
             false => http.post(&Payload { signal, body: &[] }, left),
         };
-        let end = match answer {
-            Ok(answer) => match self.refusing_proxy(&answer) {
-                Some(proxy) => ProbeEnd::Failed(proxy.refusal(answer.status()).into_probe()),
-                None => ProbeEnd::Answered(reply(answer, self)),
-            },
-            Err(error) => ProbeEnd::Failed(failure(error, &self.secrets)),
-        };
-        let timeline = lock(&shared).clone();
-        ProbeRequest { timeline, ended: Instant::now(), end }
+        let result = answer.map_err(|error| failure(error, &self.secrets)).and_then(|answer| {
+            match self.refusing_proxy(&answer) {
+                Some(proxy) => Err(proxy.refusal(answer.status()).into_probe()),
+                None => Ok(reply(answer, self)),
+            }
+        });
+        ProbeRequest { timeline: lock(&shared).clone(), ended: Instant::now(), result }
     }
 }
 

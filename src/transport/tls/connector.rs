@@ -1,24 +1,25 @@
 //! TLS connections to verified servers: the user's certificates, the handshake, and the session after it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore, SignatureScheme,
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage,
+    RootCertStore, SignatureScheme,
 };
 
 use super::fault::is_for_want_of_certificate;
-#[cfg(feature = "probe")]
-use super::recorder::Recorder;
 #[cfg(feature = "system-roots")]
 use crate::config::Roots;
 use crate::config::TlsSettings;
+use crate::process::lock;
 use crate::transport::SetupError;
 use crate::transport::dial::is_hang_up;
 use crate::transport::stream::{Stream, TlsStream};
@@ -30,41 +31,29 @@ pub(crate) struct TlsConnector {
     name: ServerName<'static>,
     no_certificate: Arc<NoCertificate>,
     /// Keeps certificates, for a probe.
-    #[cfg(feature = "probe")]
     recorder: Option<Arc<Recorder>>,
 }
 
 impl TlsConnector {
-    /// Creates a connector. If `protocol` is given, it is offered to the server by ALPN.
+    /// Creates a connector. If `alpn` is given, this protocol is offered to the server.
     ///
     /// # Errors
     /// Returns an error if the certificates or the name of the host cannot be used.
-    pub(crate) fn new(
-        settings: &TlsSettings,
-        host: &str,
-        protocol: Option<&[u8]>,
-    ) -> Result<Self, SetupError> {
+    pub(crate) fn new(settings: &TlsSettings, host: &str, alpn: Option<&[u8]>) -> Result<Self, SetupError> {
         let mut config = client_config(settings)?;
-        config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
+        config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
             // The host may be part of a secret, so the message does not show it.
             .map_err(|_| "the host is not a valid name for TLS")?;
         let no_certificate = NoCertificate::put_into(&mut config);
-        Ok(Self {
-            config: Arc::new(config),
-            name,
-            no_certificate,
-            #[cfg(feature = "probe")]
-            recorder: None,
-        })
+        Ok(Self { config: Arc::new(config), name, no_certificate, recorder: None })
     }
 
     /// Makes the connector keep the server's certificates, including invalid ones.
     ///
     /// # Errors
     /// Returns an error if the trusted authorities cannot be used.
-    #[cfg(feature = "probe")]
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
@@ -75,9 +64,8 @@ impl TlsConnector {
     }
 
     /// Takes the server's certificate of the last handshake, in DER. It is verified only if the handshake succeeded.
-    #[cfg(feature = "probe")]
     pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
-        self.recorder.as_ref()?.take()
+        lock(&self.recorder.as_ref()?.seen).take()
     }
 
     /// Returns a copy for another transport, with its own session cache. The cache has a lock: a child forked while a
@@ -103,13 +91,14 @@ impl TlsConnector {
 
     /// Performs the handshake over `below`, and verifies the server.
     pub(crate) fn connect(&self, mut below: Stream) -> io::Result<Stream> {
-        let session = self.begin(&mut below).map_err(|error| match below.tcp().first_byte {
-            // A response that begins like a TLS record is broken TLS, not another protocol.
-            Some(0x14..=0x17) if is_of_another_protocol(&error) => {
-                let broken = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
-                io::Error::new(ErrorKind::InvalidData, broken)
+        let session = self.begin(&mut below).map_err(|error| {
+            match (below.tcp().first_byte, tls_error(&error)) {
+                // A response that begins like a TLS record is broken TLS, not another protocol.
+                (Some(0x14..=0x17), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType))) => {
+                    invalid_data(Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion))
+                }
+                _ => error,
             }
-            _ => error,
         })?;
         Ok(Stream::Tls(Box::new(TlsStream { session, below })))
     }
@@ -120,10 +109,8 @@ impl TlsConnector {
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         while connection.is_handshaking() {
-            connection.complete_io(wire).map_err(|error| match self.no_certificate.is_missed(&error) {
-                true => certificate_required(),
-                false => error,
-            })?;
+            let is_missed = |error: &io::Error| self.no_certificate.is_missed(error);
+            connection.complete_io(wire).map_err(|error| require_certificate_if(is_missed(&error), error))?;
         }
         Ok(Session { connection, lacks_certificate: self.no_certificate.was_asked() })
     }
@@ -194,10 +181,8 @@ fn system_roots() -> Result<RootCertStore, SetupError> {
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, SetupError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(format!("{what}: there is no certificate in it").into())
-        }
-        Ok(certificates) => Ok(certificates),
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(format!("{what}: there is no certificate in it").into()),
         Err(_) => Err(format!("{what}: not in PEM").into()),
     }
 }
@@ -212,13 +197,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Returns the protocol that both sides agreed on.
-    #[cfg(feature = "grpc")]
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         self.connection.alpn_protocol()
     }
 
     /// Returns the version of TLS, such as `TLS 1.3`.
-    #[cfg(feature = "probe")]
     pub(crate) fn version(&self) -> &'static str {
         match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
@@ -237,8 +220,7 @@ impl Session {
             }
             self.connection.read_tls(wire)?;
             let processed = self.connection.process_new_packets();
-            let processed =
-                processed.map_err(|error| self.explain(io::Error::new(ErrorKind::InvalidData, error)));
+            let processed = processed.map_err(|error| self.explain(invalid_data(error)));
             // The output may be an alert, or the reply to a key update.
             let flushed = self.flush(wire);
             processed.and(flushed)?;
@@ -260,9 +242,8 @@ impl Session {
 
     /// Explains an error after the handshake: a TLS 1.3 server checks the client certificate only then.
     fn explain(&self, error: io::Error) -> io::Error {
-        let is_missed = self.lacks_certificate
-            && matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
-        if is_missed { certificate_required() } else { error }
+        let is_missed = matches!(tls_error(&error), Some(Error::AlertReceived(alert)) if is_for_want_of_certificate(*alert));
+        require_certificate_if(self.lacks_certificate && is_missed, error)
     }
 }
 
@@ -310,17 +291,70 @@ impl ResolvesClientCert for NoCertificate {
     }
 }
 
+/// Keeps the certificate, then verifies it as strictly as the exporter does.
+#[derive(Debug)]
+struct Recorder {
+    seen: Mutex<Option<Vec<u8>>>,
+    inner: Arc<WebPkiServerVerifier>,
+}
+
+impl Recorder {
+    fn new(roots: RootCertStore) -> Result<Self, SetupError> {
+        let provider = Arc::new(ring::default_provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let inner = inner.map_err(|error| SetupError::caused_by(format!("tls: {error}"), error))?;
+        Ok(Self { seen: Mutex::new(None), inner })
+    }
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *lock(&self.seen) = Some(end_entity.to_vec());
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
 fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-fn is_of_another_protocol(error: &io::Error) -> bool {
-    matches!(tls_error(error), Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)))
+fn invalid_data(error: Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
 }
 
-/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate.
-fn certificate_required() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, Error::AlertReceived(AlertDescription::CertificateRequired))
+/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate if `is_missed`, and
+/// otherwise the error itself.
+fn require_certificate_if(is_missed: bool, error: io::Error) -> io::Error {
+    if is_missed { invalid_data(Error::AlertReceived(AlertDescription::CertificateRequired)) } else { error }
 }
 
 #[cfg(test)]

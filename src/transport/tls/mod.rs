@@ -1,14 +1,12 @@
 //! TLS: trusted authorities, encrypted connections, and explanations of errors. Verification is always on.
 //!
-//! `connector` reads the user's certificates and opens connections, `recorder` keeps the certificates of servers for a
-//! probe, `fault` explains errors of rustls. Without the feature "tls", `absent` replaces all of them.
+//! `connector` reads the user's certificates and opens connections, and keeps the certificates of servers for a probe;
+//! `fault` explains errors of rustls. Without the feature "tls", `absent` replaces both.
 
 #[cfg(feature = "tls")]
 mod connector;
 #[cfg(feature = "tls")]
 mod fault;
-#[cfg(all(feature = "tls", feature = "probe"))]
-mod recorder;
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use self::absent::*;
@@ -18,10 +16,6 @@ pub(crate) use self::connector::{Session, TlsConnector, check};
 pub(crate) use self::fault::fault;
 
 /// Why a TLS connection failed.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsFault {
     pub(crate) kind: TlsFaultKind,
@@ -39,10 +33,6 @@ impl TlsFault {
 }
 
 /// Kinds of TLS faults, by their remedy.
-#[cfg_attr(
-    not(all(feature = "probe", feature = "tls")),
-    allow(dead_code, reason = "only TLS has such faults, and only a probe has advice for each kind")
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsFaultKind {
     NotTls,
@@ -87,12 +77,10 @@ mod absent {
             Err("https needs the feature \"tls\"".into())
         }
 
-        #[cfg(feature = "probe")]
         pub(crate) fn recording(self, _: &TlsSettings) -> Result<Self, SetupError> {
             match self {}
         }
 
-        #[cfg(feature = "probe")]
         pub(crate) fn take_certificate(&self) -> Option<Vec<u8>> {
             match *self {}
         }
@@ -115,12 +103,10 @@ mod absent {
     pub(crate) enum Session {}
 
     impl Session {
-        #[cfg(feature = "grpc")]
         pub(crate) fn protocol(&self) -> Option<&[u8]> {
             match *self {}
         }
 
-        #[cfg(feature = "probe")]
         pub(crate) fn version(&self) -> &'static str {
             match *self {}
         }

@@ -97,7 +97,7 @@ impl Exporter {
                     return false;
                 }
                 let latest = clock::now() + PUMP_EVERY;
-                let due = exporter_set::pump([set], 0, latest);
+                let due = exporter_set::pump(&[set], 0, latest);
                 next_pump.set(due.map_or(latest, |due| due.min(latest)).max(clock::now()));
                 true
             }

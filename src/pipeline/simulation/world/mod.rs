@@ -362,7 +362,7 @@ impl World {
             }
             Exporter::Caller { set, .. } => {
                 let deadline = clock::now() + timeout;
-                let outcome = self.waiting(|| exporter_set::flush([set], deadline));
+                let outcome = self.waiting(|| exporter_set::flush(&[set], deadline));
                 self.note(|| format!("{outcome:?}"));
                 if outcome == FlushOutcome::Complete {
                     self.check_flushed(accepted);
@@ -397,7 +397,7 @@ impl World {
                 agenda.sort_by_key(|(at, _)| Reverse(*at));
             }
             Exporter::Caller { set, .. } => {
-                self.waiting(|| exporter_set::stop([set], now + budget));
+                self.waiting(|| exporter_set::stop(&[set], now + budget));
                 let took = clock::now() - now;
                 if took > budget + MAX_STOP_OVERRUN {
                     self.fail(format!("a stop of {budget:?} took {took:?}"));

@@ -172,7 +172,7 @@ fn write_off_settles_collected_points_of_backlog_and_current_batch() {
     let shared = Shared::new(Arc::clone(&counters), reporter, crossbeam_channel::bounded(1).0);
     let queue = Arc::new(Queue::new(&QueueSettings::default(), 1 << 10, shared));
     let throttle = Throttle::new(PaceSettings { throttle: LONG, linger: LONG });
-    let mut delivery = Delivery::new(Signal::Metrics, Arc::clone(&queue), Arc::clone(&counters), throttle);
+    let mut delivery = Delivery::of(Signal::Metrics, Arc::clone(&queue), Arc::clone(&counters), throttle);
     let (scope, frame) = (Arc::new(Scope::new(Signal::Metrics, "outside", "")), outside(3));
     for _ in 0..2 {
         assert_eq!(counters.admit_collected(3, || queue.admit(3, frame.len())), Some(true));
