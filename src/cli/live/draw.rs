@@ -431,14 +431,12 @@ pub(super) fn text(screen: &Screen) -> String {
         (Place::Traces, Some(key)) => Some(key.to_be_bytes()),
         _ => None,
     };
-    let trace = key.and_then(|key| waterfall_of(screen, &key, true, &plain_style(TEXT_WIDTH)));
-    let number = screen.items.keys.get(screen.cursor.line).map(|number| *number as u64);
-    match (trace, number) {
-        (Some(lines), _) => lines.join("\n") + "\n",
-        (None, Some(number)) => plain(&screen.log_row(number, &screen.page.lock())),
-        (None, None) => {
-            screen.items.lines.get(screen.cursor.line).map(|line| plain(line)).unwrap_or_default()
-        }
+    if let Some(lines) = key.and_then(|key| waterfall_of(screen, &key, true, &plain_style(TEXT_WIDTH))) {
+        return lines.join("\n") + "\n";
+    }
+    match screen.items.keys.get(screen.cursor.line) {
+        Some(number) => plain(&screen.log_row(*number as u64, &screen.page.lock())),
+        None => screen.items.lines.get(screen.cursor.line).map(|line| plain(line)).unwrap_or_default(),
     }
 }
 

@@ -48,7 +48,7 @@ const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 ///
 /// A background job may not read keys: the system stops it when it changes the mode of its terminal.
 pub(crate) fn is_possible(options: &view::Options, terminal: &TerminalInfo) -> bool {
-    !options.has_form() && terminal.can_erase() && is_in_foreground()
+    options.form().is_none() && terminal.can_erase() && is_in_foreground()
 }
 
 #[cfg(unix)]
