@@ -73,26 +73,23 @@ type Line = (u64, Result<Records, String>);
 
 /// Shows the records of a file, or those of standard input as they arrive.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
-    let mut sources = Vec::new();
+    let mut inputs = Vec::new();
     for file in &options.files {
         let name = if file == "-" { "standard input".to_owned() } else { text::name(file) };
-        match open(file) {
-            Ok((source, size)) => sources.push((name, file != "-", source, size)),
+        let (source, size) = match open(file) {
+            Ok(opened) => opened,
             Err(error) => {
                 report_error(&format!("{name}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
             }
-        }
-    }
-    let page = options.page.start()?;
-    let mut inputs = Vec::new();
-    for (name, is_regular, source, size) in sources {
+        };
         let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
         // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
         spawn("standpipe-read", move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
             .map_err(cannot_start)?;
-        inputs.push((name, is_regular, size, lines));
+        inputs.push((name, file != "-", size, lines));
     }
+    let page = options.page.start()?;
     if page.is_none() && live::is_possible(&options.view, terminal) {
         let inputs = inputs.into_iter().map(|(name, _, _, lines)| (name, lines)).collect();
         return show_live(inputs, options, style);
