@@ -58,7 +58,7 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use caller::Caller;
@@ -141,15 +141,10 @@ enum Command {
     Metric(record::MetricOptions),
     Spool(spool::SpoolOptions),
     Drain(spool::DrainOptions),
-    Completions(CompletionsOptions),
-    Man(ManOptions),
-}
-
-/// Prints a script that completes command lines of standpipe in a shell.
-///
-/// The script completes commands, options and their values and, after exec --, the command that exec runs.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    /// Prints a script that completes command lines of standpipe in a shell.
+    ///
+    /// The script completes commands, options and their values and, after exec --, the command that exec runs.
+    #[command(after_help = "\
 Examples:
   source <(standpipe completions bash)
   standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
@@ -157,20 +152,19 @@ Examples:
   standpipe completions fish > ~/.config/fish/completions/standpipe.fish
 
 Exit code: 0, or 2 if the shell is not known")]
-struct CompletionsOptions {
-    #[arg(value_name = "SHELL")]
-    shell: Shell,
-}
-
-/// Prints the manual page, with the help of each command.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    Completions {
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Prints the manual page, with the help of each command.
+    #[command(after_help = "\
 Examples:
   standpipe man | man -l -
   standpipe man > /usr/local/share/man/man1/standpipe.1
 
 Exit code: 0")]
-struct ManOptions {}
+    Man,
+}
 
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -210,8 +204,8 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Metric(options) => record::metric(&options),
         Command::Spool(options) => spool::show(&options, &style),
         Command::Drain(options) => spool::drain(&options, &style),
-        Command::Completions(options) => print_completions(&options),
-        Command::Man(_) => print_manual(),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Man => print_manual(),
     }
 }
 
@@ -285,11 +279,11 @@ fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure>
     handled.map_err(|error| Failure::Message(format!("Ctrl-C cannot be handled: {error}")))
 }
 
-fn print_completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {
+fn print_completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "standpipe", &mut script);
+    clap_complete::generate(shell, &mut Arguments::command(), "standpipe", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    match options.shell {
+    match shell {
         Shell::Bash => script += BASH_EXEC,
         Shell::Fish => script += FISH_EXEC,
         _ => {}
