@@ -13,7 +13,8 @@
 //! | `standpipe completions`, `man` | this file: both are derived from the definitions of the options |
 //!
 //! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
-//! help, the completions and the manual page: a doc comment on an option is its help text.
+//! help, the completions and the manual page: a doc comment on an option is its help text. The files in `help/` contain
+//! the examples and exit codes below the options, and the help of the interactive view.
 //!
 //! Each command reads its input, turns it into lines with pure code, and prints the lines:
 //!
@@ -108,14 +109,7 @@ const FISH_EXEC: &str =
 /// OTLP export for programs without an async runtime.
 #[derive(Debug, Parser)]
 #[command(name = "standpipe", version, max_term_width = 100)]
-#[command(after_help = "\
-Examples:
-  standpipe receive
-  standpipe exec -- make test
-  standpipe check --env
-
-Exit code: 0 on success, 1 on failure, 2 if the command line is invalid; exec exits as its command
-           does")]
+#[command(after_help = include_str!("help/standpipe.txt").trim_ascii_end())]
 #[command(arg_required_else_help = false, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -144,25 +138,13 @@ enum Command {
     /// Prints a script that completes command lines of standpipe in a shell.
     ///
     /// The script completes commands, options and their values and, after exec --, the command that exec runs.
-    #[command(after_help = "\
-Examples:
-  source <(standpipe completions bash)
-  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
-  standpipe completions zsh > ~/.zfunc/_standpipe
-  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
-
-Exit code: 0, or 2 if the shell is not known")]
+    #[command(after_help = include_str!("help/completions.txt").trim_ascii_end())]
     Completions {
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
     /// Prints the manual page, with the help of each command.
-    #[command(after_help = "\
-Examples:
-  standpipe man | man -l -
-  standpipe man > /usr/local/share/man/man1/standpipe.1
-
-Exit code: 0")]
+    #[command(after_help = include_str!("help/man.txt").trim_ascii_end())]
     Man,
 }
 

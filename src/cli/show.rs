@@ -47,17 +47,7 @@ const MAX_REPORTED: u64 = 10;
 ///
 /// With --page, the records are shown on a web page instead, until Ctrl-C.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe show today.jsonl
-  standpipe show today.jsonl --trace 36c3ef3e --full
-  standpipe show monday.jsonl tuesday.jsonl --page
-  standpipe show today.jsonl --json --service payments > payments.jsonl
-  tail -f collector.jsonl | standpipe show - --errors
-  standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
-
-Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or the command line is
-           invalid")]
+#[command(after_help = include_str!("help/show.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The files to read, in this order; - is standard input.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
