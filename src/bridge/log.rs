@@ -385,11 +385,6 @@ impl VisitValue<'_> for Setter<'_, '_> {
     fn visit_str(&mut self, value: &str) -> Result<(), kv::Error> {
         self.set(value)
     }
-
-    fn visit_char(&mut self, value: char) -> Result<(), kv::Error> {
-        let mut bytes = [0; 4];
-        self.set(&*value.encode_utf8(&mut bytes))
-    }
 }
 
 fn severity(level: Level) -> Severity {

@@ -32,12 +32,7 @@ const BUDGET: Duration = Duration::from_secs(5);
 /// sent with the calls between services. The width of the drawing is COLUMNS, or else that of the terminal, or else 100
 /// cells.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe demo
-  standpipe demo --grpc
-
-Exit code: 0 if all accepted records arrived, 1 if not")]
+#[command(after_help = include_str!("help/demo.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// Export over gRPC instead of HTTP.
     #[arg(long)]

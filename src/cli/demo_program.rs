@@ -10,10 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use standpipe::config::Proxy;
-use standpipe::{
-    Config, ConfigError, Counter, Exporter, Histogram, Signal, Span, SpanContext, SpanKind, Status,
-    Telemetry, UpDownCounter,
-};
+use standpipe::{Config, ConfigError, Exporter, Signal, Span, SpanContext, SpanKind, Status, Telemetry};
 
 use super::ledger::LedgerEntry;
 
@@ -29,7 +26,6 @@ pub(crate) struct DemoProgram {
     storefront: Telemetry,
     payments: Telemetry,
     warehouse: Telemetry,
-    sales: Sales,
     /// Number of items on each shelf of the warehouse.
     stock: Arc<[(&'static str, AtomicI32); 2]>,
     /// Parent of the program's traces; `None` if they have no parent.
@@ -56,8 +52,7 @@ impl DemoProgram {
                 observer.observe(left.load(Ordering::Relaxed).into(), &[("shelf", *shelf)]);
             }
         });
-        let sales = Sales::new(&storefront);
-        Ok(Self { storefront, payments, warehouse, sales, stock, caller })
+        Ok(Self { storefront, payments, warehouse, stock, caller })
     }
 
     /// Serves two customers while visitors browse: one customer pays and gets a parcel, the other's card is declined.
@@ -91,17 +86,19 @@ impl DemoProgram {
 
     /// Serves visitors, who produce metrics but no spans, because their spans would fill the drawing.
     fn serve_visitors(&self, closed: &Receiver<Infallible>) {
-        let mut visitor: u64 = 0;
+        let (meter, mut visitor) = (self.storefront.meter("sales"), 0_u64);
+        let (page_views, open_carts) = (meter.counter("page.views"), meter.up_down_counter("carts.open"));
+        let render = meter.build("page.render").unit("ms").exponential().histogram();
         // The pauses between visitors vary, so that the sparklines show waves.
         while closed.recv_timeout(Duration::from_millis(visitor % 20 / 4)) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
             thread::sleep(Duration::from_micros(1500 + visitor * 137 % 2500 + visitor * 591 % 2500));
             let page = if visitor % 3 == 0 { "/" } else { "/tea" };
-            self.sales.page_views.add(1, &[("page", page)]);
-            self.sales.render.record(millis(begun), ());
+            page_views.add(1, &[("page", page)]);
+            render.record(millis(begun), ());
             // Twenty visitors each open a cart, then the next twenty each close a cart.
             let change = if visitor / 20 % 2 == 0 { 1 } else { -1 };
-            self.sales.open_carts.add(change, ());
+            open_carts.add(change, ());
             visitor += 1;
         }
     }
@@ -109,6 +106,7 @@ impl DemoProgram {
     /// Serves one customer. Returns the context of the message that announces the order, or `None` if it was not paid.
     fn checkout(&self, order: i64, is_card_expired: bool) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
+        let sales = self.storefront.meter("sales");
         let mut span =
             span(&self.storefront, "http", "POST /checkout", SpanKind::Server, self.caller.as_ref());
         span.set("http.route", "/checkout").set("order.id", order);
@@ -128,11 +126,11 @@ impl DemoProgram {
         });
         let paid = self.call("POST /payments", |span| self.pay(span, is_card_expired));
         let outcome = if paid.is_ok() { "paid" } else { "declined" };
-        self.sales.orders.add(1, &[("outcome", outcome)]);
+        sales.counter("orders").add(1, &[("outcome", outcome)]);
         let message = match paid {
             Ok(()) => {
                 span.set("http.response.status_code", 200);
-                self.sales.revenue.add(TOTAL, ());
+                sales.build("revenue").unit("EUR").counter_f64().add(TOTAL, ());
                 logger.info("thank you").event_name("order.paid").set("amount", TOTAL).emit();
                 Some(self.announce(order))
             }
@@ -142,7 +140,7 @@ impl DemoProgram {
                 None
             }
         };
-        self.sales.checkout.record(millis(begun), ());
+        sales.build("checkout.time").unit("ms").histogram().record(millis(begun), ());
         message
     }
 
@@ -294,28 +292,4 @@ fn as_sent(context: &SpanContext) -> SpanContext {
 fn on_another_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let result = thread::scope(|scope| scope.spawn(work).join());
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Instruments of the storefront.
-struct Sales {
-    orders: Counter<u64>,
-    revenue: Counter<f64>,
-    checkout: Histogram<f64>,
-    open_carts: UpDownCounter<i64>,
-    page_views: Counter<u64>,
-    render: Histogram<f64>,
-}
-
-impl Sales {
-    fn new(storefront: &Telemetry) -> Self {
-        let meter = storefront.meter("sales");
-        Self {
-            orders: meter.counter("orders"),
-            revenue: meter.build("revenue").unit("EUR").counter_f64(),
-            checkout: meter.build("checkout.time").unit("ms").histogram(),
-            open_carts: meter.up_down_counter("carts.open"),
-            page_views: meter.counter("page.views"),
-            render: meter.build("page.render").unit("ms").exponential().histogram(),
-        }
-    }
 }

@@ -103,6 +103,12 @@ impl SpanView<'_> {
     }
 }
 
+/// Returns the earliest start and the latest end of spans.
+pub(crate) fn interval(spans: &[SpanView<'_>]) -> (u64, u64) {
+    let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
+    (start, spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0))
+}
+
 /// A log record with the name of the service that wrote it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogView<'a> {
@@ -225,8 +231,9 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     }
 }
 
-fn three_digits(number: f64, whole: bool) -> String {
-    let digits = match number {
+/// Formats a number with three digits, or with its digits before the point if these are more or `whole` is true.
+pub(crate) fn three_digits(number: f64, whole: bool) -> String {
+    let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,
         // The limits are those at which rounding would add a digit.
         n if n < 9.995 => 2,
@@ -366,16 +373,13 @@ fn nested_value(value: Option<&AnyValue>, depth: usize) -> String {
         Value::BytesValue(bytes) => format!("<{}>", count(bytes.len() as u64, "byte")),
         Value::ArrayValue(_) | Value::KvlistValue(_) if depth == MAX_VALUE_DEPTH => "...".to_owned(),
         Value::ArrayValue(list) => {
-            let items = list.values.iter().take(MAX_VALUE_CHARS);
-            let items: Vec<String> = items.map(|item| nested_value(Some(item), depth + 1)).collect();
-            format!("[{}]", items.join(","))
+            let items = list.values.iter().map(|item| nested_value(Some(item), depth + 1));
+            format!("[{}]", items.take(MAX_VALUE_CHARS).collect::<Vec<_>>().join(","))
         }
         Value::KvlistValue(list) => {
-            let items = list.values.iter().take(MAX_VALUE_CHARS);
-            let items: Vec<String> = items
-                .map(|item| format!("{}={}", item.key, nested_value(item.value.as_ref(), depth + 1)))
-                .collect();
-            format!("{{{}}}", items.join(","))
+            let nested = |item: &KeyValue| nested_value(item.value.as_ref(), depth + 1);
+            let items = list.values.iter().map(|item| format!("{}={}", item.key, nested(item)));
+            format!("{{{}}}", items.take(MAX_VALUE_CHARS).collect::<Vec<_>>().join(","))
         }
     }
 }

@@ -126,13 +126,6 @@ mod platform {
     }
 }
 
-#[cfg(not(any(unix, windows)))]
-mod platform {
-    pub(crate) fn on_interrupt(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 #[cfg(unix)]
 #[allow(unsafe_code, reason = "errno is set by system calls that fail")]

@@ -278,16 +278,11 @@ fn rises(totals: &[f64]) -> Vec<f64> {
 
 /// Formats a measured value with three digits. Integers have no decimals.
 fn rounded(value: f64) -> String {
-    let digits = match value.abs() {
-        size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => {
-            return series::number(value);
-        }
-        size if size >= 99.95 || value.fract() == 0.0 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.9995 => 2,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
+    match value.abs() {
+        size if !size.is_finite() || size >= 1e15 || (size > 0.0 && size < 1e-3) => series::number(value),
+        size if size > 0.0 && size < 0.9995 => format!("{value:.3}"),
+        _ => describe::three_digits(value, value.fract() == 0.0),
+    }
 }
 
 /// Draws a bar for each value. The largest value has the full height. If there are more values than `cells`, they share

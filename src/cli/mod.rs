@@ -13,7 +13,8 @@
 //! | `standpipe completions`, `man` | this file: both are derived from the definitions of the options |
 //!
 //! Each command defines its options as a struct in its own module. From these structs, clap derives the parser, the
-//! help, the completions and the manual page: a doc comment on an option is its help text.
+//! help, the completions and the manual page: a doc comment on an option is its help text. The files in `help/` contain
+//! the examples and exit codes below the options, and the help of the interactive view.
 //!
 //! Each command reads its input, turns it into lines with pure code, and prints the lines:
 //!
@@ -58,7 +59,7 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use caller::Caller;
@@ -108,14 +109,7 @@ const FISH_EXEC: &str =
 /// OTLP export for programs without an async runtime.
 #[derive(Debug, Parser)]
 #[command(name = "standpipe", version, max_term_width = 100)]
-#[command(after_help = "\
-Examples:
-  standpipe receive
-  standpipe exec -- make test
-  standpipe check --env
-
-Exit code: 0 on success, 1 on failure, 2 if the command line is invalid; exec exits as its command
-           does")]
+#[command(after_help = include_str!("help/standpipe.txt").trim_ascii_end())]
 #[command(arg_required_else_help = false, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -141,36 +135,18 @@ enum Command {
     Metric(record::MetricOptions),
     Spool(spool::SpoolOptions),
     Drain(spool::DrainOptions),
-    Completions(CompletionsOptions),
-    Man(ManOptions),
+    /// Prints a script that completes command lines of standpipe in a shell.
+    ///
+    /// The script completes commands, options and their values and, after exec --, the command that exec runs.
+    #[command(after_help = include_str!("help/completions.txt").trim_ascii_end())]
+    Completions {
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Prints the manual page, with the help of each command.
+    #[command(after_help = include_str!("help/man.txt").trim_ascii_end())]
+    Man,
 }
-
-/// Prints a script that completes command lines of standpipe in a shell.
-///
-/// The script completes commands, options and their values and, after exec --, the command that exec runs.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  source <(standpipe completions bash)
-  standpipe completions bash > ~/.local/share/bash-completion/completions/standpipe
-  standpipe completions zsh > ~/.zfunc/_standpipe
-  standpipe completions fish > ~/.config/fish/completions/standpipe.fish
-
-Exit code: 0, or 2 if the shell is not known")]
-struct CompletionsOptions {
-    #[arg(value_name = "SHELL")]
-    shell: Shell,
-}
-
-/// Prints the manual page, with the help of each command.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe man | man -l -
-  standpipe man > /usr/local/share/man/man1/standpipe.1
-
-Exit code: 0")]
-struct ManOptions {}
 
 /// Runs the command that the program's name and its arguments select.
 pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -210,8 +186,8 @@ fn run_command(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Metric(options) => record::metric(&options),
         Command::Spool(options) => spool::show(&options, &style),
         Command::Drain(options) => spool::drain(&options, &style),
-        Command::Completions(options) => print_completions(&options),
-        Command::Man(_) => print_manual(),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Man => print_manual(),
     }
 }
 
@@ -285,11 +261,11 @@ fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure>
     handled.map_err(|error| Failure::Message(format!("Ctrl-C cannot be handled: {error}")))
 }
 
-fn print_completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {
+fn print_completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "standpipe", &mut script);
+    clap_complete::generate(shell, &mut Arguments::command(), "standpipe", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    match options.shell {
+    match shell {
         Shell::Bash => script += BASH_EXEC,
         Shell::Fish => script += FISH_EXEC,
         _ => {}

@@ -23,7 +23,7 @@ const DELTA: i32 = 1;
 const SERIES_BYTES: usize = 1024;
 
 /// Recently received series. If they exceed the memory limit, those without new points are evicted first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SeriesStore {
     /// Series by the hash of their identity.
     pub(crate) all: HashMap<u64, Series>,
@@ -101,7 +101,6 @@ impl SeriesStore {
 }
 
 /// One series, whose texts are cut to the length that a row shows.
-#[derive(Debug)]
 pub(crate) struct Series {
     /// Logical time of the first point, which identifies the series as long as it is kept.
     pub(crate) id: u64,

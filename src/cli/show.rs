@@ -47,17 +47,7 @@ const MAX_REPORTED: u64 = 10;
 ///
 /// With --page, the records are shown on a web page instead, until Ctrl-C.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe show today.jsonl
-  standpipe show today.jsonl --trace 36c3ef3e --full
-  standpipe show monday.jsonl tuesday.jsonl --page
-  standpipe show today.jsonl --json --service payments > payments.jsonl
-  tail -f collector.jsonl | standpipe show - --errors
-  standpipe drain /var/spool/shop --to-stdout | standpipe show - --tree
-
-Exit code: 0; 1 if a line could not be read; 2 if FILE could not be opened or the command line is
-           invalid")]
+#[command(after_help = include_str!("help/show.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The files to read, in this order; - is standard input.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -73,26 +63,23 @@ type Line = (u64, Result<Records, String>);
 
 /// Shows the records of a file, or those of standard input as they arrive.
 pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> Result<ExitCode, Failure> {
-    let mut sources = Vec::new();
+    let mut inputs = Vec::new();
     for file in &options.files {
         let name = if file == "-" { "standard input".to_owned() } else { text::name(file) };
-        match open(file) {
-            Ok((source, size)) => sources.push((name, file != "-", source, size)),
+        let (source, size) = match open(file) {
+            Ok(opened) => opened,
             Err(error) => {
                 report_error(&format!("{name}: {error}"));
                 return Ok(ExitCode::from(UNUSABLE));
             }
-        }
-    }
-    let page = options.page.start()?;
-    let mut inputs = Vec::new();
-    for (name, is_regular, source, size) in sources {
+        };
         let (sender, lines) = mpsc::sync_channel(MAX_QUEUED_LINES);
         // Another thread reads, so that traces of standard input are drawn in time even if no further line arrives.
         spawn("standpipe-read", move || read(BufReader::new(source), MAX_LINE_BYTES, &sender))
             .map_err(cannot_start)?;
-        inputs.push((name, is_regular, size, lines));
+        inputs.push((name, file != "-", size, lines));
     }
+    let page = options.page.start()?;
     if page.is_none() && live::is_possible(&options.view, terminal) {
         let inputs = inputs.into_iter().map(|(name, _, _, lines)| (name, lines)).collect();
         return show_live(inputs, options, style);

@@ -43,11 +43,7 @@ const COLUMNS: [Column; 5] = [
 /// their size and how long they have waited; the spans that are open or were interrupted; and files that cannot be
 /// read. No file is changed.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe spool /var/spool/shop
-
-Exit code: 0, or 1 if the directory cannot be read or is accessible to other users")]
+#[command(after_help = include_str!("help/spool.txt").trim_ascii_end())]
 pub(crate) struct SpoolOptions {
     /// The spool directory.
     #[arg(value_name = "DIR")]
@@ -150,13 +146,7 @@ fn age(then: SystemTime, now: SystemTime, style: &Style) -> String {
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe drain DIR --endpoint URL [OPTIONS]
        standpipe drain DIR --to-stdout [--timeout TIME]")]
-#[command(after_help = "\
-Examples:
-  standpipe drain /var/spool/shop --endpoint http://localhost:4318
-  standpipe drain /dev/shm/shop --endpoint https://collector.example --header \"api-key=$KEY\"
-  standpipe drain /var/spool/shop --to-stdout | gzip > left.jsonl.gz
-
-Exit code: 0 if all records were delivered, 1 if records are left or were lost")]
+#[command(after_help = include_str!("help/drain.txt").trim_ascii_end())]
 pub(crate) struct DrainOptions {
     /// The spool directory.
     #[arg(value_name = "DIR")]

@@ -231,7 +231,6 @@ impl Palette {
 /// A line that is written from left to right and knows its width.
 ///
 /// All drawn text passes through this type, which escapes characters that could control the terminal.
-#[derive(Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) style: &'a Style,
     text: String,

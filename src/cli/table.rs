@@ -79,7 +79,6 @@ impl Column {
 }
 
 /// Content of one cell of the table: one or more texts that share the width of the column.
-#[derive(Debug)]
 pub(crate) struct Text<'a> {
     /// For each text, the gap before it, its ink, and the text.
     pieces: Vec<(usize, Ink, Cow<'a, str>)>,
@@ -116,7 +115,6 @@ impl<'a> Text<'a> {
 }
 
 /// Columns with their final widths.
-#[derive(Debug)]
 pub(crate) struct Table<'a> {
     style: &'a Style,
     indent: usize,

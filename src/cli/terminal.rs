@@ -4,6 +4,9 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+#[cfg(windows)]
+use crossterm::ansi_support::supports_ansi;
+
 use super::style::{Ink, Style};
 use super::text::Charset;
 
@@ -30,9 +33,14 @@ impl TerminalInfo {
     pub(crate) fn of_stdout() -> Self {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let is_terminal = io::stdout().is_terminal();
+        // A Windows console interprets escape sequences only in a mode that this call sets.
+        #[cfg(windows)]
+        let takes_escapes = is_terminal && supports_ansi();
+        #[cfg(not(windows))]
+        let takes_escapes = is_terminal;
         Self {
             is_terminal,
-            takes_escapes: is_terminal && take_escapes(),
+            takes_escapes,
             no_color: variable("NO_COLOR"),
             term: variable("TERM"),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable),
@@ -67,12 +75,8 @@ pub(crate) fn columns() -> Option<usize> {
     size().map(|[columns, _]| columns)
 }
 
-/// Returns the height of the terminal, under the same conditions as [`columns`].
-pub(crate) fn rows() -> Option<usize> {
-    size().map(|[_, rows]| rows)
-}
-
-fn size() -> Option<[usize; 2]> {
+/// Returns the width and the height of the terminal, under the same conditions as [`columns`].
+pub(crate) fn size() -> Option<[usize; 2]> {
     let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
     // Some terminals report a size of 0, for example those of serial lines.
     Some([columns.0, rows.0].map(usize::from)).filter(|size| !size.contains(&0))
@@ -136,43 +140,6 @@ fn bar(done: u64, total: u64, figures: &str, style: &Style) -> String {
     line.space(1).put(Ink::PLAIN, &format!("{:.0} %", share * 100.0));
     line.space(2).put_rest(Ink::FAINT, figures);
     line.finish()
-}
-
-#[cfg(not(windows))]
-fn take_escapes() -> bool {
-    true
-}
-
-#[cfg(windows)]
-use platform::take_escapes;
-
-#[cfg(windows)]
-#[allow(unsafe_code, reason = "std does not ask a console")]
-mod platform {
-    use std::io::stdout;
-    use std::os::windows::io::{AsRawHandle, RawHandle};
-
-    const ENABLE_VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
-
-    #[link(name = "kernel32")]
-    unsafe extern "system" {
-        fn GetConsoleMode(console: RawHandle, mode: *mut u32) -> i32;
-        fn SetConsoleMode(console: RawHandle, mode: u32) -> i32;
-    }
-
-    /// Switches escape sequences on. Returns whether the terminal interprets them.
-    ///
-    /// A Windows console interprets them only in the mode that is set here. A terminal that is not a console belongs to
-    /// MSYS or Cygwin and always interprets them.
-    pub(crate) fn take_escapes() -> bool {
-        let console = stdout().as_raw_handle();
-        let mut mode = 0;
-        // SAFETY: the calls fail for a handle that is not a console; `mode` outlives both calls.
-        unsafe {
-            GetConsoleMode(console, &raw mut mode) == 0
-                || SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::input::CText;
-use super::{Code, Out, TextBuffer, guarded};
+use super::{Code, Out, TextBuffer};
 use crate::context::{Baggage, Context, ContextGuard, SpanContext};
 use crate::trace::OpenSpan;
 
@@ -40,25 +40,21 @@ fn this_thread() -> u64 {
     NUMBER.get() as u64
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_enter(span: Option<&mut OpenSpan>, scope: Out<'_, Scope>) -> Code {
-    guarded(|| {
+exported! {
+    fn standpipe_span_enter(span: Option<&mut OpenSpan>, scope: Out<'_, Scope>) -> Code {
         if scope.is_null() {
             return Code::INVALID_ARGUMENT;
         }
         scope.put(span.map_or(Scope::NOTHING, |span| Scope::of(span.enter())));
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_context_enter(
-    traceparent: CText<'_>,
-    tracestate: CText<'_>,
-    baggage: CText<'_>,
-    scope: Out<'_, Scope>,
-) -> Code {
-    guarded(|| {
+    fn standpipe_context_enter(
+        traceparent: CText<'_>,
+        tracestate: CText<'_>,
+        baggage: CText<'_>,
+        scope: Out<'_, Scope>,
+    ) -> Code {
         if scope.is_null() {
             return Code::INVALID_ARGUMENT;
         }
@@ -70,12 +66,9 @@ extern "C" fn standpipe_context_enter(
         });
         scope.put(Scope::of(context.enter()));
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
-    guarded(|| {
+    fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
         let Some(scope) = scope.filter(|scope| scope.thread != 0) else { return Code::OK };
         if scope.thread != this_thread() {
             return Code::WRONG_THREAD;
@@ -83,17 +76,14 @@ extern "C" fn standpipe_scope_leave(scope: Option<&mut Scope>) -> Code {
         let entered = std::mem::replace(scope, Scope::NOTHING).entered;
         drop(ContextGuard::from_numbers(entered));
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_ids(
-    span: Option<&mut OpenSpan>,
-    trace_id: Out<'_, [u8; 16]>,
-    span_id: Out<'_, [u8; 8]>,
-    flags: Out<'_, u8>,
-) -> Code {
-    guarded(|| {
+    fn standpipe_span_ids(
+        span: Option<&mut OpenSpan>,
+        trace_id: Out<'_, [u8; 16]>,
+        span_id: Out<'_, [u8; 8]>,
+        flags: Out<'_, u8>,
+    ) -> Code {
         let context = known(span);
         let ids =
             context.as_ref().map(|context| (context.trace_id().to_bytes(), context.span_id().to_bytes()));
@@ -102,30 +92,21 @@ extern "C" fn standpipe_span_ids(
         span_id.put(span);
         flags.put(context.as_ref().map_or(0, SpanContext::flags));
         found(context.as_ref())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: TextBuffer<'_>) -> Code {
-    guarded(|| {
+    fn standpipe_span_traceparent(span: Option<&mut OpenSpan>, out: TextBuffer<'_>) -> Code {
         let context = known(span);
         out.write(&context.as_ref().map(SpanContext::traceparent).unwrap_or_default(), TRACEPARENT);
         found(context.as_ref())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_tracestate(
-    span: Option<&mut OpenSpan>,
-    out: TextBuffer<'_>,
-    room: usize,
-) -> usize {
-    guarded(|| out.write(known(span).as_ref().map_or("", SpanContext::tracestate), room))
-}
+    fn standpipe_span_tracestate(span: Option<&mut OpenSpan>, out: TextBuffer<'_>, room: usize) -> usize {
+        out.write(known(span).as_ref().map_or("", SpanContext::tracestate), room)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_baggage(out: TextBuffer<'_>, room: usize) -> usize {
-    guarded(|| out.write(&Baggage::current().header(), room))
+    fn standpipe_baggage(out: TextBuffer<'_>, room: usize) -> usize {
+        out.write(&Baggage::current().header(), room)
+    }
 }
 
 /// Returns the context of the span, or of the thread's current span.

@@ -186,6 +186,19 @@ pub(super) struct Attribute<'a> {
     pub(super) value: AnyValue<'a>,
 }
 
+/// The attributes of a call.
+pub(super) type AttributeArray<'a> = CArray<'a, Attribute<'a>>;
+
+/// Calls `set` with each attribute that has a valid value.
+#[inline]
+pub(super) fn each_attribute(
+    attributes: AttributeArray<'_>,
+    count: usize,
+    mut set: impl FnMut(&str, Value<'_>),
+) {
+    Arena::default().attributes(attributes, count).for_each(|(key, value)| set(key, value));
+}
+
 /// The kinds of a value, with the numbers of the header.
 mod kind {
     pub(super) const STR: u32 = 1;
@@ -215,7 +228,7 @@ impl Arena {
     #[inline]
     pub(super) fn attributes<'a>(
         &'a self,
-        attributes: CArray<'a, Attribute<'a>>,
+        attributes: AttributeArray<'a>,
         count: usize,
     ) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let all = attributes.all(count).iter();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::lifecycle::Pointer;
-use super::{Code, Out, OwnedText, SizeFirst, Versioned, guarded};
+use super::{Code, Out, OwnedText, SizeFirst, Versioned};
 use crate::config::quote;
 use crate::pipeline::ledger::{self, Counts, Dropped, ExporterLedger, NotEnqueued};
 use crate::record::Signal;
@@ -57,22 +57,18 @@ pub(super) fn is_complete(ledger: &ledger::Ledger) -> bool {
     total.in_flight == 0 && total.dropped.shutdown == 0
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
-    guarded(|| {
+exported! {
+    fn standpipe_get_ledger(handle: Pointer<'_>, ledger: Versioned<'_, Ledger>) -> Code {
         let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         if ledger.write(&Ledger::of(&now)).is_some() { Code::OK } else { Code::INVALID_ARGUMENT }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText>) -> Code {
-    guarded(|| {
+    fn standpipe_ledger_json(handle: Pointer<'_>, text: Out<'_, OwnedText>) -> Code {
         text.put(OwnedText::NONE);
         let now = handle.get().map(|handle| handle.telemetry.ledger()).unwrap_or_default();
         text.put(OwnedText::new(json(&now)));
         Code::OK
-    })
+    }
 }
 
 /// Returns the ledger as JSON. Written by hand, because a JSON serializer would be larger than the rest of this module.
@@ -93,34 +89,23 @@ fn exporter(exporter: &ExporterLedger) -> String {
     text
 }
 
+/// Returns the variables with these names as a JSON object.
+macro_rules! object {
+    ($($name:ident),+) => {
+        format!("{{{}}}", [$(format!("\"{}\":{}", stringify!($name), $name)),+].join(","))
+    };
+}
+
 fn counts(counts: &Counts) -> String {
-    let Counts {
-        accepted,
-        recovered,
-        delivered,
-        rejected,
-        dropped,
-        superseded,
-        spooled,
-        in_flight,
-        not_enqueued,
-        filtered,
-    } = *counts;
+    let Counts { accepted, recovered, delivered, rejected, superseded, spooled, .. } = *counts;
+    let Counts { dropped, in_flight, not_enqueued, filtered, .. } = *counts;
     let Dropped { refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged } = dropped;
-    let dropped = format!(
-        "{{\"refused\":{refused},\"gave_up\":{gave_up},\"too_large\":{too_large},\"shutdown\":{shutdown},\
-         \"worker_panicked\":{worker_panicked},\"expired\":{expired},\"damaged\":{damaged}}}"
-    );
+    let dropped = object!(refused, gave_up, too_large, shutdown, worker_panicked, expired, damaged);
     let NotEnqueued { queue_full, too_large, after_shutdown, suppressed, no_worker, panicked } = not_enqueued;
-    let not_enqueued = format!(
-        "{{\"queue_full\":{queue_full},\"too_large\":{too_large},\"after_shutdown\":{after_shutdown},\
-         \"suppressed\":{suppressed},\"no_worker\":{no_worker},\"panicked\":{panicked}}}"
-    );
-    format!(
-        "{{\"accepted\":{accepted},\"recovered\":{recovered},\"delivered\":{delivered},\"rejected\":{rejected},\
-         \"dropped\":{dropped},\"superseded\":{superseded},\"spooled\":{spooled},\"in_flight\":{in_flight},\
-         \"not_enqueued\":{not_enqueued},\"filtered\":{filtered}}}"
-    )
+    let not_enqueued = object!(queue_full, too_large, after_shutdown, suppressed, no_worker, panicked);
+    object! {
+        accepted, recovered, delivered, rejected, dropped, superseded, spooled, in_flight, not_enqueued, filtered
+    }
 }
 
 fn list<T>(items: &[T], write: impl Fn(&T) -> String) -> String {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::input::{CArray, CText};
 use super::ledger::{Ledger, is_complete};
-use super::{Code, Out, OwnedText, SizeFirst, Versioned, guarded, keep_panics_silent};
+use super::{Code, Out, OwnedText, SizeFirst, Versioned, keep_panics_silent};
 use crate::config::{Config, ConfigError, Exporter, WhenFull};
 use crate::pipeline::exporter_set::FlushOutcome;
 use crate::problem::Problem;
@@ -169,86 +169,79 @@ fn start(
         }
         options.start(configure(&options)?)
     };
-    guarded(|| {
-        error.put(OwnedText::NONE);
-        out.put(Pointer::NULL);
-        keep_panics_silent();
-        match started() {
-            Ok(handle) => {
-                out.put(Pointer::new(handle));
-                Code::OK
+    error.put(OwnedText::NONE);
+    out.put(Pointer::NULL);
+    keep_panics_silent();
+    match started() {
+        Ok(handle) => {
+            out.put(Pointer::new(handle));
+            Code::OK
+        }
+        Err(Refusal(code, text)) => {
+            error.put(OwnedText::new(text));
+            code
+        }
+    }
+}
+
+exported! {
+    fn standpipe_start(
+        options: Versioned<'_, Options<'_>>,
+        out: Out<'_, Pointer<'_>>,
+        error: Out<'_, OwnedText>,
+    ) -> Code {
+        start(&options, &out, &error, |options| {
+            if options.endpoint.is_null() {
+                return Err(invalid("the endpoint is NULL; set the URL of the collector"));
             }
-            Err(Refusal(code, text)) => {
-                error.put(OwnedText::new(text));
-                code
+            if options.has(flag::ENVIRONMENT) {
+                return Err(invalid(
+                    "standpipe_start does not accept STANDPIPE_ENVIRONMENT; call standpipe_start_from_env",
+                ));
             }
-        }
-    })
-}
+            options.complete(Config::new())
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_start(
-    options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Pointer<'_>>,
-    error: Out<'_, OwnedText>,
-) -> Code {
-    start(&options, &out, &error, |options| {
-        if options.endpoint.is_null() {
-            return Err(invalid("the endpoint is NULL; set the URL of the collector"));
-        }
-        if options.has(flag::ENVIRONMENT) {
-            return Err(invalid(
-                "standpipe_start does not accept STANDPIPE_ENVIRONMENT; call standpipe_start_from_env",
-            ));
-        }
-        options.complete(Config::new())
-    })
-}
+    fn standpipe_start_from_env(
+        options: Versioned<'_, Options<'_>>,
+        out: Out<'_, Pointer<'_>>,
+        error: Out<'_, OwnedText>,
+    ) -> Code {
+        start(&options, &out, &error, |options| match options.exporter()? {
+            Some(exporter) => Ok(Config::new().exporter(exporter).with_environment()?),
+            None => Ok(Config::from_env()?),
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_start_from_env(
-    options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Pointer<'_>>,
-    error: Out<'_, OwnedText>,
-) -> Code {
-    start(&options, &out, &error, |options| match options.exporter()? {
-        Some(exporter) => Ok(Config::new().exporter(exporter).with_environment()?),
-        None => Ok(Config::from_env()?),
-    })
-}
+    fn standpipe_start_from_file(
+        path: CText<'_>,
+        options: Versioned<'_, Options<'_>>,
+        out: Out<'_, Pointer<'_>>,
+        error: Out<'_, OwnedText>,
+    ) -> Code {
+        start(&options, &out, &error, |options| {
+            let path =
+                path.path().ok_or_else(|| invalid("path is NULL; pass the path of a configuration file"))?;
+            options.complete(Config::from_file(path)?)
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_start_from_file(
-    path: CText<'_>,
-    options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Pointer<'_>>,
-    error: Out<'_, OwnedText>,
-) -> Code {
-    start(&options, &out, &error, |options| {
-        let path =
-            path.path().ok_or_else(|| invalid("path is NULL; pass the path of a configuration file"))?;
-        options.complete(Config::from_file(path)?)
-    })
-}
+    fn standpipe_start_from_toml(
+        text: CArray<'_, u8>,
+        len: usize,
+        options: Versioned<'_, Options<'_>>,
+        out: Out<'_, Pointer<'_>>,
+        error: Out<'_, OwnedText>,
+    ) -> Code {
+        start(&options, &out, &error, |options| {
+            let text =
+                text.option(len).ok_or_else(|| invalid("text is NULL; pass the text of a configuration"))?;
+            options.complete(Config::from_toml_str(&text)?)
+        })
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_start_from_toml(
-    text: CArray<'_, u8>,
-    len: usize,
-    options: Versioned<'_, Options<'_>>,
-    out: Out<'_, Pointer<'_>>,
-    error: Out<'_, OwnedText>,
-) -> Code {
-    start(&options, &out, &error, |options| {
-        let text =
-            text.option(len).ok_or_else(|| invalid("text is NULL; pass the text of a configuration"))?;
-        options.complete(Config::from_toml_str(&text)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_, u64>) -> Code {
-    guarded(|| {
+    fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_, u64>) -> Code {
         let outcome = handle.get().map(|handle| handle.telemetry.flush(budget(budget_ms)));
         let (code, count) = match outcome {
             Some(FlushOutcome::TimedOut { left }) => (Code::INCOMPLETE, left),
@@ -256,41 +249,32 @@ extern "C" fn standpipe_flush(handle: Pointer<'_>, budget_ms: u32, left: Out<'_,
         };
         left.put(count);
         code
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Versioned<'_, Ledger>) -> Code {
-    guarded(|| {
+    fn standpipe_shutdown(handle: Pointer<'_>, budget_ms: u32, ledger: Versioned<'_, Ledger>) -> Code {
         let last =
             handle.get().map(|handle| handle.telemetry.shutdown(budget(budget_ms))).unwrap_or_default();
         ledger.write(&Ledger::of(&last));
         if is_complete(&last) { Code::OK } else { Code::INCOMPLETE }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'_, u32>) -> Code {
-    guarded(|| {
+    fn standpipe_pump(handle: Pointer<'_>, budget_ms: u32, next_ms: Out<'_, u32>) -> Code {
         let next = handle.get().and_then(|handle| handle.telemetry.pump(budget(budget_ms)));
         let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
         // Rounded up: a call slightly too late is better than one before anything is due.
         let milliseconds = wait.map_or(u128::MAX, |wait| wait.as_micros().div_ceil(1000));
         next_ms.put(u32::try_from(milliseconds).unwrap_or(u32::MAX));
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_free(handle: Pointer<'_>) {
-    guarded(|| {
+    fn standpipe_free(handle: Pointer<'_>) {
         if let Some(handle) = handle.take() {
             let gate = Arc::clone(&handle.gate);
             // Closed after the shutdown, so that records lost by the shutdown are still reported.
             drop(handle);
             gate.close();
         }
-    });
+    }
 }
 
 /// Makes a tracer, a logger or a meter for a scope.
@@ -299,10 +283,8 @@ pub(super) fn scoped<T>(
     (scope, version): (CText<'_>, CText<'_>),
     make: impl FnOnce(&Telemetry, ScopeBuilder<'_>) -> T,
 ) -> Option<Box<T>> {
-    guarded(|| {
-        let (scope, version) = (scope.text(), version.text());
-        Some(Box::new(make(&handle.get()?.telemetry, ScopeBuilder::new(&scope).version(&version))))
-    })
+    let (scope, version) = (scope.text(), version.text());
+    Some(Box::new(make(&handle.get()?.telemetry, ScopeBuilder::new(&scope).version(&version))))
 }
 
 fn budget(milliseconds: u32) -> Duration {

@@ -1,9 +1,9 @@
 //! Log records from C.
 
-use super::input::{AnyValue, Arena, Attribute, CArray, CText};
+use super::input::{AnyValue, Arena, AttributeArray, CText, each_attribute};
 use super::lifecycle::{Pointer, scoped};
 use super::spans::time;
-use super::{SizeFirst, Versioned, guarded};
+use super::{SizeFirst, Versioned};
 use crate::logs::{Log, Logger};
 use crate::record::Severity;
 use crate::trace::OpenSpan;
@@ -20,7 +20,7 @@ pub(super) struct LogOptions<'a> {
     pub(super) severity_text: CText<'a>,
     pub(super) unix_ns: u64,
     pub(super) span: *mut OpenSpan,
-    pub(super) attributes: CArray<'a, Attribute<'a>>,
+    pub(super) attributes: AttributeArray<'a>,
     pub(super) attribute_count: usize,
 }
 
@@ -28,46 +28,39 @@ pub(super) struct LogOptions<'a> {
 // means unset.
 unsafe impl SizeFirst for LogOptions<'_> {}
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_logger_new(
-    handle: Pointer<'_>,
-    scope: CText<'_>,
-    version: CText<'_>,
-) -> Option<Box<Logger>> {
-    scoped(&handle, (scope, version), |telemetry, scope| telemetry.logger(scope))
-}
+exported! {
+    fn standpipe_logger_new(
+        handle: Pointer<'_>,
+        scope: CText<'_>,
+        version: CText<'_>,
+    ) -> Option<Box<Logger>> {
+        scoped(&handle, (scope, version), |telemetry, scope| telemetry.logger(scope))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_logger_free(logger: Option<Box<Logger>>) {
-    guarded(|| drop(logger));
-}
+    fn standpipe_logger_free(logger: Option<Box<Logger>>) {
+        drop(logger);
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_log_enabled(logger: Option<&Logger>, severity: i32) -> bool {
-    guarded(|| logger.is_some_and(|logger| logger.is_enabled(nearest(severity))))
-}
+    fn standpipe_log_enabled(logger: Option<&Logger>, severity: i32) -> bool {
+        logger.is_some_and(|logger| logger.is_enabled(nearest(severity)))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_log(
-    logger: Option<&Logger>,
-    severity: i32,
-    body: CText<'_>,
-    span: Option<&mut OpenSpan>,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) {
-    guarded(|| {
+    fn standpipe_log(
+        logger: Option<&Logger>,
+        severity: i32,
+        body: CText<'_>,
+        span: Option<&mut OpenSpan>,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) {
         let Some(logger) = logger else { return };
         let severity = nearest(severity);
         // A record below the level is only counted.
         let body = if logger.is_enabled(severity) { body.option() } else { None };
         emit(logger.record(severity, body), span, attributes, count);
-    });
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_, LogOptions<'_>>) {
-    guarded(|| {
+    fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_, LogOptions<'_>>) {
         let Some(logger) = logger else { return };
         let options = options.read();
         let arena = Arena::default();
@@ -85,19 +78,11 @@ extern "C" fn standpipe_log_with(logger: Option<&Logger>, options: Versioned<'_,
         // uses.
         let span = unsafe { options.span.as_mut() };
         emit(log, span, options.attributes, options.attribute_count);
-    });
+    }
 }
 
-fn emit<'a>(
-    mut log: Log<'_>,
-    span: Option<&mut OpenSpan>,
-    attributes: CArray<'a, Attribute<'a>>,
-    count: usize,
-) {
-    let arena = Arena::default();
-    for (key, value) in arena.attributes(attributes, count) {
-        log.set_in_place(key, value);
-    }
+fn emit(mut log: Log<'_>, span: Option<&mut OpenSpan>, attributes: AttributeArray<'_>, count: usize) {
+    each_attribute(attributes, count, |key, value| log.set_in_place(key, value));
     match span {
         Some(span) => log.context(span.settled_context()).emit(),
         None => log.emit(),

@@ -1,8 +1,8 @@
 //! Instruments and measurements from C.
 
-use super::input::{Arena, Attribute, CArray, CText};
+use super::input::{Arena, AttributeArray, CArray, CText};
 use super::lifecycle::{Pointer, scoped};
-use super::{Code, SizeFirst, Versioned, guarded};
+use super::{Code, SizeFirst, Versioned};
 use crate::metrics::{
     Attributes, BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter, Counter, Gauge, Histogram,
     Meter, Pair, Pairs, UpDownCounter,
@@ -43,26 +43,19 @@ enum Instrument {
     BoundUpDownCounterDouble(BoundUpDownCounter<f64>),
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_meter_new(
-    handle: Pointer<'_>,
-    scope: CText<'_>,
-    version: CText<'_>,
-) -> Option<Box<Meter>> {
-    scoped(&handle, (scope, version), |telemetry, scope| telemetry.meter(scope))
-}
+exported! {
+    fn standpipe_meter_new(handle: Pointer<'_>, scope: CText<'_>, version: CText<'_>) -> Option<Box<Meter>> {
+        scoped(&handle, (scope, version), |telemetry, scope| telemetry.meter(scope))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_meter_free(meter: Option<Box<Meter>>) {
-    guarded(|| drop(meter));
-}
+    fn standpipe_meter_free(meter: Option<Box<Meter>>) {
+        drop(meter);
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_instrument_new(
-    meter: Option<&Meter>,
-    options: Versioned<'_, InstrumentOptions<'_>>,
-) -> Option<Box<Instrument>> {
-    guarded(|| {
+    fn standpipe_instrument_new(
+        meter: Option<&Meter>,
+        options: Versioned<'_, InstrumentOptions<'_>>,
+    ) -> Option<Box<Instrument>> {
         let InstrumentOptions { kind, name, unit, description, bounds, bound_count, .. } = options.read();
         let (name, unit, description) = (name.text(), unit.text(), description.text());
         let mut instrument = meter?.build(&name).unit(&unit).description(&description);
@@ -79,16 +72,13 @@ extern "C" fn standpipe_instrument_new(
             6 => Instrument::UpDownCounterDouble(instrument.up_down_counter_f64()),
             _ => return None,
         }))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_instrument_bind(
-    instrument: Option<&Instrument>,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) -> Option<Box<Instrument>> {
-    guarded(|| {
+    fn standpipe_instrument_bind(
+        instrument: Option<&Instrument>,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) -> Option<Box<Instrument>> {
         let given = MeasurementAttributes { attributes, count };
         Some(Box::new(match instrument? {
             Instrument::Counter(counter) => Instrument::BoundCounter(counter.with(given)),
@@ -99,22 +89,18 @@ extern "C" fn standpipe_instrument_bind(
             Instrument::UpDownCounterDouble(it) => Instrument::BoundUpDownCounterDouble(it.with(given)),
             _ => return None,
         }))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_instrument_free(instrument: Option<Box<Instrument>>) {
-    guarded(|| drop(instrument));
-}
+    fn standpipe_instrument_free(instrument: Option<Box<Instrument>>) {
+        drop(instrument);
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_add(
-    instrument: Option<&Instrument>,
-    value: i64,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) -> Code {
-    guarded(|| {
+    fn standpipe_add(
+        instrument: Option<&Instrument>,
+        value: i64,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) -> Code {
         let given = MeasurementAttributes { attributes, count };
         match (instrument, u64::try_from(value)) {
             (None, _) => {}
@@ -125,17 +111,14 @@ extern "C" fn standpipe_add(
             _ => return Code::INVALID_ARGUMENT,
         }
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_add_double(
-    instrument: Option<&Instrument>,
-    value: f64,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) -> Code {
-    guarded(|| {
+    fn standpipe_add_double(
+        instrument: Option<&Instrument>,
+        value: f64,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) -> Code {
         let given = MeasurementAttributes { attributes, count };
         match instrument {
             None => {}
@@ -149,17 +132,14 @@ extern "C" fn standpipe_add_double(
             Some(_) => return Code::INVALID_ARGUMENT,
         }
         Code::OK
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_record(
-    instrument: Option<&Instrument>,
-    value: f64,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) -> Code {
-    guarded(|| {
+    fn standpipe_record(
+        instrument: Option<&Instrument>,
+        value: f64,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) -> Code {
         let given = MeasurementAttributes { attributes, count };
         match instrument {
             None => {}
@@ -170,7 +150,7 @@ extern "C" fn standpipe_record(
             Some(_) => return Code::INVALID_ARGUMENT,
         }
         Code::OK
-    })
+    }
 }
 
 /// A measurement with at most this many attributes needs no allocation.
@@ -179,7 +159,7 @@ const MAX_INLINE_ATTRIBUTES: usize = 8;
 /// The attributes of a measurement.
 #[derive(Clone, Copy)]
 struct MeasurementAttributes<'a> {
-    attributes: CArray<'a, Attribute<'a>>,
+    attributes: AttributeArray<'a>,
     count: usize,
 }
 

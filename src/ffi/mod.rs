@@ -15,6 +15,17 @@
 
 #![allow(unsafe_code, reason = "only the caller can guarantee that a pointer from C is valid")]
 
+/// Defines functions of the header. A panic ends at the border: the function then returns the default of its type.
+macro_rules! exported {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            $crate::ffi::guarded(|| $body)
+        }
+    )+};
+}
+
 mod context;
 mod input;
 mod ledger;
@@ -211,16 +222,16 @@ impl TextBuffer<'_> {
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_text_free(text: OwnedText) {
-    guarded(|| drop(text));
-}
+exported! {
+    fn standpipe_text_free(text: OwnedText) {
+        drop(text);
+    }
 
-/// Returns the version of the library in the format of `STANDPIPE_VERSION`.
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_version() -> u32 {
-    let parts = env!("CARGO_PKG_VERSION").split(['.', '-', '+']).take(3);
-    parts.fold(0, |version, part| version * 1_000 + part.parse().unwrap_or(0))
+    /// Returns the version of the library in the format of `STANDPIPE_VERSION`.
+    fn standpipe_version() -> u32 {
+        let parts = env!("CARGO_PKG_VERSION").split(['.', '-', '+']).take(3);
+        parts.fold(0, |version, part| version * 1_000 + part.parse().unwrap_or(0))
+    }
 }
 
 #[cfg(test)]

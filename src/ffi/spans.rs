@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::input::{Arena, Attribute, CArray, CText};
+use super::input::{AttributeArray, CArray, CText, each_attribute};
 use super::lifecycle::{Pointer, scoped};
-use super::{Code, SizeFirst, Versioned, guarded};
+use super::{Code, SizeFirst, Versioned};
 use crate::context::SpanContext;
 use crate::record::{IntoValue, SpanKind, Status};
 use crate::trace::{DetachedSpan, EventBuilder, LinkBuilder, OpenSpan, Tracer};
@@ -22,7 +22,7 @@ pub(super) struct SpanOptions<'a> {
     pub(super) traceparent: CText<'a>,
     pub(super) tracestate: CText<'a>,
     pub(super) start_unix_ns: u64,
-    pub(super) attributes: CArray<'a, Attribute<'a>>,
+    pub(super) attributes: AttributeArray<'a>,
     pub(super) attribute_count: usize,
 }
 
@@ -30,42 +30,36 @@ pub(super) struct SpanOptions<'a> {
 // means unset.
 unsafe impl SizeFirst for SpanOptions<'_> {}
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_tracer_new(
-    handle: Pointer<'_>,
-    scope: CText<'_>,
-    version: CText<'_>,
-) -> Option<Box<Tracer>> {
-    scoped(&handle, (scope, version), |telemetry, scope| telemetry.tracer(scope))
-}
+exported! {
+    fn standpipe_tracer_new(
+        handle: Pointer<'_>,
+        scope: CText<'_>,
+        version: CText<'_>,
+    ) -> Option<Box<Tracer>> {
+        scoped(&handle, (scope, version), |telemetry, scope| telemetry.tracer(scope))
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_tracer_free(tracer: Option<Box<Tracer>>) {
-    guarded(|| drop(tracer));
-}
+    fn standpipe_tracer_free(tracer: Option<Box<Tracer>>) {
+        drop(tracer);
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_start(
-    tracer: Option<&Tracer>,
-    name: CText<'_>,
-    parent: Option<&mut OpenSpan>,
-) -> Option<Box<OpenSpan>> {
-    guarded(|| {
+    fn standpipe_span_start(
+        tracer: Option<&Tracer>,
+        name: CText<'_>,
+        parent: Option<&mut OpenSpan>,
+    ) -> Option<Box<OpenSpan>> {
         let name = name.text();
         let span = tracer?.span_builder(&name);
         match parent {
             Some(parent) => span.child_of(parent).detached().into_storage(),
             None => span.detached().into_storage(),
         }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_start_with(
-    tracer: Option<&Tracer>,
-    options: Versioned<'_, SpanOptions<'_>>,
-) -> Option<Box<OpenSpan>> {
-    guarded(|| {
+    fn standpipe_span_start_with(
+        tracer: Option<&Tracer>,
+        options: Versioned<'_, SpanOptions<'_>>,
+    ) -> Option<Box<OpenSpan>> {
         let options = options.read();
         let name = options.name.text();
         let mut span = tracer?.span_builder(&name).kind(SpanKind::from_number(options.kind));
@@ -85,43 +79,98 @@ extern "C" fn standpipe_span_start_with(
         let mut storage = span.detached().into_storage()?;
         set_all(&mut storage, options.attributes, options.attribute_count);
         Some(storage)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_is_recording(span: Option<&OpenSpan>) -> bool {
-    guarded(|| span.is_some_and(OpenSpan::is_recording))
-}
+    fn standpipe_span_is_recording(span: Option<&OpenSpan>) -> bool {
+        span.is_some_and(OpenSpan::is_recording)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_str(span: Option<&mut OpenSpan>, key: CText<'_>, value: CText<'_>) {
-    guarded(|| set(span, key, || value.option()));
-}
+    fn standpipe_span_set_str(span: Option<&mut OpenSpan>, key: CText<'_>, value: CText<'_>) {
+        set(span, key, || value.option());
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_strn(
-    span: Option<&mut OpenSpan>,
-    key: CText<'_>,
-    value: CArray<'_, u8>,
-    len: usize,
-) {
-    guarded(|| set(span, key, || value.option(len)));
-}
+    fn standpipe_span_set_strn(
+        span: Option<&mut OpenSpan>,
+        key: CText<'_>,
+        value: CArray<'_, u8>,
+        len: usize,
+    ) {
+        set(span, key, || value.option(len));
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_int(span: Option<&mut OpenSpan>, key: CText<'_>, value: i64) {
-    guarded(|| set(span, key, || value));
-}
+    fn standpipe_span_set_int(span: Option<&mut OpenSpan>, key: CText<'_>, value: i64) {
+        set(span, key, || value);
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_double(span: Option<&mut OpenSpan>, key: CText<'_>, value: f64) {
-    guarded(|| set(span, key, || value));
-}
+    fn standpipe_span_set_double(span: Option<&mut OpenSpan>, key: CText<'_>, value: f64) {
+        set(span, key, || value);
+    }
 
-// Read as a byte: a Rust `bool` must be 0 or 1, but a C `bool` may contain any value after a cast.
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set_bool(span: Option<&mut OpenSpan>, key: CText<'_>, value: u8) {
-    guarded(|| set(span, key, || value != 0));
+    // Read as a byte: a Rust `bool` must be 0 or 1, but a C `bool` may contain any value after a cast.
+    fn standpipe_span_set_bool(span: Option<&mut OpenSpan>, key: CText<'_>, value: u8) {
+        set(span, key, || value != 0);
+    }
+
+    fn standpipe_span_set(span: Option<&mut OpenSpan>, attributes: AttributeArray<'_>, count: usize) {
+        if let Some(span) = span {
+            set_all(span, attributes, count);
+        }
+    }
+
+    fn standpipe_span_event(
+        span: Option<&mut OpenSpan>,
+        name: CText<'_>,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) {
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            let name = name.text();
+            let mut event = EventBuilder::new(Some(span), &name, None);
+            each_attribute(attributes, count, |key, value| _ = event.set(key, value));
+        }
+    }
+
+    fn standpipe_span_link(
+        span: Option<&mut OpenSpan>,
+        traceparent: CText<'_>,
+        tracestate: CText<'_>,
+        attributes: AttributeArray<'_>,
+        count: usize,
+    ) -> Code {
+        let Some(other) = remote(traceparent, tracestate) else { return Code::INVALID_ARGUMENT };
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            let mut link = LinkBuilder::new(Some(span), &other);
+            each_attribute(attributes, count, |key, value| _ = link.set(key, value));
+        }
+        Code::OK
+    }
+
+    fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, message: CText<'_>) {
+        let Some(span) = span.and_then(OpenSpan::recorded) else { return };
+        match status {
+            1 => span.record.set_status(Status::Ok),
+            2 => span.record.set_status(Status::Error(&message.text())),
+            _ => {}
+        }
+    }
+
+    fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: CText<'_>) {
+        if let Some(span) = span.and_then(OpenSpan::recorded) {
+            span.rename(&name.text());
+        }
+    }
+
+    fn standpipe_span_end(span: Option<&mut Option<Box<OpenSpan>>>) {
+        drop(span.and_then(Option::take).map(DetachedSpan::from_storage));
+    }
+
+    fn standpipe_span_end_at(span: Option<&mut Option<Box<OpenSpan>>>, unix_ns: u64) {
+        let Some(span) = span.and_then(Option::take).map(DetachedSpan::from_storage) else { return };
+        match time(unix_ns) {
+            Some(end) => span.end_at(end),
+            None => span.end(),
+        }
+    }
 }
 
 #[inline(always)]
@@ -132,100 +181,10 @@ fn set<V: IntoValue>(span: Option<&mut OpenSpan>, key: CText<'_>, value: impl Fn
     }
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_set(
-    span: Option<&mut OpenSpan>,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) {
-    guarded(|| {
-        if let Some(span) = span {
-            set_all(span, attributes, count);
-        }
-    });
-}
-
-fn set_all<'a>(span: &mut OpenSpan, attributes: CArray<'a, Attribute<'a>>, count: usize) {
+fn set_all(span: &mut OpenSpan, attributes: AttributeArray<'_>, count: usize) {
     if let Some(span) = span.recorded() {
-        let arena = Arena::default();
-        arena.attributes(attributes, count).for_each(|(key, value)| span.record.set(key, value));
+        each_attribute(attributes, count, |key, value| span.record.set(key, value));
     }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_event(
-    span: Option<&mut OpenSpan>,
-    name: CText<'_>,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) {
-    guarded(|| {
-        if let Some(span) = span.and_then(OpenSpan::recorded) {
-            let (arena, name) = (Arena::default(), name.text());
-            let mut event = EventBuilder::new(Some(span), &name, None);
-            for (key, value) in arena.attributes(attributes, count) {
-                event.set(key, value);
-            }
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_link(
-    span: Option<&mut OpenSpan>,
-    traceparent: CText<'_>,
-    tracestate: CText<'_>,
-    attributes: CArray<'_, Attribute<'_>>,
-    count: usize,
-) -> Code {
-    guarded(|| {
-        let Some(other) = remote(traceparent, tracestate) else { return Code::INVALID_ARGUMENT };
-        if let Some(span) = span.and_then(OpenSpan::recorded) {
-            let arena = Arena::default();
-            let mut link = LinkBuilder::new(Some(span), &other);
-            for (key, value) in arena.attributes(attributes, count) {
-                link.set(key, value);
-            }
-        }
-        Code::OK
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_status(span: Option<&mut OpenSpan>, status: i32, message: CText<'_>) {
-    guarded(|| {
-        let Some(span) = span.and_then(OpenSpan::recorded) else { return };
-        match status {
-            1 => span.record.set_status(Status::Ok),
-            2 => span.record.set_status(Status::Error(&message.text())),
-            _ => {}
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_rename(span: Option<&mut OpenSpan>, name: CText<'_>) {
-    guarded(|| {
-        if let Some(span) = span.and_then(OpenSpan::recorded) {
-            span.rename(&name.text());
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_end(span: Option<&mut Option<Box<OpenSpan>>>) {
-    guarded(|| drop(span.and_then(Option::take).map(DetachedSpan::from_storage)));
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn standpipe_span_end_at(span: Option<&mut Option<Box<OpenSpan>>>, unix_ns: u64) {
-    guarded(|| {
-        let Some(span) = span.and_then(Option::take).map(DetachedSpan::from_storage) else { return };
-        match time(unix_ns) {
-            Some(end) => span.end_at(end),
-            None => span.end(),
-        }
-    });
 }
 
 /// Returns the span of another process that these headers describe.

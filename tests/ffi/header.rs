@@ -43,7 +43,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("standpipe_span **",                  &["Option<&mut Option<Box<OpenSpan>>>"]),
     ("const standpipe_span *",             &["Option<&OpenSpan>"]),
     ("const standpipe_span_options *",     &["Versioned<'_, SpanOptions<'_>>"]),
-    ("const standpipe_attr *",             &["CArray<'_, Attribute<'_>>"]),
+    ("const standpipe_attr *",             &["AttributeArray<'_>"]),
     ("standpipe_scope *",                  &["Out<'_, Scope>", "Option<&mut Scope>"]),
     ("standpipe_logger *",                 &["Option<Box<Logger>>"]),
     ("const standpipe_logger *",           &["Option<&Logger>"]),
@@ -114,12 +114,12 @@ fn exported() -> BTreeMap<String, Signature> {
             continue;
         }
         let text = fs::read_to_string(entry.path()).unwrap();
-        for function in text.split("#[unsafe(no_mangle)]\nextern \"C\" fn ").skip(1) {
+        for function in text.split("    fn standpipe_").skip(1) {
             let (name, rest) = function.split_once('(').unwrap();
             let (arguments, rest) = rest.split_once(')').unwrap();
             let result = rest.split_once(" {").unwrap().0.trim().strip_prefix("-> ").unwrap_or("()");
             let arguments = arguments.split_whitespace().collect::<Vec<_>>().join(" ");
-            functions.insert(name.to_owned(), (result.to_owned(), rust_types(&arguments)));
+            functions.insert(format!("standpipe_{name}"), (result.to_owned(), rust_types(&arguments)));
         }
     }
     functions

@@ -87,8 +87,9 @@ const LAYERS: &[Row] = &[
     // the manual: Markdown in rustdoc, no code
     row("guide",           &[],                                               &[]),
     // the command: the library is an outside crate to it
-    row("cli",             &[],                                               &["standpipe", "clap", "clap_complete", "clap_mangen", "serde", "serde_json", "terminal_size", "unicode_width"]),
+    row("cli",             &[],                                               &["standpipe", "clap", "clap_complete", "clap_mangen", "serde", "serde_json", "unicode_width"]),
     row("cli/live*",       &["cli"],                                          &["crossterm", "libc"]),
+    row("cli/terminal*",   &["cli"],                                          &["crossterm", "terminal_size"]),
     row("cli/interrupt*",  &[],                                               &["libc"]),
     row("cli/exec/process*", &["cli"],                                        &["libc"]),
     row("main",            &["cli"],                                          &["standpipe"]),

@@ -10,8 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogProcessor, SdkLogRecord, TraceContext};
 
-use super::input::with_any_value;
-use super::input::{Disposition, SdkInput, pass_to_input};
+use super::input::{Disposition, SdkInput, pass_to_input, with_any_value};
 use crate::bridge::shows_credentials;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;

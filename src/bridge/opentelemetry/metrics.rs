@@ -9,8 +9,7 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::{self, AggregatedMetrics, Metric, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 
-use super::input::ConvertedValue;
-use super::input::{Disposition, Scopes, SdkInput, pass_to_input};
+use super::input::{ConvertedValue, Disposition, Scopes, SdkInput, pass_to_input};
 use crate::config;
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
@@ -153,63 +152,54 @@ fn add_all<'a, T: Measured, G: FnMut(FramedPoints<'_>)>(
     begin: impl FnOnce(PointKind) -> MetricFramer<'a, G>,
 ) {
     let mut framer = begin(point_kind(data));
+    macro_rules! add {
+        ($data:ident, $period:expr, $point:ident => $converted:expr) => {
+            for $point in $data.data_points() {
+                let exemplars: Vec<_> = $point.exemplars().map(exemplar).collect();
+                framer.add(&attributes($point.attributes()), $period, &$converted, &exemplars);
+            }
+        };
+    }
     match data {
         MetricData::Gauge(gauge) => {
             let start = gauge.start_time().map_or(0, unix_nanos);
             let period = Period { start, time: unix_nanos(gauge.time()) };
-            for point in gauge.data_points() {
-                let attributes = attributes(point.attributes());
-                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
-                framer.add(&attributes, period, &Point::Number(point.value().number()), &exemplars);
-            }
+            add!(gauge, period, point => Point::Number(point.value().number()));
         }
         MetricData::Sum(sum) => {
             let period = period(sum.start_time(), sum.time());
-            for point in sum.data_points() {
-                let attributes = attributes(point.attributes());
-                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
-                framer.add(&attributes, period, &Point::Number(point.value().number()), &exemplars);
-            }
+            add!(sum, period, point => Point::Number(point.value().number()));
         }
         MetricData::Histogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
-            for point in histogram.data_points() {
-                let attributes = attributes(point.attributes());
-                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
-                let (bounds, counts): (Vec<_>, Vec<_>) =
-                    (point.bounds().collect(), point.bucket_counts().collect());
-                let point = HistogramPoint {
-                    count: point.count(),
-                    sum: Some(point.sum().float()),
-                    min: point.min().map(Measured::float),
-                    max: point.max().map(Measured::float),
-                    bounds: &bounds,
-                    counts: &counts,
-                };
-                framer.add(&attributes, period, &Point::Histogram(point), &exemplars);
-            }
+            add!(histogram, period, point => Point::Histogram(HistogramPoint {
+                count: point.count(),
+                sum: Some(point.sum().float()),
+                min: point.min().map(Measured::float),
+                max: point.max().map(Measured::float),
+                bounds: &point.bounds().collect::<Vec<_>>(),
+                counts: &point.bucket_counts().collect::<Vec<_>>(),
+            }));
         }
         MetricData::ExponentialHistogram(histogram) => {
             let period = period(histogram.start_time(), histogram.time());
-            for point in histogram.data_points() {
-                let attributes = attributes(point.attributes());
-                let exemplars: Vec<_> = point.exemplars().map(exemplar).collect();
-                let (positive, negative) = (point.positive_bucket(), point.negative_bucket());
-                let [positive_counts, negative_counts] =
-                    [positive, negative].map(|bucket| bucket.counts().collect::<Vec<_>>());
-                let point = ExponentialPoint {
-                    count: point.count() as u64,
-                    sum: Some(point.sum().float()),
-                    min: point.min().map(Measured::float),
-                    max: point.max().map(Measured::float),
-                    scale: point.scale().into(),
-                    zero_count: point.zero_count(),
-                    zero_threshold: point.zero_threshold(),
-                    positive: BucketsView { offset: positive.offset(), counts: &positive_counts },
-                    negative: BucketsView { offset: negative.offset(), counts: &negative_counts },
-                };
-                framer.add(&attributes, period, &Point::Exponential(point), &exemplars);
-            }
+            add!(histogram, period, point => Point::Exponential(ExponentialPoint {
+                count: point.count() as u64,
+                sum: Some(point.sum().float()),
+                min: point.min().map(Measured::float),
+                max: point.max().map(Measured::float),
+                scale: point.scale().into(),
+                zero_count: point.zero_count(),
+                zero_threshold: point.zero_threshold(),
+                positive: BucketsView {
+                    offset: point.positive_bucket().offset(),
+                    counts: &point.positive_bucket().counts().collect::<Vec<_>>(),
+                },
+                negative: BucketsView {
+                    offset: point.negative_bucket().offset(),
+                    counts: &point.negative_bucket().counts().collect::<Vec<_>>(),
+                },
+            }));
         }
     }
     framer.end();

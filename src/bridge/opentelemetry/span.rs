@@ -10,13 +10,11 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 
-use super::input::with_value;
-use super::input::{Disposition, SdkInput, pass_to_input};
+use super::input::{Disposition, SdkInput, pass_to_input, with_value};
 use crate::context::unix_nanos;
 use crate::pipeline::ledger::NotEnqueuedReason;
-use crate::record::Pool;
 use crate::record::{
-    DroppedBefore, OtherSpan, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
+    DroppedBefore, OtherSpan, Pool, Signal, SpanHead, SpanId, SpanKind, SpanRecord, Status, TraceId,
 };
 use crate::telemetry::provider::Provider;
 

@@ -50,27 +50,7 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// records the whole command line.
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe exec [OPTIONS] [--] COMMAND [ARGUMENT]...")]
-#[command(after_help = "\
-{{traceparent}}, {{trace_id}} and {{span_id}} in an ARGUMENT are replaced with the span's values.
-
-Environment:
-  OTEL_CLI_SPAN_NAME, OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME,
-  OTEL_CLI_CARRIER_FILE, OTEL_CLI_FAIL and OTEL_CLI_VERBOSE are used if the option is not given.
-
-A link named standpipe-exec acts as standpipe exec --, for RUSTC_WRAPPER=standpipe-exec.
-
-Examples:
-  standpipe exec -- make test
-  standpipe exec --name backup --attr disk=a --attr level:=2 -- ./backup.sh
-  standpipe exec --log-output -- sh -c 'echo one; echo two >&2'
-  standpipe exec -- curl -H 'traceparent: {{traceparent}}' http://localhost:8080/
-  make SHELL=standpipe .SHELLFLAGS='exec --args -- /bin/sh -c'
-
-Exit code: that of COMMAND. If signal N ended COMMAND, standpipe ends by the same signal, which a
-           shell shows as 128+N, or exits with 128+N if the signal dumps core. 124 after
-           --command-timeout. 126 if COMMAND cannot
-           be executed, 127 if it is not found; 1 with --fail if the telemetry was not delivered, or
-           if the file of --print-to cannot be written; 2 if the command line is invalid")]
+#[command(after_help = include_str!("../help/exec.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The command to run, and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]

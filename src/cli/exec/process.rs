@@ -376,7 +376,7 @@ mod platform {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 mod platform {
     use std::io::{self, BufRead, BufReader, Read};
     use std::process::{Child, Command, ExitStatus};
@@ -384,7 +384,6 @@ mod platform {
     use std::time::{Duration, Instant};
 
     use super::Ended;
-    #[cfg(windows)]
     use crate::cli::interrupt;
 
     /// Interval at which a child with a timeout is examined.
@@ -393,12 +392,10 @@ mod platform {
     /// Ignores Ctrl-C and Ctrl-Break. Windows sends them to all processes of a console, including the child, which
     /// decides what to do. This process waits for the end of the child.
     pub(super) fn take_signals(_: &mut Command) {
-        #[cfg(windows)]
         interrupt::ignore_console_events(true);
     }
 
     pub(super) fn leave_signals() {
-        #[cfg(windows)]
         interrupt::ignore_console_events(false);
     }
 

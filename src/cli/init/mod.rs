@@ -18,28 +18,7 @@ use super::{Failure, print, print_text};
 /// Writes the file and shows how to use it. The command is not interactive and never overwrites a file. If only FILE is
 /// given, its extension selects the flavor.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Flavors:
-  stalwart       TOML with [tracer.<id>] and [metrics.open-telemetry]; the default FILE is
-                 telemetry.toml. This is the default flavor; toml is an alias
-  tracetest      YAML with telemetry.exporters and server.telemetry; the default FILE is
-                 tracetest.yaml; yaml is an alias
-  qualitytrace   the same with Qualitytrace's names; the default FILE is qualitytrace.yaml
-  otel           YAML, OpenTelemetry's declarative configuration, which OTEL_CONFIG_FILE can name;
-                 the default FILE is otel.yaml
-  env            OpenTelemetry's environment variables, for a shell, docker or systemd; the
-                 default FILE is telemetry.env
-
-With --for, the file is TOML for one backend, with its endpoints, headers and limits. Only secrets,
-which are read from environment variables, and placeholders of hosts remain to be set.
-
-Examples:
-  standpipe init
-  standpipe init --for honeycomb
-  standpipe init env /etc/shop/telemetry.env
-  standpipe init tracetest --stdout
-
-Exit code: 0, or 1 if the file exists or cannot be written")]
+#[command(after_help = include_str!("../help/init.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The flavor of the file: stalwart, tracetest, qualitytrace, otel or env.
     flavor: Option<OsString>,

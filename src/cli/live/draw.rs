@@ -26,26 +26,7 @@ const REFUSAL_MILLIS: u128 = 15_000;
 /// Maximum number of marks of services in a row.
 const MAX_MARKS: usize = 8;
 
-const HELP: [&str; 18] = [
-    "Up Down k j            select a line",
-    "PageUp PageDown Space  scroll; Home End g G for the first and the last line",
-    "Enter Right            open a trace, a log record, a service",
-    "Esc Left               go back, or clear the search",
-    "t l m s                traces, logs, metrics, services; in a trace, l shows its logs",
-    "/                      search; in a trace, find a text, and n finds the next one",
-    "e                      next error",
-    "f                      all spans with all details, or only the most informative ones",
-    "p                      pause, and continue",
-    "y                      copy the trace or the line to the clipboard (OSC 52)",
-    "q Ctrl-C               quit",
-    "",
-    "The search in traces and logs:",
-    "word \"two words\"       in names, services, ids, bodies and attribute values",
-    "service:pay name:refund trace:36c3ef3e",
-    "err dur>100ms spans>50 sev>=warn",
-    "key=value key!=value key~text has:key body~text",
-    "-word                  not; a or b: one of them",
-];
+const HELP: &str = include_str!("../help/keys.txt");
 
 /// Rows of a place. A list of traces or log records has `keys`, whose rows are drawn when they become visible, because
 /// there may be many. Any other place has finished `lines`.
@@ -121,7 +102,7 @@ pub(super) fn collect(screen: &Screen) -> Items {
             Items { lines, ..Items::default() }
         }
         Place::Services => services(screen),
-        Place::Help => Items { lines: HELP.map(str::to_owned).to_vec(), ..Items::default() },
+        Place::Help => Items { lines: HELP.lines().map(str::to_owned).collect(), ..Items::default() },
     }
 }
 
@@ -431,14 +412,12 @@ pub(super) fn text(screen: &Screen) -> String {
         (Place::Traces, Some(key)) => Some(key.to_be_bytes()),
         _ => None,
     };
-    let trace = key.and_then(|key| waterfall_of(screen, &key, true, &plain_style(TEXT_WIDTH)));
-    let number = screen.items.keys.get(screen.cursor.line).map(|number| *number as u64);
-    match (trace, number) {
-        (Some(lines), _) => lines.join("\n") + "\n",
-        (None, Some(number)) => plain(&screen.log_row(number, &screen.page.lock())),
-        (None, None) => {
-            screen.items.lines.get(screen.cursor.line).map(|line| plain(line)).unwrap_or_default()
-        }
+    if let Some(lines) = key.and_then(|key| waterfall_of(screen, &key, true, &plain_style(TEXT_WIDTH))) {
+        return lines.join("\n") + "\n";
+    }
+    match screen.items.keys.get(screen.cursor.line) {
+        Some(number) => plain(&screen.log_row(*number as u64, &screen.page.lock())),
+        None => screen.items.lines.get(screen.cursor.line).map(|line| plain(line)).unwrap_or_default(),
     }
 }
 

@@ -25,7 +25,7 @@ use super::page::Page;
 use super::page::query::Query;
 use super::page::store::TraceKey;
 use super::style::Style;
-use super::terminal::{TerminalInfo, columns, rows};
+use super::terminal::{TerminalInfo, size};
 use super::view;
 
 /// Minimum interval between two frames that show new data.
@@ -48,7 +48,7 @@ const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 ///
 /// A background job may not read keys: the system stops it when it changes the mode of its terminal.
 pub(crate) fn is_possible(options: &view::Options, terminal: &TerminalInfo) -> bool {
-    !options.has_form() && terminal.can_erase() && is_in_foreground()
+    options.form().is_none() && terminal.can_erase() && is_in_foreground()
 }
 
 #[cfg(unix)]
@@ -58,7 +58,7 @@ fn is_in_foreground() -> bool {
     unsafe { libc::tcgetpgrp(libc::STDOUT_FILENO) == libc::getpgrp() }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn is_in_foreground() -> bool {
     io::IsTerminal::is_terminal(&io::stdin())
 }
@@ -112,7 +112,7 @@ pub(crate) fn run(
 ) -> io::Result<()> {
     let _restored_at_end = Terminal::enter()?;
     let mut screen = Screen::new(page.clone(), options, style.clone());
-    screen.resize(columns(), rows());
+    screen.resize(size());
     let (mut drawn, mut next) = (String::new(), Instant::now());
     while !is_over() {
         let begin = Instant::now();
@@ -138,7 +138,7 @@ pub(crate) fn run(
                     Action::Copy(text) => write(&draw::copy_sequence(&text))?,
                 },
                 Event::Resize(..) => {
-                    screen.resize(columns(), rows());
+                    screen.resize(size());
                     // The terminal may have wrapped or cut the lines, so the frame is written even if it is the same.
                     drawn.clear();
                 }
@@ -226,13 +226,12 @@ impl Screen {
         }
     }
 
-    fn resize(&mut self, columns: Option<usize>, rows: Option<usize>) {
-        if let Some(columns) = columns {
-            // Printing uses a minimum width. Here the terminal cuts lines that are too long (see `ENTER`), so the real
-            // width is used.
-            self.style.width = columns.saturating_sub(MARGIN).max(1);
-        }
-        self.rows = rows.unwrap_or(DEFAULT_ROWS).saturating_sub(FRAME_ROWS).max(1);
+    fn resize(&mut self, size: Option<[usize; 2]>) {
+        let [columns, rows] = size.unwrap_or([self.style.width + MARGIN, DEFAULT_ROWS]);
+        // Printing uses a minimum width. Here the terminal cuts lines that are too long (see `ENTER`), so the real
+        // width is used.
+        self.style.width = columns.saturating_sub(MARGIN).max(1);
+        self.rows = rows.saturating_sub(FRAME_ROWS).max(1);
         self.version = None;
     }
 

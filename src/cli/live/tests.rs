@@ -29,7 +29,7 @@ fn log(trace: u8, body: &str) -> Records {
 fn screen(columns: usize) -> Screen {
     let page = Page::without_server(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
     let mut screen = Screen::new(page, &view::Options::default(), plain_style(columns));
-    screen.resize(Some(columns), Some(13));
+    screen.resize(Some([columns, 13]));
     screen.refresh();
     screen
 }

@@ -53,23 +53,20 @@ const HEADERS: [(&str, &str); 5] = [
 
 const INDEX: &str = include_str!("assets/index.html");
 
-/// Scripts and styles: name, content type, content.
-const ASSETS: [(&str, &str, &str); 13] = [
-    ("app.js", SCRIPT, include_str!("assets/app.js")),
-    ("dom.js", SCRIPT, include_str!("assets/dom.js")),
-    ("rows.js", SCRIPT, include_str!("assets/rows.js")),
-    ("traces.js", SCRIPT, include_str!("assets/traces.js")),
-    ("trace.js", SCRIPT, include_str!("assets/trace.js")),
-    ("profile.js", SCRIPT, include_str!("assets/profile.js")),
-    ("charts.js", SCRIPT, include_str!("assets/charts.js")),
-    ("files.js", SCRIPT, include_str!("assets/files.js")),
-    ("span.js", SCRIPT, include_str!("assets/span.js")),
-    ("logs.js", SCRIPT, include_str!("assets/logs.js")),
-    ("metrics.js", SCRIPT, include_str!("assets/metrics.js")),
-    ("services.js", SCRIPT, include_str!("assets/services.js")),
-    ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
-];
+/// Returns the names and the contents of files below `assets/`.
+macro_rules! assets {
+    ($($name:literal)+) => {
+        [$(($name, include_str!(concat!("assets/", $name)))),+]
+    };
+}
+
+/// Scripts and styles: name, content.
+const ASSETS: [(&str, &str); 13] = assets! {
+    "app.js" "dom.js" "rows.js" "traces.js" "trace.js" "profile.js" "charts.js" "files.js" "span.js" "logs.js"
+    "metrics.js" "services.js" "style.css"
+};
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -175,10 +172,9 @@ fn respond(request: &Request<'_>, page: &Arc<Page>) -> Result<Response, Response
         return Err(Response::failed(405, "method not allowed: use GET"));
     }
     if let Some(name) = path.strip_prefix("/assets/") {
-        let found = ASSETS.iter().find(|(asset, ..)| *asset == name);
-        let (_, content_type, content) =
-            found.ok_or_else(|| Response::failed(404, "no such path; the page is at /"))?;
-        return Ok(Response::asset(content_type, content, request));
+        let found = ASSETS.iter().find(|(asset, _)| *asset == name);
+        let (_, content) = found.ok_or_else(|| Response::failed(404, "no such path; the page is at /"))?;
+        return Ok(Response::asset(if name.ends_with(".css") { STYLE } else { SCRIPT }, content, request));
     }
     match path.trim_start_matches('/').split('/').next().unwrap_or_default() {
         "" | "trace" | "compare" | "logs" | "metrics" | "services" | "requests" => {
@@ -225,7 +221,6 @@ fn is_gone(mut socket: &TcpStream) -> bool {
 }
 
 /// A request. Only those that load a file have a body.
-#[derive(Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
     /// Host and port of an absolute target. They replace the header `Host` (RFC 9112, section 3.2.2).
@@ -320,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_page_parses_no_text_as_html_and_asks_no_other_machine() {
-        for (name, _, content) in ASSETS.into_iter().chain([("index.html", "", INDEX)]) {
+        for (name, content) in ASSETS.into_iter().chain([("index.html", INDEX)]) {
             for forbidden in [
                 "innerHTML",
                 "outerHTML",
@@ -344,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_page_is_small() {
-        let bytes: usize = ASSETS.iter().map(|(_, _, content)| content.len()).sum::<usize>() + INDEX.len();
+        let bytes: usize = ASSETS.iter().map(|(_, content)| content.len()).sum::<usize>() + INDEX.len();
         assert!(bytes <= 160 * 1024, "{bytes} bytes");
     }
 

@@ -119,17 +119,7 @@ enum Ending {
 /// requests together may take 256 MiB of memory. A request that would take more when decoded is refused with 413. If
 /// there is no memory for a request at the moment, it is refused with 503, which senders retry.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe receive
-  standpipe receive --errors --hide /health
-  standpipe receive --service payments --min 100ms --level warn
-  standpipe receive --save today.jsonl
-  standpipe receive --tree --color always | less -R
-  standpipe receive --json | jq -r '.resourceSpans[]?.scopeSpans[].spans[].name'
-
-Exit code: 0; 1 if receive cannot listen on an address or could not save all records; 2 if the
-           command line is invalid")]
+#[command(after_help = include_str!("../help/receive.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The address for OTLP over HTTP; the default is 127.0.0.1:4318; port 0 selects a free port.
     #[arg(long, value_parser = address)]

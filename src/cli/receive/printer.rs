@@ -160,7 +160,6 @@ pub(super) fn count_missed(Missed { batches, records }: Missed) -> String {
 
 /// Counts the written bytes and, on a terminal, keeps a status line (the foot) below all other lines: erases the foot
 /// before other text is written.
-#[derive(Debug)]
 pub(super) struct Output<W> {
     out: W,
     /// Number of bytes written so far.

@@ -13,7 +13,6 @@ const MAX_ENTRIES: usize = 256;
 /// for new requests.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-#[derive(Debug)]
 pub(super) enum Entry {
     Batch(Batch),
     /// A refused request: a short text for the foot, and a line for standard error.
@@ -23,13 +22,13 @@ pub(super) enum Entry {
 }
 
 /// The queue. Adding an entry never blocks: if the queue is full, the batch is counted and dropped.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     entries: VecDeque<Entry>,
     /// Bytes of the batches that are queued or being processed.

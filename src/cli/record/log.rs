@@ -25,18 +25,7 @@ use crate::cli::sender::{self, AsValue, Attribute, Attributes, Destination, Pare
 /// The options are defaults for values that a line does not have. If the queue is full, reading waits. Ctrl-C and
 /// SIGTERM end the input: the records read so far are delivered; a second signal ends the command at once.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Environment:
-  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE
-  are used if the option is not given.
-
-Examples:
-  standpipe log --level warn --attr disk=a \"disk almost full\"
-  journalctl -f -o cat | standpipe log --service backup -
-  echo '{\"level\": \"error\", \"msg\": \"no route\", \"host\": \"a\"}' | standpipe log -
-
-Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
-           2 if the command line is invalid")]
+#[command(after_help = include_str!("../help/log.txt").trim_ascii_end())]
 pub(crate) struct LogOptions {
     /// The words of the record's body, or - for standard input.
     #[arg(required = true, allow_negative_numbers = true)]

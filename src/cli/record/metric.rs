@@ -32,18 +32,7 @@ const LINE_FORM: &str = "an object with type, name and value, and optionally uni
 #[derive(Debug, Args)]
 #[command(override_usage = "standpipe metric counter|gauge|histogram [OPTIONS] NAME VALUE
        standpipe metric [OPTIONS] -")]
-#[command(after_help = "\
-Environment:
-  OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME and OTEL_CLI_VERBOSE are used if the
-  option is not given.
-
-Examples:
-  standpipe metric counter backups 1 --attr result=ok
-  standpipe metric gauge disk.free 12.5 --unit GBy --attr disk=a
-  echo '{\"type\": \"histogram\", \"name\": \"job.time\", \"value\": 1.5}' | standpipe metric -
-
-Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
-           2 if the command line is invalid")]
+#[command(after_help = include_str!("../help/metric.txt").trim_ascii_end())]
 pub(crate) struct MetricOptions {
     /// The instrument, or - for standard input.
     kind: Input,

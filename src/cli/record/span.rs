@@ -41,22 +41,7 @@ const LINE_FORM: &str = "an object with name and optionally start, end, kind, st
        standpipe span event --file FILE [--attr KEY=VALUE]... NAME
        standpipe span end --file FILE [OPTIONS]
        standpipe span [OPTIONS] -")]
-#[command(after_help = "\
-Environment:
-  OTEL_CLI_TRACE_KIND, OTEL_CLI_ATTRIBUTES (k=v,k=v), OTEL_CLI_SERVICE_NAME, OTEL_CLI_STATUS_CODE,
-  OTEL_CLI_STATUS_DESCRIPTION, OTEL_CLI_CARRIER_FILE and OTEL_CLI_VERBOSE are used if the option
-  is not given.
-
-Examples:
-  standpipe span --start -5s --attr rows:=42 import
-  standpipe span start --file /tmp/deploy.span deploy
-  standpipe exec --parent /tmp/deploy.span -- ./migrate.sh
-  standpipe span event --file /tmp/deploy.span migrated
-  standpipe span end --file /tmp/deploy.span --status ok
-  echo '{\"name\": \"job\", \"start\": 1700000000, \"end\": 1700000001.5}' | standpipe span -
-
-Exit code: 0 if everything was delivered, 1 if not, or if a line is invalid (the others are sent),
-           2 if the command line is invalid")]
+#[command(after_help = include_str!("../help/span.txt").trim_ascii_end())]
 pub(crate) struct SpanOptions {
     #[command(subcommand)]
     step: Option<Step>,

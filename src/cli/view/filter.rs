@@ -16,7 +16,7 @@ const ID_DIGITS: usize = 32;
 
 // Options of the filters. By default, everything is shown. If an option is given more than once, any of its values
 // matches. This is not a doc comment, because clap would show a doc comment in the help.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Filters (the whole tree is shown if any of its spans or log records matches)")]
 pub(crate) struct Filter {
     /// Only this service; may be given more than once.
@@ -55,13 +55,7 @@ impl Filter {
 
     /// Returns whether no option of the filter is given.
     pub(crate) fn shows_everything(&self) -> bool {
-        let Self { services, names, hidden, level, errors, min, trace } = self;
-        let lists = [services, names, hidden];
-        lists.iter().all(|list| list.is_empty())
-            && level.is_none()
-            && !errors
-            && min.is_none()
-            && trace.is_none()
+        *self == Self::default()
     }
 
     /// Returns whether a trace with this id may be shown.
@@ -104,8 +98,7 @@ impl Filter {
     /// Returns whether a trace is shown: at least one of its spans or log records matches by both service and name. If
     /// the filter requires them, the trace must also have an error, and at least the minimum duration.
     pub(crate) fn shows_trace(&self, spans: &[SpanView<'_>], logs: &[LogView<'_>]) -> bool {
-        let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
-        let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
+        let (start, end) = describe::interval(spans);
         let has_error =
             || spans.iter().any(|view| view.error().is_some()) || logs.iter().any(LogView::is_error);
         (spans.iter().any(|view| self.is_match(view)) || logs.iter().any(|view| self.is_log_match(view)))

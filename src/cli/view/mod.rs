@@ -53,9 +53,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns whether an option selects a form of printed output, which excludes the interactive view.
-    pub(crate) fn has_form(&self) -> bool {
-        self.tree || self.flat || self.json
+    /// Returns the form of printed output that an option selects, which excludes the interactive view.
+    pub(crate) fn form(&self) -> Option<Form> {
+        let forms = [(self.tree, Form::Tree), (self.flat, Form::Flat), (self.json, Form::Json)];
+        forms.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, form)| form)
     }
 }
 
@@ -70,7 +71,6 @@ pub(crate) enum Form {
 }
 
 /// Renders records as they arrive.
-#[derive(Debug)]
 pub(crate) struct View {
     pub(crate) form: Form,
     layout: Layout,
@@ -94,14 +94,10 @@ enum Printed {
 impl View {
     /// Returns a view whose incomplete traces take up to `max_bytes` of memory.
     pub(crate) fn new(options: &Options, is_terminal: bool, max_bytes: usize, style: Style) -> Self {
-        let (form, layout) = match is_terminal {
-            true => (Form::Tree, Layout::Cut),
-            false => (Form::Flat, Layout::Whole),
-        };
-        let forms = [(options.tree, Form::Tree), (options.flat, Form::Flat), (options.json, Form::Json)];
-        let chosen = forms.into_iter().find(|(is_chosen, _)| *is_chosen);
+        let (form, layout) =
+            if is_terminal { (Form::Tree, Layout::Cut) } else { (Form::Flat, Layout::Whole) };
         Self {
-            form: chosen.map_or(form, |(_, form)| form),
+            form: options.form().unwrap_or(form),
             layout,
             full: options.full,
             filter: options.filter.clone(),
@@ -262,18 +258,15 @@ impl View {
     }
 
     fn print_block(&mut self, lines: &[String], out: &mut impl Write) -> io::Result<()> {
-        match lines {
-            [] => return Ok(()),
-            [line] => {
-                self.begin_row(out)?;
-                return writeln!(out, "{line}");
-            }
-            _ => {}
-        }
-        if self.last != Printed::Nothing {
+        let printed = match lines.len() {
+            0 => return Ok(()),
+            1 => Printed::Row,
+            _ => Printed::Block,
+        };
+        let last = std::mem::replace(&mut self.last, printed);
+        if last != Printed::Nothing && [last, printed].contains(&Printed::Block) {
             writeln!(out)?;
         }
-        self.last = Printed::Block;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 }

@@ -34,7 +34,6 @@ impl Scale {
 }
 
 /// One span's bar.
-#[derive(Debug)]
 pub(super) struct Bar<'a> {
     pub(super) ink: Ink,
     pub(super) start: u64,

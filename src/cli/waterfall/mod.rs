@@ -119,8 +119,7 @@ fn by_trace<'a>(spans: &[SpanView<'a>]) -> Vec<Trace<'a>> {
 
 impl<'a> Trace<'a> {
     fn new(spans: Vec<SpanView<'a>>) -> Self {
-        let start = spans.iter().map(|view| view.span.start_time_unix_nano).min().unwrap_or(0);
-        let end = spans.iter().map(|view| view.span.end_time_unix_nano).max().unwrap_or(0);
+        let (start, end) = describe::interval(&spans);
         let nodes = tree::grow(&spans);
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }

@@ -38,7 +38,7 @@ type TraceId = Arc<[u8]>;
 type SpanId = Box<[u8]>;
 
 /// Open traces, and the spans of drawn traces.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Assembler {
     pub(super) open: HashMap<TraceId, OpenTrace>,
     /// Open traces by the time at which they are due, then by their number.
@@ -57,7 +57,6 @@ pub(crate) struct Assembler {
 }
 
 /// Records of a trace that are drawn together.
-#[derive(Debug)]
 pub(crate) struct Block {
     /// Empty if only log records of the trace arrived.
     pub(crate) spans: Vec<ReceivedSpan>,
@@ -68,7 +67,6 @@ pub(crate) struct Block {
 }
 
 /// Completeness of a trace when it is drawn.
-#[derive(Debug)]
 pub(crate) enum State {
     /// The root has ended and no parent is missing, or only log records arrived.
     Complete,
@@ -106,7 +104,6 @@ pub(crate) enum Cause {
     End,
 }
 
-#[derive(Debug)]
 pub(super) struct OpenTrace {
     spans: Vec<ReceivedSpan>,
     logs: Vec<ReceivedLog>,
@@ -282,7 +279,7 @@ impl OpenTrace {
 }
 
 /// Spans of a drawn trace.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct DrawnTrace {
     spans: HashMap<SpanId, ReceivedSpan>,
     bytes: usize,
