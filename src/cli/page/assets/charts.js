@@ -27,6 +27,14 @@ export function quantile({ bounds, counts, min, max }, q) {
   return NaN;
 }
 
+/** Clears a canvas. Returns its size in pixels, its context, and a function that looks up colors. */
+export function cleared(canvas) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((size) => size * devicePixelRatio);
+  Object.assign(canvas, { width, height });
+  const style = getComputedStyle(canvas);
+  return { width, height, context: canvas.getContext("2d"), color: (name) => style.getPropertyValue(name) };
+}
+
 /** Calls `choose(from, to)` with the positions `[x, y]` of a drag, or `click(position)`. Marks the dragged part. */
 export function onDrag(element, choose, { click, isBox = false } = {}) {
   const mark = h("i.marked", { hidden: true });
@@ -66,21 +74,9 @@ export function onDrag(element, choose, { click, isBox = false } = {}) {
 /** A chart over time, on a canvas. */
 export class Plot {
   constructor(canvas, tip, unit) {
-    this.canvas = canvas;
-    this.tip = tip;
-    this.unit = unit;
-    this.width = canvas.clientWidth;
-    this.height = canvas.clientHeight;
-    canvas.width = this.width * devicePixelRatio;
-    canvas.height = this.height * devicePixelRatio;
-    this.context = canvas.getContext("2d");
+    Object.assign(this, { canvas, tip, unit, ...cleared(canvas), width: canvas.clientWidth, height: canvas.clientHeight });
     this.context.scale(devicePixelRatio, devicePixelRatio);
-    this.style = getComputedStyle(canvas);
-    this.context.font = `11px ${this.style.fontFamily}`;
-  }
-
-  color(name) {
-    return this.style.getPropertyValue(name);
+    this.context.font = `11px ${this.color("font-family")}`;
   }
 
   /** Returns the time at a horizontal position. */
@@ -120,7 +116,7 @@ export class Plot {
       context.moveTo(MARGIN.left, y);
       context.lineTo(this.width - MARGIN.right, y);
       context.stroke();
-      context.fillText(withUnit(value, this.unit + suffix), MARGIN.left - 6, y);
+      context.fillText(withUnit(value, this.unit + suffix), MARGIN.left - 6, y, MARGIN.left - 8);
     }
     context.textBaseline = "top";
     const steps = Math.max(1, Math.floor(this.width / 150));

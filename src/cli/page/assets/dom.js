@@ -85,6 +85,12 @@ export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760
 export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
 export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
 
+/** Quotes a text for the search. */
+export const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
+
+/** Returns the address of a trace, or of a span in it. */
+export const traceAt = (id, span) => `/trace/${id}${span ? `?span=${span}` : ""}`;
+
 /** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
 export const hue = (service) => `hue${service % 12}`;
 

@@ -1,6 +1,6 @@
 // Other forms of a trace: a flame graph, a table of operations, OTLP JSON; and the comparison of two traces.
 
-import { ask, copy, count, duration, grouped, h, hue, missing } from "./dom.js";
+import { ask, copy, count, duration, grouped, h, hue, missing, quoted } from "./dom.js";
 
 /** Minimum width of a block of a flame graph, in percent of the whole. */
 const MIN_BLOCK = 0.1;
@@ -49,7 +49,6 @@ function sortable(rows, columns, first, onRow) {
   return table;
 }
 
-const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
 const orDash = (text) => (value) => (value ? text(value) : "–");
 const title = (app) => ({ service, name }) => [h("i", { class: `dot ${hue(service)}` }), h("b", name || "(no name)"), h("small", app.service(service))];
 
@@ -180,7 +179,7 @@ export class CompareView {
     });
     const signed = (text) => (value) => (value ? `${value > 0 ? "+" : "−"}${text(Math.abs(value))}` : "±0");
     const worse = (value) => (value > 0 ? "bad" : value < 0 ? "good" : "");
-    const head = ({ id, trace, name }, letter) => h("a", { href: `/trace/${id}` }, h("b", `${letter} `), `${name} ${id.slice(0, 8)}: ${duration(trace.nanos)}, ${count(trace.parent.length, "span")}`);
+    const head = ({ id, trace, name }, letter) => h("a", { href: `/trace/${id}` }, h("b", `${letter} `), `${duration(trace.nanos)}, ${count(trace.parent.length, "span")} · ${id.slice(0, 8)} ${name}`);
     const [a, b] = sides;
     const change = b.trace.nanos - a.trace.nanos;
     this.main.replaceChildren(h("div.summary", h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"), h("h1", "Comparison"), head(a, "A"), head(b, "B"),
