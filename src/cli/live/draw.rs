@@ -17,9 +17,6 @@ use super::{MARGIN, Place, Screen};
 
 /// Width of a trace that is copied as text, in cells.
 const TEXT_WIDTH: usize = 110;
-/// Duration in nanoseconds at which a bar has no length. The bars are logarithmic, so that one long trace does not
-/// shorten all others.
-const SHORTEST: f64 = 1e4;
 const MAX_SERVICE_WIDTH: usize = 14;
 /// Time for which the foot shows a refused request with its remedy, instead of the keys.
 const REFUSAL_MILLIS: u128 = 15_000;
@@ -31,10 +28,10 @@ const HELP: [&str; 18] = [
     "PageUp PageDown Space  scroll; Home End g G for the first and the last line",
     "Enter Right            open a trace, a log record, a service",
     "Esc Left               go back, or clear the search",
-    "t l m s                traces, logs, metrics, services; in a trace, l shows its logs",
-    "/                      search; in a trace, find a text, and n finds the next one",
+    "t l m s                traces, logs (of the open trace), metrics, services",
+    "/                      search (Ctrl-U clears); in a trace: find text; n: next",
     "e                      next error",
-    "f                      all spans with all details, or only the most informative ones",
+    "f                      all spans and details, or the most informative ones",
     "p                      pause, and continue",
     "y                      copy the trace or the line to the clipboard (OSC 52)",
     "q Ctrl-C               quit",
@@ -58,8 +55,8 @@ pub(super) struct Items {
     pub(super) names: Vec<String>,
     /// Trace of the log record that is shown.
     pub(super) trace: Option<TraceKey>,
-    /// Longest duration of the traces in nanoseconds.
-    longest: u64,
+    /// Shortest and longest duration of the traces in nanoseconds.
+    durations: [u64; 2],
 }
 
 impl Items {
@@ -151,8 +148,9 @@ fn traces(screen: &Screen) -> Items {
     // The key makes the order unique, so that rows do not jump between two frames.
     traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
     let keys = traces.iter().map(|trace| u128::from_be_bytes(trace.key)).collect();
-    let longest = traces.iter().map(|trace| trace.nanos()).max().unwrap_or(0);
-    Items { keys, longest, ..Items::default() }
+    let nanos = || traces.iter().map(|trace| trace.nanos());
+    let durations = [nanos().min(), nanos().max()].map(Option::unwrap_or_default);
+    Items { keys, durations, ..Items::default() }
 }
 
 fn shows(filter: &Filter, trace: &Trace, logs: &[LogView<'_>]) -> bool {
@@ -338,9 +336,10 @@ impl Screen {
             0 => (Ink::PLAIN, palette.ink(head.service_name())),
             _ => (Ink::BAD, Ink::BAD),
         };
-        let mut name = Text::new(ink.bold(), head.span.name.clone());
+        let name = Some(head.span.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("(no name)");
+        let mut title = Text::new(ink.bold(), name.to_owned());
         if trace.root.is_none() {
-            name = Text::new(Ink::WARNING, "(no root)").and(1, ink.bold(), head.span.name.clone());
+            title = Text::new(Ink::WARNING, "(no root)").and(1, ink.bold(), name.to_owned());
         }
         let service = head.service_name().chars().take(MAX_SERVICE_WIDTH).collect::<String>();
         let mut services = Text::new(palette.ink(head.service_name()), service);
@@ -349,14 +348,15 @@ impl Screen {
         {
             services = services.and(usize::from(index == 0), palette.ink(other), palette.mark(other, style));
         }
-        let length = |nanos: u64| (nanos as f64 / SHORTEST).ln().max(0.0);
-        let share = length(trace.nanos()) / length(self.items.longest).max(1.0);
-        let cells = (share.min(1.0) * table.width_of(3) as f64).round() as usize;
+        // Logarithmic, so that one long trace does not shorten the bars of all others.
+        let [shortest, longest] = self.items.durations.map(|nanos| (nanos.max(1) as f64).ln());
+        let share = ((trace.nanos().max(1) as f64).ln() - shortest) / (longest - shortest).max(1.0);
+        let cells = (share.clamp(0.0, 1.0) * table.width_of(3) as f64).round() as usize;
         let errors =
             if trace.errors > 0 { format!("{}{}", style.glyph("✗"), trace.errors) } else { String::new() };
         table.row([
             Text::new(Ink::FAINT, describe::time_of_day(trace.start)),
-            name,
+            title,
             services,
             Text::new(bar_ink, style.glyph("█").repeat(cells.max(1))),
             Text::new(ink, describe::duration(trace.nanos(), style)),
