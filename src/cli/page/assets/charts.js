@@ -123,7 +123,7 @@ export class Plot {
     for (let at = 0; at <= steps; at++) {
       const time = this.from + ((this.to - this.from) * at) / steps;
       context.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
-      context.fillText(timeOfDay(time).replace(/\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
+      context.fillText(this.to - this.from < 10e3 ? timeOfDay(time) : timeOfDay(time).replace(/\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
     }
   }
 
@@ -133,7 +133,7 @@ export class Plot {
       const step = Math.max(1, Math.ceil((last - first) / 8));
       const decades = [];
       for (let power = first; power <= last; power += step) decades.push(10 ** power);
-      return decades;
+      return last > first ? decades : [first - 1, first].flatMap((power) => [1, 2, 5].map((one) => one * 10 ** power)).filter((value) => value >= this.low && value <= this.high);
     }
     const rough = (this.high - this.low) / 4;
     const power = 10 ** Math.floor(Math.log10(rough || 1));
