@@ -136,10 +136,8 @@ fn traces(screen: &Screen) -> Items {
         // Cloning the handles first keeps the lock short: requests wait for it while records are compared.
         let logs: Vec<_> = screen.page.lock().logs.iter().cloned().collect();
         let mut by_trace: HashMap<TraceKey, Vec<LogView<'_>>> = HashMap::new();
-        for kept in &logs {
-            kept.trace()
-                .into_iter()
-                .for_each(|key| by_trace.entry(key).or_default().push((&kept.log).into()));
+        for (key, kept) in logs.iter().filter_map(|kept| Some((kept.trace()?, kept))) {
+            by_trace.entry(key).or_default().push((&kept.log).into());
         }
         let none = Vec::new();
         traces.retain(|trace| shows(&screen.filter, trace, by_trace.get(&trace.key).unwrap_or(&none)));
@@ -298,9 +296,9 @@ impl Screen {
             ("metrics", self.place == Place::Metrics),
             ("services", self.place == Place::Services),
         ];
-        let ink = |is_current| if is_current { Ink::PLAIN.bold().reversed() } else { Ink::FAINT };
-        let tabs = tabs.map(|(name, is_current)| {
-            (ink(is_current), if is_current { format!("[{name}]") } else { name.to_owned() })
+        let tabs = tabs.map(|(name, is_current)| match is_current {
+            true => (Ink::PLAIN.bold().reversed(), format!("[{name}]")),
+            false => (Ink::FAINT, name.to_owned()),
         });
         let search = if self.search.is_empty() { String::new() } else { format!(" /{}", self.search) };
         let mut left: Vec<_> = tabs.iter().map(|(ink, name)| (*ink, name.as_str())).collect();
@@ -352,8 +350,7 @@ impl Screen {
         let [shortest, longest] = self.items.durations.map(|nanos| (nanos.max(1) as f64).ln());
         let share = ((trace.nanos().max(1) as f64).ln() - shortest) / (longest - shortest).max(1.0);
         let cells = (share.clamp(0.0, 1.0) * table.width_of(3) as f64).round() as usize;
-        let errors =
-            if trace.errors > 0 { format!("{}{}", style.glyph("✗"), trace.errors) } else { String::new() };
+        let errors = (trace.errors > 0).then(|| format!("{}{}", style.glyph("✗"), trace.errors));
         table.row([
             Text::new(Ink::FAINT, describe::time_of_day(trace.start)),
             title,
@@ -361,7 +358,7 @@ impl Screen {
             Text::new(bar_ink, style.glyph("█").repeat(cells.max(1))),
             Text::new(ink, describe::duration(trace.nanos(), style)),
             Text::new(Ink::FAINT, trace.spans.len().to_string()),
-            Text::new(Ink::BAD.bold(), errors),
+            Text::new(Ink::BAD.bold(), errors.unwrap_or_default()),
         ])
     }
 
