@@ -2,7 +2,7 @@
 
 import { ask, count, duration, grouped, h, hue, quoted, svg, timeOfDay } from "./dom.js";
 
-const BOX = { width: 166, height: 58 };
+const BOX = { width: 160, height: 58 };
 /** Height of a box for each line that ends at it. It keeps the labels apart. */
 const ENTRY = 40;
 /** Minimum distances of boxes. Labels are between the layers. */
@@ -137,7 +137,7 @@ export class ServicesView {
   node({ name, spans, errors }, { x, y, height }) {
     const number = this.app.services.indexOf(name);
     const title = svg("text", { x: x + 16, y: y + height / 2 - 5, class: "title" });
-    title.append(name.length > 17 ? `${name.slice(0, 16)}…` : name || "(no service)");
+    title.append(name.length > 16 ? `${name.slice(0, 15)}…` : name || "(no service)");
     const facts = svg("text", { x: x + 16, y: y + height / 2 + 15, class: errors ? "bad" : "" });
     facts.append(`${count(spans, "span")}${errors ? `  ✗ ${grouped(errors)}` : ""}`);
     const group = svg("g", { class: "node", tabindex: 0, role: "link", "aria-label": name },
