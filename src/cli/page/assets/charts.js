@@ -123,7 +123,7 @@ export class Plot {
     for (let at = 0; at <= steps; at++) {
       const time = this.from + ((this.to - this.from) * at) / steps;
       context.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
-      context.fillText(this.to - this.from < 10e3 ? timeOfDay(time) : timeOfDay(time).replace(/\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
+      context.fillText(timeOfDay(time).replace(this.to - this.from < 10e3 ? "" : /\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
     }
   }
 

@@ -1,6 +1,6 @@
 // Other forms of a trace: a flame graph, a table of operations, OTLP JSON; and the comparison of two traces.
 
-import { ask, copy, count, duration, grouped, h, hue, missing, quoted } from "./dom.js";
+import { ask, back, copy, count, duration, grouped, h, hue, missing, quoted } from "./dom.js";
 
 /** Minimum width of a block of a flame graph, in percent of the whole. */
 const MIN_BLOCK = 0.1;
@@ -169,7 +169,7 @@ export class CompareView {
       // Only the methods of TraceView that build and measure the tree are used. They need no elements of the page.
       const side = Object.create(TraceView.prototype, { trace: { value: trace, writable: true }, tree: { value: undefined, writable: true }, marks: { value: undefined, writable: true } });
       side.grow();
-      sides.push({ id, trace, name: trace.names[trace.name[side.tree.order[0]]] || "(no name)", sums: new Map(operations(side).map((sum) => [sum.key, sum])) });
+      sides.push({ id, trace, name: side.name(), sums: new Map(operations(side).map((sum) => [sum.key, sum])) });
     }
     this.isDrawn = true;
     const none = { spans: 0, total: 0, self: 0, errors: 0 };
@@ -182,7 +182,7 @@ export class CompareView {
     const head = ({ id, trace, name }, letter) => h("a", { href: `/trace/${id}` }, h("b", `${letter} `), `${duration(trace.nanos)}, ${count(trace.parent.length, "span")} · ${id.slice(0, 8)} ${name}`);
     const [a, b] = sides;
     const change = b.trace.nanos - a.trace.nanos;
-    this.main.replaceChildren(h("div.summary", h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"), h("h1", "Comparison"), head(a, "A"), head(b, "B"),
+    this.main.replaceChildren(h("div.summary", back(this.app.list), h("h1", "Comparison"), head(a, "A"), head(b, "B"),
       h("b", { class: worse(change) }, `B − A: ${signed(duration)(change)}`)),
     h("section.profile.table", sortable(rows, [
       ["operation", ({ service, name }) => `${this.app.service(service)} ${name}`], ["change of self", ({ a, b }) => b.self - a.self, signed(duration), worse],

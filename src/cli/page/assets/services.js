@@ -11,7 +11,7 @@ const GAP = { layer: 128, box: 40 };
 const LANE = 9;
 /** Distance of these lines from boxes, if there is room. */
 const CLEAR = 60;
-/** Distance between the calls back to earlier layers. */
+/** Distance of the calls back to earlier layers. */
 const RETURN = 24;
 /** Width of their turns. */
 const TURN = 32;

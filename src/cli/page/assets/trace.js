@@ -2,7 +2,7 @@
 // span.
 
 import { cleared, onDrag } from "./charts.js";
-import { Refused, ask, copy, count, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
+import { Refused, ask, back, copy, count, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows, isNarrow } from "./rows.js";
 import { SpanPanel } from "./span.js";
 import { ProfileView } from "./profile.js";
@@ -534,10 +534,14 @@ export class TraceView {
     return span === undefined ? "" : `?span=${span}`;
   }
 
+  /** Returns the name of the root span. */
+  name() {
+    return this.trace.names[this.trace.name[this.tree.order[0]]] || "(no name)";
+  }
+
   /** Lets the user choose the trace that this one is compared with. */
   compare() {
-    const { trace } = this;
-    this.app.compared = { id: this.id, name: trace.names[trace.name[this.tree.order[0]]] || "(no name)" };
+    this.app.compared = { id: this.id, name: this.name() };
     this.app.go(this.app.list);
   }
 
@@ -552,7 +556,6 @@ export class TraceView {
   drawSummary() {
     const { trace } = this;
     const errors = trace.error.reduce((sum, one) => sum + one, 0);
-    const root = this.tree.order[0];
     const services = [...new Set(trace.service)];
     const missing = trace.parent.filter((parent) => parent === -2).length;
     const stray = trace.logs.filter(([span]) => span < 0).length;
@@ -561,8 +564,8 @@ export class TraceView {
     this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
     this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
     this.summary.replaceChildren(
-      h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"),
-      h("h1", trace.names[trace.name[root]] || "(no name)"),
+      back(this.app.list),
+      h("h1", this.name()),
       h("code", { title: this.id }, this.id.slice(0, 8)),
       h("span", timeOfDay(Number(BigInt(trace.base) / 1000000n))),
       h("span", duration(trace.nanos)),
