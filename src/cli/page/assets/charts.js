@@ -1,6 +1,6 @@
 // Charts on a canvas: lines and heat maps over time, and the scatter plot of traces.
 
-import { duration, grouped, h, hue, largest, short, smallest, timeOfDay, withUnit } from "./dom.js";
+import { dot, duration, grouped, h, largest, short, smallest, timeOfDay, withUnit } from "./dom.js";
 
 export const QUANTILES = [0.5, 0.9, 0.99];
 const MARGIN = { left: 76, right: 12, top: 10, bottom: 24 };
@@ -55,19 +55,18 @@ export function onDrag(element, choose, { click, isBox = false } = {}) {
         height: isBox ? Math.abs(end[1] - start[1]) : element.clientHeight };
       for (const [name, value] of Object.entries(size)) mark.style[name] = `${value}px`;
     };
+    const over = new AbortController();
     const end = (ended) => {
-      element.removeEventListener("pointermove", move);
-      element.removeEventListener("pointerup", end);
-      element.removeEventListener("pointercancel", end);
+      over.abort();
       mark.hidden = true;
       const to = at(ended);
       if (ended.type === "pointercancel") return;
       if (Math.abs(to[0] - start[0]) >= MIN_DRAG) choose(start, to);
       else click?.(to, ended);
     };
-    element.addEventListener("pointermove", move);
-    element.addEventListener("pointerup", end);
-    element.addEventListener("pointercancel", end);
+    element.addEventListener("pointermove", move, over);
+    element.addEventListener("pointerup", end, over);
+    element.addEventListener("pointercancel", end, over);
   });
 }
 
@@ -203,7 +202,7 @@ export class Plot {
     this.hover((time) => {
       const rows = lines.filter((line) => line.points.length).map((line) => {
         const [, value] = nearest(line.points, time, (point) => point[0]);
-        return h("p", h("i", { class: `dot ${hue(line.color)}` }), `${withUnit(value, this.unit + suffix)}  ${line.label}`);
+        return h("p", dot(line.color), `${withUnit(value, this.unit + suffix)}  ${line.label}`);
       });
       return [h("p", timeOfDay(time)), ...rows];
     });

@@ -94,6 +94,8 @@ export const traceAt = (id, span) => `/trace/${id}${span ? `?span=${span}` : ""}
 /** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
 export const hue = (service) => `hue${service % 12}`;
 
+export const dot = (service) => h("i", { class: `dot ${hue(service)}` });
+
 export const back = (list) => h("a.back", { href: list, title: "all traces (Esc)" }, "←");
 
 /** Says that a trace is not kept, with a link back. */

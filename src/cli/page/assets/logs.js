@@ -1,7 +1,7 @@
 // View of log records: the latest first, with a chart of their number over time.
 
 import { cleared, onDrag } from "./charts.js";
-import { ask, count, h, hue, largest, setText, timeOfDay, traceAt } from "./dom.js";
+import { ask, count, dot, h, largest, setText, timeOfDay, traceAt } from "./dom.js";
 import { Listing, Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
@@ -89,7 +89,7 @@ export class LogsView {
     severity.className = `severity ${level(log.level)}`;
     row.classList.toggle("bad", log.level >= 17);
     if (service.textContent !== this.app.service(log.service)) {
-      service.replaceChildren(h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service));
+      service.replaceChildren(dot(log.service), this.app.service(log.service));
     }
     setText(body, `${log.event ? `${log.event}  ` : ""}${log.text}`);
     setText(trace, log.trace.slice(0, 8));

@@ -1,7 +1,7 @@
 // View of metrics: counters as rates, gauges as values, histograms as heat maps with quantiles.
 
 import { Plot, QUANTILES, onDrag, quantile } from "./charts.js";
-import { ask, grouped, h, hue, traceAt, withUnit } from "./dom.js";
+import { ask, dot, grouped, h, traceAt, withUnit } from "./dom.js";
 
 /** Maximum number of lines in a chart. The legend lists the others. */
 const MAX_LINES = 12;
@@ -79,7 +79,7 @@ export class MetricsView {
     }, h("b", metric.name), h("small", [metric.kind, metric.unit, `${metric.series} series`].filter(Boolean).join(" · ")));
     const services = [...new Set(shown.map((metric) => metric.services[0]))];
     this.list.replaceChildren(...services.flatMap((service) => [
-      h("h2", h("i", { class: `dot ${hue(service)}` }), this.app.service(service)),
+      h("h2", dot(service), this.app.service(service)),
       ...shown.filter((metric) => metric.services[0] === service).map(link)]),
     shown.length ? "" : h("p.matches", this.metrics.length ? "no metric matches" : "no metrics yet"));
     this.list.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
@@ -166,7 +166,7 @@ export class MetricsView {
         if (!this.hidden.delete(line.id)) this.hidden.add(line.id);
         this.drawChart();
       },
-    }, h("i", { class: `dot ${hue(line.color)}` }), line.label, h("em", line.last === undefined ? "" : `${isRate ? "total " : ""}${withUnit(line.last, metric.unit)}`))),
+    }, dot(line.color), line.label, h("em", line.last === undefined ? "" : `${isRate ? "total " : ""}${withUnit(line.last, metric.unit)}`))),
     this.exemplarLinks());
   }
 
@@ -200,7 +200,7 @@ export class MetricsView {
           this.chosenSeries = series.id;
           this.drawChart();
         },
-      }, h("i", { class: `dot ${hue(series.service)}` }), this.label(series))), this.exemplarLinks());
+      }, dot(series.service), this.label(series))), this.exemplarLinks());
   }
 
   key(event) {

@@ -1,6 +1,6 @@
 // Other forms of a trace: a flame graph, a table of operations, OTLP JSON; and the comparison of two traces.
 
-import { ask, back, copy, count, duration, grouped, h, hue, missing, quoted } from "./dom.js";
+import { ask, back, copy, count, dot, duration, grouped, h, hue, missing, quoted } from "./dom.js";
 
 /** Minimum width of a block of a flame graph, in percent of the whole. */
 const MIN_BLOCK = 0.1;
@@ -50,7 +50,7 @@ function sortable(rows, columns, first, onRow) {
 }
 
 const orDash = (text) => (value) => (value ? text(value) : "–");
-const title = (app) => ({ service, name }) => [h("i", { class: `dot ${hue(service)}` }), h("b", name || "(no name)"), h("small", app.service(service))];
+const title = (app) => ({ service, name }) => [dot(service), h("b", name || "(no name)"), h("small", app.service(service))];
 
 export class ProfileView {
   constructor(app, view) {

@@ -1,6 +1,6 @@
 // Side panel with all details of a span or log record. It does not move the rows of the list.
 
-import { ask, copy, count, duration, h, hue, offset, quoted, timeOfDay, traceAt } from "./dom.js";
+import { ask, copy, count, dot, duration, h, offset, quoted, timeOfDay, traceAt } from "./dom.js";
 
 /** Attributes that are folded, because every record has them and they rarely matter. */
 const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
@@ -39,7 +39,7 @@ export class SpanPanel {
     const service = columns.service[index];
     this.place(key,
       h("h2", span.name || "(no name)"),
-      h("p.facts", h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
+      h("p.facts", dot(service), this.app.service(service),
         ` · ${span.kind} · ${duration(span.nanos)} · self ${duration(self)} · starts at +${duration(after)}`),
       span.status === "error" && h("p.bad.status", `✗ ${span.message || "error"}`),
       span.status === "ok" && h("p.good.status", "✓ ok"),
@@ -63,7 +63,7 @@ export class SpanPanel {
     this.wanted = this.content = undefined;
     this.place(`log ${log.number}`,
       h("h2", log.event || log.severity),
-      h("p.facts", h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
+      h("p.facts", dot(log.service), this.app.service(log.service),
         ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
       h("pre.body", long(log.body)),
       h("p.links", log.trace && h("a", { href: traceAt(log.trace, log.span) }, "show its span ↗"),

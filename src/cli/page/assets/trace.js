@@ -2,7 +2,7 @@
 // span.
 
 import { cleared, onDrag } from "./charts.js";
-import { Refused, ask, back, copy, count, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
+import { Refused, ask, back, copy, count, dot, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows, isNarrow } from "./rows.js";
 import { SpanPanel } from "./span.js";
 import { ProfileView } from "./profile.js";
@@ -580,7 +580,7 @@ export class TraceView {
       this.critical ? h("span.critical", `critical path: ${duration(this.critical.total)} in ${count(this.critical.parts.size, "span")}`) : "",
       this.gaps ? h("span", this.gaps.length ? `${count(this.gaps.length, "gap")} folded: ${duration(this.gaps.reduce((sum, { from, to }) => sum + to - from, 0))}` : "no gaps") : "",
       h("span.legend", ...services.slice(0, MAX_SERVICES).map((number) =>
-        h("span", h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
+        h("span", dot(number), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
       h("span.tools",
         h("span.modes", { role: "group" }, ...Object.entries(MODES).map(([mode, text]) => h("button", { class: mode === this.mode ? "on" : "", onclick: () => {
           this.setMode(mode);

@@ -2,7 +2,7 @@
 // pointer: new traces are announced.
 
 import { Scatter } from "./charts.js";
-import { copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
+import { copy, count, dot, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { Listing, Rows, isNarrow } from "./rows.js";
 
 /** Heads of the columns, and the order of the list that a click on a head selects. */
@@ -164,7 +164,7 @@ export class TracesView {
     const names = trace.services.map(([number, spans]) => `${this.app.service(number)}: ${count(spans, "span")}`).join("\n");
     if (services.title !== names) {
       services.title = names;
-      const dots = trace.services.slice(0, 6).map(([number]) => h("i", { class: `dot ${hue(number)}` }));
+      const dots = trace.services.slice(0, 6).map(([number]) => dot(number));
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");
     }
