@@ -78,7 +78,7 @@ const EXEC_LINK: &str = "standpipe-exec";
 const SECRET_OPTIONS: [&str; 3] = ["--attr", "--endpoint", "--header"];
 
 /// Options of otel-cli that this command does not have, and what replaces them.
-const OTEL_CLI_OPTIONS: [(&str, &str); 18] = [
+const OTEL_CLI_OPTIONS: [(&str, &str); 19] = [
     ("--attrs", "--attr KEY=VALUE, once for each attribute"),
     ("--config", "OpenTelemetry's environment variables"),
     ("--force-parent-span-id", "--parent TRACEPARENT"),
@@ -92,6 +92,7 @@ const OTEL_CLI_OPTIONS: [(&str, &str); 18] = [
     ("--tls-ca-cert", "--ca-file"),
     ("--tls-client-cert", "--client-certificate-file"),
     ("--tls-client-key", "--client-key-file"),
+    ("--tls-no-verify", "--ca-file FILE, with the certificate of the server"),
     ("--tp-carrier", "--parent FILE"),
     ("--tp-export", "exec --print-to FILE"),
     ("--tp-ignore-env", "env -u TRACEPARENT standpipe"),

@@ -157,7 +157,7 @@ function metrics(end, next, nanos, roots) {
   const exponential = (labels, middle) => series(labels, (step) => {
     const bucketCounts = Array.from({ length: 40 }, (_, at) => String(Math.round(30 * (step + 1) * Math.exp(-((at - 20) ** 2) / 40) * (0.8 + next() * 0.4))));
     const count = bucketCounts.reduce((all, one) => all + Number(one), 0);
-    return { count: String(count), sum: count * middle, scale: 2, zeroCount: "0", positive: { offset: 60, bucketCounts }, negative: { offset: 0, bucketCounts: [] } };
+    return { count: String(count), sum: count * middle, scale: 2, zeroCount: "0", positive: { offset: -36, bucketCounts }, negative: { offset: 0, bucketCounts: [] } };
   });
   const line = (service, list) => ({ resourceMetrics: [{ resource: resource(service), scopeMetrics: [{ scope: { name: "shop" }, metrics: list }] }] });
   const gauge = (labels, middle) => series(labels, (step) => ({ asDouble: middle * (1 + 0.3 * Math.sin(step / 6) + 0.05 * next()) }));

@@ -91,6 +91,7 @@ async function send(numbers, { at = Date.now(), name = "live" } = {}) {
 test("several files are shown, and a list is sorted by each measure, with the number of matches", async () => {
   const page = await open();
   await has(page, ".matches", "501 traces");
+  assert.equal(await page.isHidden("nav a[data-view=requests]"), true, "files have no requests");
   for (const [sort, of] of [["duration", (row) => row.nanos], ["spans", (row) => row.spans], ["errors", (row) => row.errors], ["time", (row) => row.start]]) {
     const { rows } = await api(`traces?sort=${sort}`);
     assert.ok(rows.every((row, at) => !at || of(rows[at - 1]) >= of(row)), sort);
@@ -223,6 +224,16 @@ test("a trace is shown as a flame graph, a table and JSON, which can be download
   assert.deepEqual(page.problems, []);
 });
 
+test("a bar outside of the zoomed range is announced at its side", async () => {
+  const page = await open1();
+  await page.click(".row:has(b:text-is('authorize card'))");
+  await page.keyboard.press("z");
+  await page.waitForFunction(() => [...document.querySelectorAll(".row em")].some((label) => label.textContent.endsWith(" ←")));
+  assert.match(await page.textContent(".row:has(b:text-is('call inventory')) em"), / ←$/);
+  await page.keyboard.press("0");
+  assert.equal(await page.textContent(".ticks span"), "0");
+});
+
 test("a trace is searched by attribute, and its groups open by a click and by a key", async () => {
   const page = await open1();
   await has(page, ".rows", "SELECT stock ×6");
@@ -276,6 +287,7 @@ test("two traces are compared by operation", async () => {
 test("a missing trace says so and links back", async () => {
   const page = await open(`trace/${"ab".repeat(16)}`);
   await has(page, ".missing", "not received, or is no longer kept");
+  assert.equal(await page.isHidden(".waterfall"), true);
   await page.click(".missing a");
   await page.waitForSelector(".traces .row");
 });
@@ -383,6 +395,8 @@ test("on a phone, details are a sheet, log bodies are visible, metrics are stack
   await page.waitForSelector("aside:not([hidden])");
   const sheet = await page.locator("aside").boundingBox();
   assert.ok(sheet.width === 420 && sheet.y > 200 && sheet.y + sheet.height === 800, JSON.stringify(sheet));
+  await page.keyboard.press("E");
+  await page.waitForFunction((top) => document.querySelector(".row[aria-selected=true]").getBoundingClientRect().bottom <= top, sheet.y);
   await page.click("aside .close");
   assert.equal(await page.isHidden("aside"), true);
   await page.goto(`${shop.url}logs`);
@@ -435,7 +449,7 @@ test("dropped files of OTLP, Jaeger and Zipkin are loaded, and the current selec
   await page.fill("#search", "service:front");
   await has(page, ".matches", "1 match");
   await page.click("#menu summary");
-  assert.equal(await text(page, "#export"), "Export these traces");
+  await has(page, "#export", "Export these traces");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#export")]);
   const saved = readFileSync(await download.path(), "utf8");
   assert.equal([...saved.matchAll(/"traceId":"([0-9a-f]+)"/g)].every(([, id]) => id === hex(0xdef2, 32)), true);

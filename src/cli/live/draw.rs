@@ -17,9 +17,6 @@ use super::{MARGIN, Place, Screen};
 
 /// Width of a trace that is copied as text, in cells.
 const TEXT_WIDTH: usize = 110;
-/// Duration in nanoseconds at which a bar has no length. The bars are logarithmic, so that one long trace does not
-/// shorten all others.
-const SHORTEST: f64 = 1e4;
 const MAX_SERVICE_WIDTH: usize = 14;
 /// Time for which the foot shows a refused request with its remedy, instead of the keys.
 const REFUSAL_MILLIS: u128 = 15_000;
@@ -39,8 +36,8 @@ pub(super) struct Items {
     pub(super) names: Vec<String>,
     /// Trace of the log record that is shown.
     pub(super) trace: Option<TraceKey>,
-    /// Longest duration of the traces in nanoseconds.
-    longest: u64,
+    /// Shortest and longest duration of the traces in nanoseconds.
+    durations: [u64; 2],
 }
 
 impl Items {
@@ -120,10 +117,8 @@ fn traces(screen: &Screen) -> Items {
         // Cloning the handles first keeps the lock short: requests wait for it while records are compared.
         let logs: Vec<_> = screen.page.lock().logs.iter().cloned().collect();
         let mut by_trace: HashMap<TraceKey, Vec<LogView<'_>>> = HashMap::new();
-        for kept in &logs {
-            kept.trace()
-                .into_iter()
-                .for_each(|key| by_trace.entry(key).or_default().push((&kept.log).into()));
+        for (key, kept) in logs.iter().filter_map(|kept| Some((kept.trace()?, kept))) {
+            by_trace.entry(key).or_default().push((&kept.log).into());
         }
         let none = Vec::new();
         traces.retain(|trace| shows(&screen.filter, trace, by_trace.get(&trace.key).unwrap_or(&none)));
@@ -132,8 +127,9 @@ fn traces(screen: &Screen) -> Items {
     // The key makes the order unique, so that rows do not jump between two frames.
     traces.sort_unstable_by_key(|trace| Reverse((trace.start, trace.key)));
     let keys = traces.iter().map(|trace| u128::from_be_bytes(trace.key)).collect();
-    let longest = traces.iter().map(|trace| trace.nanos()).max().unwrap_or(0);
-    Items { keys, longest, ..Items::default() }
+    let nanos = || traces.iter().map(|trace| trace.nanos());
+    let durations = [nanos().min(), nanos().max()].map(Option::unwrap_or_default);
+    Items { keys, durations, ..Items::default() }
 }
 
 fn shows(filter: &Filter, trace: &Trace, logs: &[LogView<'_>]) -> bool {
@@ -281,9 +277,9 @@ impl Screen {
             ("metrics", self.place == Place::Metrics),
             ("services", self.place == Place::Services),
         ];
-        let ink = |is_current| if is_current { Ink::PLAIN.bold().reversed() } else { Ink::FAINT };
-        let tabs = tabs.map(|(name, is_current)| {
-            (ink(is_current), if is_current { format!("[{name}]") } else { name.to_owned() })
+        let tabs = tabs.map(|(name, is_current)| match is_current {
+            true => (Ink::PLAIN.bold().reversed(), format!("[{name}]")),
+            false => (Ink::FAINT, name.to_owned()),
         });
         let search = if self.search.is_empty() { String::new() } else { format!(" /{}", self.search) };
         let mut left: Vec<_> = tabs.iter().map(|(ink, name)| (*ink, name.as_str())).collect();
@@ -319,9 +315,10 @@ impl Screen {
             0 => (Ink::PLAIN, palette.ink(head.service_name())),
             _ => (Ink::BAD, Ink::BAD),
         };
-        let mut name = Text::new(ink.bold(), head.span.name.clone());
+        let name = Some(head.span.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("(no name)");
+        let mut title = Text::new(ink.bold(), name.to_owned());
         if trace.root.is_none() {
-            name = Text::new(Ink::WARNING, "(no root)").and(1, ink.bold(), head.span.name.clone());
+            title = Text::new(Ink::WARNING, "(no root)").and(1, ink.bold(), name.to_owned());
         }
         let service = head.service_name().chars().take(MAX_SERVICE_WIDTH).collect::<String>();
         let mut services = Text::new(palette.ink(head.service_name()), service);
@@ -330,19 +327,19 @@ impl Screen {
         {
             services = services.and(usize::from(index == 0), palette.ink(other), palette.mark(other, style));
         }
-        let length = |nanos: u64| (nanos as f64 / SHORTEST).ln().max(0.0);
-        let share = length(trace.nanos()) / length(self.items.longest).max(1.0);
-        let cells = (share.min(1.0) * table.width_of(3) as f64).round() as usize;
-        let errors =
-            if trace.errors > 0 { format!("{}{}", style.glyph("✗"), trace.errors) } else { String::new() };
+        // Logarithmic, so that one long trace does not shorten the bars of all others.
+        let [shortest, longest] = self.items.durations.map(|nanos| (nanos.max(1) as f64).ln());
+        let share = ((trace.nanos().max(1) as f64).ln() - shortest) / (longest - shortest).max(1.0);
+        let cells = (share.clamp(0.0, 1.0) * table.width_of(3) as f64).round() as usize;
+        let errors = (trace.errors > 0).then(|| format!("{}{}", style.glyph("✗"), trace.errors));
         table.row([
             Text::new(Ink::FAINT, describe::time_of_day(trace.start)),
-            name,
+            title,
             services,
             Text::new(bar_ink, style.glyph("█").repeat(cells.max(1))),
             Text::new(ink, describe::duration(trace.nanos(), style)),
             Text::new(Ink::FAINT, trace.spans.len().to_string()),
-            Text::new(Ink::BAD.bold(), errors),
+            Text::new(Ink::BAD.bold(), errors.unwrap_or_default()),
         ])
     }
 

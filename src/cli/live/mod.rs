@@ -276,6 +276,7 @@ impl Screen {
                     return Action::Stay;
                 }
                 KeyCode::Backspace => _ = input.pop(),
+                KeyCode::Char('u') if is_control => input.clear(),
                 KeyCode::Char(letter) if !is_control => input.push(letter),
                 _ => {}
             }

@@ -77,10 +77,15 @@ fn selected(screen: &Screen) -> String {
 #[test]
 fn lists_the_latest_trace_first_at_every_width() {
     for columns in [80, 120, 200] {
-        let screen = filled(columns, 5);
+        let mut screen = filled(columns, 5);
+        screen.resize(Some(columns), Some(22));
+        press(&mut screen, "?");
+        let fits = |lines: &[String]| lines.iter().all(|line| crate::cli::text::width(line) <= columns);
+        assert!(fits(&lines(&screen)), "{:#?}", lines(&screen));
+        press(&mut screen, "\x1b");
+        screen.resize(Some(columns), Some(13));
         let lines = lines(&screen);
-        assert_eq!(lines.len(), 13);
-        assert!(lines.iter().all(|line| crate::cli::text::width(line) <= columns), "{lines:#?}");
+        assert!(lines.len() == 13 && fits(&lines), "{lines:#?}");
         let names: Vec<&str> =
             lines.iter().filter_map(|line| line.split("checkout ").nth(1)?.get(..1)).collect();
         assert_eq!(names, ["5", "4", "3", "2", "1"], "{lines:#?}");
@@ -145,6 +150,10 @@ fn searches_with_the_language_of_the_page() {
     press(&mut screen, "/ dur>5\n");
     assert!(screen.frame().contains("dur>100ms"), "an invalid search is explained: {}", screen.frame());
     assert_eq!(screen.items.len(), 2, "and the rows remain");
+    press(&mut screen, "/");
+    screen.press(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    press(&mut screen, "err\n");
+    assert_eq!(screen.search, "err", "Ctrl-U removes the former search");
     press(&mut screen, "\x1b");
     assert_eq!(screen.items.len(), 9);
     press(&mut screen, "e");
@@ -181,6 +190,14 @@ fn copies_a_trace_as_text_in_base64() {
     for (text, coded) in [("", ""), ("M", "TQ=="), ("Ma", "TWE="), ("Man", "TWFu"), ("Man?", "TWFuPw==")] {
         assert_eq!(draw::copy_sequence(text), format!("\x1b]52;c;{coded}\x07"));
     }
+}
+
+#[test]
+fn a_trace_without_a_name_says_so() {
+    let mut screen = screen(80);
+    let text = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"01","spanId":"01"}]}]}]}"#;
+    add(&mut screen, &Records::from_json(text.as_bytes()).expect("it is OTLP"));
+    assert!(selected(&screen).contains("(no name)"), "{}", selected(&screen));
 }
 
 #[test]

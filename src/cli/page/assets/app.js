@@ -70,6 +70,11 @@ export const app = {
     return app.view?.update();
   },
 
+  /** Limits all views to the time between two times in milliseconds. */
+  setRange(...ends) {
+    return app.setTime(`${Math.floor(Math.min(...ends))}-${Math.ceil(Math.max(...ends))}`);
+  },
+
   /** Changes the address without changing the view. */
   note(path) {
     history.replaceState(undefined, "", path);
@@ -127,6 +132,7 @@ function show() {
   app.view = new (views[kind] ?? TracesView)(app, main, rest, parameters);
   byId("search").placeholder = app.view.placeholder ?? "";
   byId("search").disabled = !app.view.search;
+  byId("time").hidden = ["trace", "compare", "requests"].includes(kind);
   document.title = app.view.title ?? "standpipe";
   byId("menu").open = false;
   return app.view.update();
@@ -158,6 +164,7 @@ async function refresh() {
   const requests = document.querySelector('nav a[data-view="requests"]');
   setText(requests, counts.refused ? `Requests (${counts.refused}!)` : "Requests");
   requests.classList.toggle("bad", counts.refused > 0);
+  requests.hidden = !state.http;
   if (app.live) await app.view?.update();
 }
 

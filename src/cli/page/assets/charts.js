@@ -1,6 +1,6 @@
 // Charts on a canvas: lines and heat maps over time, and the scatter plot of traces.
 
-import { duration, grouped, h, hue, largest, short, smallest, timeOfDay, withUnit } from "./dom.js";
+import { dot, duration, grouped, h, largest, short, smallest, timeOfDay, withUnit } from "./dom.js";
 
 export const QUANTILES = [0.5, 0.9, 0.99];
 const MARGIN = { left: 76, right: 12, top: 10, bottom: 24 };
@@ -27,6 +27,14 @@ export function quantile({ bounds, counts, min, max }, q) {
   return NaN;
 }
 
+/** Clears a canvas. Returns its size in pixels, its context, and a function that looks up colors. */
+export function cleared(canvas) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((size) => size * devicePixelRatio);
+  Object.assign(canvas, { width, height });
+  const style = getComputedStyle(canvas);
+  return { width, height, context: canvas.getContext("2d"), color: (name) => style.getPropertyValue(name) };
+}
+
 /** Calls `choose(from, to)` with the positions `[x, y]` of a drag, or `click(position)`. Marks the dragged part. */
 export function onDrag(element, choose, { click, isBox = false } = {}) {
   const mark = h("i.marked", { hidden: true });
@@ -47,40 +55,27 @@ export function onDrag(element, choose, { click, isBox = false } = {}) {
         height: isBox ? Math.abs(end[1] - start[1]) : element.clientHeight };
       for (const [name, value] of Object.entries(size)) mark.style[name] = `${value}px`;
     };
+    const over = new AbortController();
     const end = (ended) => {
-      element.removeEventListener("pointermove", move);
-      element.removeEventListener("pointerup", end);
-      element.removeEventListener("pointercancel", end);
+      over.abort();
       mark.hidden = true;
       const to = at(ended);
       if (ended.type === "pointercancel") return;
       if (Math.abs(to[0] - start[0]) >= MIN_DRAG) choose(start, to);
       else click?.(to, ended);
     };
-    element.addEventListener("pointermove", move);
-    element.addEventListener("pointerup", end);
-    element.addEventListener("pointercancel", end);
+    element.addEventListener("pointermove", move, over);
+    element.addEventListener("pointerup", end, over);
+    element.addEventListener("pointercancel", end, over);
   });
 }
 
 /** A chart over time, on a canvas. */
 export class Plot {
   constructor(canvas, tip, unit) {
-    this.canvas = canvas;
-    this.tip = tip;
-    this.unit = unit;
-    this.width = canvas.clientWidth;
-    this.height = canvas.clientHeight;
-    canvas.width = this.width * devicePixelRatio;
-    canvas.height = this.height * devicePixelRatio;
-    this.context = canvas.getContext("2d");
+    Object.assign(this, { canvas, tip, unit, ...cleared(canvas), width: canvas.clientWidth, height: canvas.clientHeight });
     this.context.scale(devicePixelRatio, devicePixelRatio);
-    this.style = getComputedStyle(canvas);
-    this.context.font = `11px ${this.style.fontFamily}`;
-  }
-
-  color(name) {
-    return this.style.getPropertyValue(name);
+    this.context.font = `11px ${this.color("font-family")}`;
   }
 
   /** Returns the time at a horizontal position. */
@@ -120,14 +115,14 @@ export class Plot {
       context.moveTo(MARGIN.left, y);
       context.lineTo(this.width - MARGIN.right, y);
       context.stroke();
-      context.fillText(withUnit(value, this.unit + suffix), MARGIN.left - 6, y);
+      context.fillText(withUnit(value, this.unit + suffix), MARGIN.left - 6, y, MARGIN.left - 8);
     }
     context.textBaseline = "top";
     const steps = Math.max(1, Math.floor(this.width / 150));
     for (let at = 0; at <= steps; at++) {
       const time = this.from + ((this.to - this.from) * at) / steps;
       context.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
-      context.fillText(timeOfDay(time).replace(/\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
+      context.fillText(timeOfDay(time).replace(this.to - this.from < 10e3 ? "" : /\.\d+$/, ""), this.x(time), this.height - MARGIN.bottom + 8);
     }
   }
 
@@ -137,7 +132,7 @@ export class Plot {
       const step = Math.max(1, Math.ceil((last - first) / 8));
       const decades = [];
       for (let power = first; power <= last; power += step) decades.push(10 ** power);
-      return decades;
+      return last > first ? decades : [first - 1, first].flatMap((power) => [1, 2, 5].map((one) => one * 10 ** power)).filter((value) => value >= this.low && value <= this.high);
     }
     const rough = (this.high - this.low) / 4;
     const power = 10 ** Math.floor(Math.log10(rough || 1));
@@ -207,7 +202,7 @@ export class Plot {
     this.hover((time) => {
       const rows = lines.filter((line) => line.points.length).map((line) => {
         const [, value] = nearest(line.points, time, (point) => point[0]);
-        return h("p", h("i", { class: `dot ${hue(line.color)}` }), `${withUnit(value, this.unit + suffix)}  ${line.label}`);
+        return h("p", dot(line.color), `${withUnit(value, this.unit + suffix)}  ${line.label}`);
       });
       return [h("p", timeOfDay(time)), ...rows];
     });

@@ -85,8 +85,18 @@ export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760
 export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
 export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
 
+/** Quotes a text for the search. */
+export const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
+
+/** Returns the address of a trace, or of a span in it. */
+export const traceAt = (id, span) => `/trace/${id}${span ? `?span=${span}` : ""}`;
+
 /** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
 export const hue = (service) => `hue${service % 12}`;
+
+export const dot = (service) => h("i", { class: `dot ${hue(service)}` });
+
+export const back = (list) => h("a.back", { href: list, title: "all traces (Esc)" }, "←");
 
 /** Says that a trace is not kept, with a link back. */
 export const missing = (id, error, list) => h("div.missing", h("h1", `Trace ${id.slice(0, 8)} is not here`), h("p", error.message), h("a", { href: list }, "← all traces"));

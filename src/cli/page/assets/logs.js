@@ -1,7 +1,7 @@
 // View of log records: the latest first, with a chart of their number over time.
 
-import { onDrag } from "./charts.js";
-import { ask, count, h, hue, largest, setText, timeOfDay } from "./dom.js";
+import { cleared, onDrag } from "./charts.js";
+import { ask, count, dot, h, largest, setText, timeOfDay, traceAt } from "./dom.js";
 import { Listing, Rows } from "./rows.js";
 import { SpanPanel, level } from "./span.js";
 
@@ -33,17 +33,14 @@ export class LogsView {
       ...Object.keys(LEVELS).map((name) => h("option", { value: name }, name)));
     this.chart = h("canvas.minimap");
     this.matches = h("p.matches", { role: "status" });
-    this.newer = h("button.newer", { hidden: true, onclick: () => this.toTop() });
     const heads = ["time", "severity", "service", "body", "trace"];
     const list = h("section.list",
       h("div.bar-of-tools", this.levels, this.matches, h("div.histogram", this.chart)),
-      h("div.head", ...heads.map((text) => h("span", text))), this.rows.element, this.newer);
+      h("div.head", ...heads.map((text) => h("span", text))), this.rows.element, this.listing.button);
     onDrag(this.chart, ([left], [right]) => {
       const at = (x) => this.times[0] + (x / this.chart.clientWidth) * (this.times[1] - this.times[0]);
-      const [from, to] = [at(left), at(right)].sort((a, b) => a - b);
-      return app.setTime(`${Math.floor(from)}-${Math.ceil(to)}`);
+      return app.setRange(at(left), at(right));
     });
-    this.rows.element.addEventListener("scroll", () => this.rows.element.scrollTop < this.rows.height && this.hideNewer());
     main.append(h("div.split", list, this.panel.element));
     if (parameters.get("level") in LEVELS) this.levels.value = parameters.get("level");
   }
@@ -60,19 +57,7 @@ export class LogsView {
   }
 
   reset() {
-    this.rows.element.scrollTop = 0;
-    this.rows.pointer = undefined;
-    this.hideNewer();
-  }
-
-  hideNewer() {
-    this.listing.newer = 0;
-    this.newer.hidden = true;
-  }
-
-  toTop() {
-    this.reset();
-    return this.listing.update();
+    this.listing.toTop();
   }
 
   /** Requests the records. The first time, the record of the address is in the middle. */
@@ -86,8 +71,7 @@ export class LogsView {
   take(answer) {
     const { matched, bars = [], from, to } = answer;
     this.times = [from, to];
-    this.newer.hidden = !this.listing.newer;
-    setText(this.newer, `↑ ${count(this.listing.newer, "new record")}`);
+    this.listing.announce(this.listing.newer, count(this.listing.newer, "new record"));
     const isFiltered = this.app.query || this.app.time || LEVELS[this.levels.value];
     setText(this.matches, matched ? count(matched, isFiltered ? "match" : "record")
       : answer.isInvalid ? "" : isFiltered ? "no log record matches" : "no log records yet");
@@ -105,30 +89,26 @@ export class LogsView {
     severity.className = `severity ${level(log.level)}`;
     row.classList.toggle("bad", log.level >= 17);
     if (service.textContent !== this.app.service(log.service)) {
-      service.replaceChildren(h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service));
+      service.replaceChildren(dot(log.service), this.app.service(log.service));
     }
     setText(body, `${log.event ? `${log.event}  ` : ""}${log.text}`);
     setText(trace, log.trace.slice(0, 8));
-    if (log.trace) trace.setAttribute("href", `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}`);
+    if (log.trace) trace.setAttribute("href", traceAt(log.trace, log.span));
     else trace.removeAttribute("href");
   }
 
   /** Draws the numbers of all matching log records over time, and of those that are errors. */
   drawChart() {
-    const canvas = this.chart;
-    const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
-    const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
+    const { width, height, context, color } = cleared(this.chart);
     if (!this.bars?.length || !width) return;
     const most = largest(this.bars.map(([all]) => all));
-    const style = getComputedStyle(canvas);
-    const context = canvas.getContext("2d");
     const wide = width / this.bars.length;
     this.bars.forEach((bar, index) => bar.forEach((number, isBad) => {
       const tall = number && Math.max(2, (number / most) * (height - 2));
-      context.fillStyle = style.getPropertyValue(isBad ? "--bad" : "--minimap");
+      context.fillStyle = color(isBad ? "--bad" : "--minimap");
       context.fillRect(index * wide, height - tall, Math.max(1, wide - 1), tall);
     }));
-    canvas.title = `${timeOfDay(this.times[0])} to ${timeOfDay(this.times[1])} · drag to select a time range`;
+    this.chart.title = `${timeOfDay(this.times[0])} to ${timeOfDay(this.times[1])} · drag to select a time range`;
   }
 
   async show(number) {

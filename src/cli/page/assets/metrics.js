@@ -1,7 +1,7 @@
 // View of metrics: counters as rates, gauges as values, histograms as heat maps with quantiles.
 
 import { Plot, QUANTILES, onDrag, quantile } from "./charts.js";
-import { ask, grouped, h, hue, withUnit } from "./dom.js";
+import { ask, dot, grouped, h, traceAt, withUnit } from "./dom.js";
 
 /** Maximum number of lines in a chart. The legend lists the others. */
 const MAX_LINES = 12;
@@ -79,9 +79,10 @@ export class MetricsView {
     }, h("b", metric.name), h("small", [metric.kind, metric.unit, `${metric.series} series`].filter(Boolean).join(" · ")));
     const services = [...new Set(shown.map((metric) => metric.services[0]))];
     this.list.replaceChildren(...services.flatMap((service) => [
-      h("h2", h("i", { class: `dot ${hue(service)}` }), this.app.service(service)),
+      h("h2", dot(service), this.app.service(service)),
       ...shown.filter((metric) => metric.services[0] === service).map(link)]),
     shown.length ? "" : h("p.matches", this.metrics.length ? "no metric matches" : "no metrics yet"));
+    this.list.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }
 
   metric() {
@@ -108,11 +109,10 @@ export class MetricsView {
         h("p", [metric.kind, metric.unit, metric.description].filter(Boolean).join(" · ")), this.forms);
       onDrag(this.canvas, ([left], [right]) => {
         if (!this.plot?.to) return;
-        const [from, to] = [left, right].map((x) => this.plot.timeAt(x)).sort((a, b) => a - b);
-        this.app.setTime(`${Math.floor(from)}-${Math.ceil(to)}`);
+        this.app.setRange(this.plot.timeAt(left), this.plot.timeAt(right));
       }, { click: (place) => {
         const exemplar = this.plot?.exemplarAt(place);
-        if (exemplar) this.app.go(`/trace/${exemplar.trace}${exemplar.span ? `?span=${exemplar.span}` : ""}`);
+        if (exemplar) this.app.go(traceAt(exemplar.trace, exemplar.span));
       } });
       this.chart.replaceChildren(title, h("div.plot", this.canvas, this.tip), this.legend);
     }
@@ -166,15 +166,15 @@ export class MetricsView {
         if (!this.hidden.delete(line.id)) this.hidden.add(line.id);
         this.drawChart();
       },
-    }, h("i", { class: `dot ${hue(line.color)}` }), line.label, h("em", line.last === undefined ? "" : `${isRate ? "total " : ""}${withUnit(line.last, metric.unit)}`))),
+    }, dot(line.color), line.label, h("em", line.last === undefined ? "" : `${isRate ? "total " : ""}${withUnit(line.last, metric.unit)}`))),
     this.exemplarLinks());
   }
 
   /** Draws links to the traces of the latest exemplars, which can be reached without a pointer. */
   exemplarLinks() {
-    const latest = this.exemplars(this.series).sort((a, b) => b.time - a.time).slice(0, 8);
-    return latest.length ? h("p.facts", "exemplars: ", ...latest.map(({ value, trace, span }) =>
-      h("a", { href: `/trace/${trace}${span ? `?span=${span}` : ""}` }, `${withUnit(value, this.metric().unit)} ↗`))) : "";
+    const latest = new Map(this.exemplars(this.series).sort((a, b) => b.time - a.time).map((one) => [one.trace + one.span, one]));
+    return latest.size ? h("p.facts", "exemplars: ", ...[...latest.values()].slice(0, 8).map(({ value, trace, span }) =>
+      h("a", { href: traceAt(trace, span) }, `${withUnit(value, this.metric().unit)} ↗`))) : "";
   }
 
   /** Draws the histogram of one series. Buckets of several series cannot be combined in one heat map. */
@@ -200,7 +200,7 @@ export class MetricsView {
           this.chosenSeries = series.id;
           this.drawChart();
         },
-      }, h("i", { class: `dot ${hue(series.service)}` }), this.label(series))), this.exemplarLinks());
+      }, dot(series.service), this.label(series))), this.exemplarLinks());
   }
 
   key(event) {

@@ -1,6 +1,6 @@
 // Other forms of a trace: a flame graph, a table of operations, OTLP JSON; and the comparison of two traces.
 
-import { ask, copy, count, duration, grouped, h, hue, missing } from "./dom.js";
+import { ask, back, copy, count, dot, duration, grouped, h, hue, missing, quoted } from "./dom.js";
 
 /** Minimum width of a block of a flame graph, in percent of the whole. */
 const MIN_BLOCK = 0.1;
@@ -49,9 +49,8 @@ function sortable(rows, columns, first, onRow) {
   return table;
 }
 
-const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
 const orDash = (text) => (value) => (value ? text(value) : "–");
-const title = (app) => ({ service, name }) => [h("i", { class: `dot ${hue(service)}` }), h("b", name || "(no name)"), h("small", app.service(service))];
+const title = (app) => ({ service, name }) => [dot(service), h("b", name || "(no name)"), h("small", app.service(service))];
 
 export class ProfileView {
   constructor(app, view) {
@@ -170,7 +169,7 @@ export class CompareView {
       // Only the methods of TraceView that build and measure the tree are used. They need no elements of the page.
       const side = Object.create(TraceView.prototype, { trace: { value: trace, writable: true }, tree: { value: undefined, writable: true }, marks: { value: undefined, writable: true } });
       side.grow();
-      sides.push({ id, trace, name: trace.names[trace.name[side.tree.order[0]]] || "(no name)", sums: new Map(operations(side).map((sum) => [sum.key, sum])) });
+      sides.push({ id, trace, name: side.name(), sums: new Map(operations(side).map((sum) => [sum.key, sum])) });
     }
     this.isDrawn = true;
     const none = { spans: 0, total: 0, self: 0, errors: 0 };
@@ -180,10 +179,10 @@ export class CompareView {
     });
     const signed = (text) => (value) => (value ? `${value > 0 ? "+" : "−"}${text(Math.abs(value))}` : "±0");
     const worse = (value) => (value > 0 ? "bad" : value < 0 ? "good" : "");
-    const head = ({ id, trace, name }, letter) => h("a", { href: `/trace/${id}` }, h("b", `${letter} `), `${name} ${id.slice(0, 8)}: ${duration(trace.nanos)}, ${count(trace.parent.length, "span")}`);
+    const head = ({ id, trace, name }, letter) => h("a", { href: `/trace/${id}` }, h("b", `${letter} `), `${duration(trace.nanos)}, ${count(trace.parent.length, "span")} · ${id.slice(0, 8)} ${name}`);
     const [a, b] = sides;
     const change = b.trace.nanos - a.trace.nanos;
-    this.main.replaceChildren(h("div.summary", h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"), h("h1", "Comparison"), head(a, "A"), head(b, "B"),
+    this.main.replaceChildren(h("div.summary", back(this.app.list), h("h1", "Comparison"), head(a, "A"), head(b, "B"),
       h("b", { class: worse(change) }, `B − A: ${signed(duration)(change)}`)),
     h("section.profile.table", sortable(rows, [
       ["operation", ({ service, name }) => `${this.app.service(service)} ${name}`], ["change of self", ({ a, b }) => b.self - a.self, signed(duration), worse],

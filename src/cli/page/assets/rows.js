@@ -1,6 +1,6 @@
 // Virtual list: shows 100,000 rows with only as many elements as fit on the screen. Scrolling reuses the elements.
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 
 export const ROW = 26;
 /** Height of a row of two lines, on narrow screens. */
@@ -35,7 +35,11 @@ export class Rows {
       this.select(Number(row.dataset.index));
       this.choose?.(this.selected, "click", event);
     });
-    this.observer = new ResizeObserver(() => this.draw());
+    this.observer = new ResizeObserver(() => {
+      // The sheet with the details covers rows.
+      if (isNarrow()) this.reveal(this.selected);
+      this.draw();
+    });
     this.observer.observe(this.element);
   }
 
@@ -117,14 +121,20 @@ export class Rows {
   }
 }
 
-/** A list that is loaded in parts: the server sends only the rows on the screen, and those around them. */
+/** A list that is loaded in parts: the server sends only the rows on the screen, and those around them. A button
+ * announces rows above. */
 export class Listing {
   /** `ask(parameters)` requests a part, `taken(answer)` is called with each new part, and `key(row)` identifies a
    * row. */
   constructor(rows, { ask, taken, key }) {
     Object.assign(this, { rows, ask, taken, key });
+    this.button = h("button.newer", { hidden: true, onclick: () => {
+      this.toTop();
+      this.update();
+    } });
     this.clear();
     rows.drawn = (first, end) => this.demand(first, end);
+    rows.element.addEventListener("scroll", () => rows.element.scrollTop < rows.height && this.announce(this.newer = 0));
   }
 
   clear() {
@@ -133,6 +143,19 @@ export class Listing {
     this.selectedKey = undefined;
     this.rows.selected = -1;
     this.rows.setCount(0);
+  }
+
+  /** Shows how many rows have appeared above. */
+  announce(number, text) {
+    this.button.hidden = !number;
+    if (number) setText(this.button, `↑ ${text}`);
+  }
+
+  /** Scrolls to the first row, and lets the rows move. */
+  toTop() {
+    this.rows.element.scrollTop = 0;
+    this.rows.pointer = undefined;
+    this.announce(this.newer = 0);
   }
 
   /** Returns a row, or undefined if it has not been loaded. */

@@ -1,14 +1,20 @@
 // Views of the service map and of the refused requests.
 
-import { ask, count, duration, grouped, h, hue, svg, timeOfDay } from "./dom.js";
+import { ask, count, duration, grouped, h, hue, quoted, svg, timeOfDay } from "./dom.js";
 
-const BOX = { width: 166, height: 58 };
+const BOX = { width: 160, height: 58 };
 /** Height of a box for each line that ends at it. It keeps the labels apart. */
 const ENTRY = 40;
 /** Minimum distances of boxes. Labels are between the layers. */
 const GAP = { layer: 128, box: 40 };
 /** Distance of lines that pass between the same boxes. */
 const LANE = 9;
+/** Distance of these lines from boxes, if there is room. */
+const CLEAR = 60;
+/** Distance of the calls back to earlier layers. */
+const RETURN = 24;
+/** Width of their turns. */
+const TURN = 32;
 const MARGIN = 24;
 
 export class ServicesView {
@@ -47,7 +53,7 @@ export class ServicesView {
     const entries = nodes.map((_, node) => edges.filter(({ to }) => to === node).length);
     const tall = (node) => Math.max(BOX.height, ENTRY * entries[node]);
     const heights = layers.map((layer) => layer.reduce((sum, node) => sum + tall(node) + GAP.box, 0));
-    const returns = 24 * edges.filter((_, index) => isBack[index]).length;
+    const returns = RETURN * edges.filter((_, index) => isBack[index]).length;
     // The map fills the view. If the boxes need more room, the map is larger than the view, which then scrolls.
     const width = Math.max(2 * MARGIN + layers.length * BOX.width + (layers.length - 1) * GAP.layer, this.map.clientWidth - 4);
     const height = Math.max(2 * MARGIN + Math.max(...heights), this.map.clientHeight - 6 - returns);
@@ -57,7 +63,7 @@ export class ServicesView {
       const free = (height - 2 * MARGIN - heights[at]) / layer.length + GAP.box;
       let y = MARGIN + free / 2;
       for (const node of layer) {
-        places.set(node, { x: layers.length > 1 ? MARGIN + at * step : (width - BOX.width) / 2, y, height: tall(node), layer: at, free });
+        places.set(node, { x: layers.length > 1 ? MARGIN + at * step : (width - BOX.width) / 2, y, height: tall(node), layer: at });
         y += tall(node) + free;
       }
     });
@@ -67,8 +73,8 @@ export class ServicesView {
       .forEach((edge, index) => entry.set(edge, places.get(node).y + ((index + 0.5) * tall(node)) / entries[node])));
     const most = Math.max(1, ...edges.map((edge) => edge.calls));
     let below = 0;
-    const passing = new Map();
-    const lines = edges.map((edge, index) => this.edge(edge, { places, layers, passing, most, nodes, end: entry.get(edge), bottom: isBack[index] ? height + 24 * ++below : 0 }));
+    const passing = [];
+    const lines = edges.map((edge, index) => this.edge(edge, { places, layers, passing, most, nodes, height, end: entry.get(edge), bottom: isBack[index] ? height - 8 + RETURN * ++below : 0 }));
     const boxes = nodes.map((node, index) => this.node(node, places.get(index)));
     const arrow = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" },
       svg("path", { d: "M0 0 8 4 0 8z", class: "arrow" }));
@@ -78,35 +84,41 @@ export class ServicesView {
 
   /** Draws a line and its label. A line passes between the boxes of a layer. A call back to an earlier layer passes
    * below all boxes. */
-  edge({ from, to, calls, errors, mean, p95 }, { places, layers, passing, most, nodes, end: endY, bottom }) {
+  edge({ from, to, calls, errors, mean, p95 }, { places, layers, passing, most, nodes, height, end: endY, bottom }) {
     const [a, b] = [places.get(from), places.get(to)];
     const start = [a.x + BOX.width, a.y + a.height / 2];
     const end = [b.x, endY];
     const points = [start];
-    if (bottom) points.push([start[0] + 24, bottom - 8], [end[0] - 24, bottom - 8]);
     for (let layer = a.layer + 1; layer < b.layer; layer++) {
       const boxes = layers[layer].map((node) => places.get(node));
       const at = start[1] + ((end[1] - start[1]) * (layer - a.layer)) / (b.layer - a.layer);
       // Heights at which a line can pass this layer: above the first box, between two boxes, below the last box.
-      const free = [boxes[0].y - boxes[0].free / 2, ...boxes.map((box) => box.y + box.height + box.free / 2)];
-      const y = free.reduce((best, one) => (Math.abs(one - at) < Math.abs(best - at) ? one : best));
-      const key = `${layer} ${y}`;
-      const lane = y + LANE * (passing.get(key) ?? 0);
-      passing.set(key, (passing.get(key) ?? 0) + 1);
-      points.push([boxes[0].x - 8, lane], [boxes[0].x + BOX.width + 8, lane]);
+      const ends = [0, ...boxes.flatMap((box) => [box.y, box.y + box.height]), height];
+      const free = [0, ...boxes].map((_, place) => {
+        const [from, to] = ends.slice(2 * place);
+        const clear = Math.min(CLEAR, (to - from) / 2);
+        return Math.max(from + clear, Math.min(to - clear, at));
+      });
+      let y = free.reduce((best, one) => (Math.abs(one - at) < Math.abs(best - at) ? one : best));
+      const isTaken = ([of, lane]) => of === layer && Math.abs(lane - y) < LANE;
+      while (passing.some(isTaken)) y += y < boxes[0].y ? -LANE : LANE;
+      passing.push([layer, y]);
+      points.push([boxes[0].x - 8, y], [boxes[0].x + BOX.width + 8, y]);
     }
     points.push(end);
     const path = points.slice(1).map(([x, y], at) => {
       const [left, top] = points[at];
       const middle = (left + x) / 2;
       return y === top ? `L${x} ${y}` : `C${middle} ${top} ${middle} ${y} ${x} ${y}`;
-    });
+    }).join("");
+    const [[x, y], [toX, toY]] = [start, end];
+    const around = `C${x + TURN} ${y} ${x + TURN} ${bottom} ${x} ${bottom}L${toX} ${bottom}C${toX - TURN} ${bottom} ${toX - TURN} ${toY} ${toX} ${toY}`;
     const title = svg("title", {});
     title.append(`${nodes[from].name} → ${nodes[to].name}: ${count(calls, "call")}, mean ${duration(mean)}, p95 ${duration(p95)}, ${count(errors, "error")}`);
     const line = svg("g", { class: errors ? "edge bad" : "edge" }, title,
-      svg("path", { d: `M${start}${path.join("")}`, "stroke-width": 1 + 3 * Math.sqrt(calls / most), "marker-end": "url(#arrow)" }));
+      svg("path", { d: `M${start}${bottom ? around : path}`, "stroke-width": 1 + 3 * Math.sqrt(calls / most), "marker-end": "url(#arrow)" }));
     // The label is near the end of the line: lines from the same box begin at one point, but end apart.
-    const place = bottom ? [(start[0] + end[0]) / 2, bottom - 13] : [end[0] - 16, end[1] - 6];
+    const place = bottom ? [(start[0] + end[0]) / 2, bottom - 5] : [end[0] - 16, end[1] - 6];
     const label = svg("g", { class: errors ? "edge label bad" : "edge label", tabindex: 0, role: "link", "aria-label": title.textContent });
     const rows = [`${grouped(calls)}× p95 ${duration(p95)}`, errors ? `✗ ${grouped(errors)} (${Math.max(1, Math.round((100 * errors) / calls))} %)` : ""];
     rows.forEach((text, row) => {
@@ -114,7 +126,7 @@ export class ServicesView {
       element.append(text);
       label.append(element);
     });
-    const query = [nodes[from], nodes[to]].map(({ name }) => `service:"${name}"`).join(" ") + (errors ? " err" : "");
+    const query = [nodes[from], nodes[to]].map(({ name }) => `service:${quoted(name)}`).join(" ") + (errors ? " err" : "");
     for (const element of [line, label]) {
       element.addEventListener("click", () => this.app.go(this.app.address("/", { q: query })));
       element.addEventListener("keydown", (event) => event.key === "Enter" && this.app.go(this.app.address("/", { q: query })));
@@ -125,13 +137,13 @@ export class ServicesView {
   node({ name, spans, errors }, { x, y, height }) {
     const number = this.app.services.indexOf(name);
     const title = svg("text", { x: x + 16, y: y + height / 2 - 5, class: "title" });
-    title.append(name.length > 17 ? `${name.slice(0, 16)}…` : name || "(no service)");
+    title.append(name.length > 16 ? `${name.slice(0, 15)}…` : name || "(no service)");
     const facts = svg("text", { x: x + 16, y: y + height / 2 + 15, class: errors ? "bad" : "" });
     facts.append(`${count(spans, "span")}${errors ? `  ✗ ${grouped(errors)}` : ""}`);
     const group = svg("g", { class: "node", tabindex: 0, role: "link", "aria-label": name },
       svg("rect", { x, y, width: BOX.width, height, rx: 6 }),
       svg("rect", { x, y, width: 5, height, rx: 2, class: `fill ${hue(Math.max(0, number))}` }), title, facts);
-    const open = () => this.app.go(this.app.address("/", { q: `service:"${name}"` }));
+    const open = () => this.app.go(this.app.address("/", { q: `service:${quoted(name)}` }));
     group.addEventListener("click", open);
     group.addEventListener("keydown", (event) => event.key === "Enter" && open());
     return group;
@@ -211,8 +223,8 @@ export class RequestsView {
         h("td", row.count > 1 ? `${grouped(row.count)}×` : ""), h("td", h("p", what), h("p.advice", advice.join("; "))));
     });
     this.list.replaceChildren(
-      h("p.facts", `${grouped(counts.requests)} accepted with ${count(counts.spans, "span")}, ${count(counts.logs, "log record")} and ${count(counts.points, "data point")} · `,
+      h("p.facts", `${count(counts.requests, "request")} accepted with ${count(counts.spans, "span")}, ${count(counts.logs, "log record")} and ${count(counts.points, "data point")} · `,
         h("b", { class: counts.refused ? "bad" : "good" }, `${grouped(counts.refused)} refused`)),
-      rows.length ? h("table", ...rows) : h("p.matches", "No request was refused. If something is missing here, it was not sent to these addresses."));
+      rows.length ? h("table", ...rows) : h("p.faint", "No request was refused. If something is missing here, it was not sent to these addresses."));
   }
 }

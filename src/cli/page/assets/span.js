@@ -1,6 +1,6 @@
 // Side panel with all details of a span or log record. It does not move the rows of the list.
 
-import { ask, copy, count, duration, h, hue, offset, timeOfDay } from "./dom.js";
+import { ask, copy, count, dot, duration, h, offset, quoted, timeOfDay, traceAt } from "./dom.js";
 
 /** Attributes that are folded, because every record has them and they rarely matter. */
 const FOLDED = /^(process|host|os|thread|code|telemetry|network\.protocol)\./;
@@ -39,7 +39,7 @@ export class SpanPanel {
     const service = columns.service[index];
     this.place(key,
       h("h2", span.name || "(no name)"),
-      h("p.facts", h("i", { class: `dot ${hue(service)}` }), this.app.service(service),
+      h("p.facts", dot(service), this.app.service(service),
         ` · ${span.kind} · ${duration(span.nanos)} · self ${duration(self)} · starts at +${duration(after)}`),
       span.status === "error" && h("p.bad.status", `✗ ${span.message || "error"}`),
       span.status === "ok" && h("p.good.status", "✓ ok"),
@@ -51,7 +51,7 @@ export class SpanPanel {
         .concat(dropped(span.dropped_events))),
       section(`Logs ${span.logs.length || "–"}`, span.logs.length > 0, items(span.logs, (log) => logItem(this.app, log))),
       section(`Links ${span.links.length || "–"}`, span.links.length > 0, items(span.links, (link) =>
-        h("div.item", h("p", h("a", { href: `/trace/${link.trace}?span=${link.span}` },
+        h("div.item", h("p", h("a", { href: traceAt(link.trace, link.span) },
           `↗ span ${link.span} in trace ${link.trace.slice(0, 8)}`)), table(this.app, link.attributes)))
         .concat(dropped(span.dropped_links))),
       attributes(this.app, "Resource", span.resource, {}),
@@ -63,10 +63,10 @@ export class SpanPanel {
     this.wanted = this.content = undefined;
     this.place(`log ${log.number}`,
       h("h2", log.event || log.severity),
-      h("p.facts", h("i", { class: `dot ${hue(log.service)}` }), this.app.service(log.service),
+      h("p.facts", dot(log.service), this.app.service(log.service),
         ` · ${timeOfDay(log.time)} · `, h("span", { class: level(log.level) }, log.severity)),
       h("pre.body", long(log.body)),
-      h("p.links", log.trace && h("a", { href: `/trace/${log.trace}${log.span ? `?span=${log.span}` : ""}` }, "show its span ↗"),
+      h("p.links", log.trace && h("a", { href: traceAt(log.trace, log.span) }, "show its span ↗"),
         h("a", { href: `/logs?around=${log.number}` }, "show the lines around it")),
       ids([["trace", log.trace], ["span", log.span]]),
       attributes(this.app, "Attributes", log.attributes, { isOpen: true }),
@@ -150,10 +150,9 @@ function scope(app, { name, version, attributes: list }) {
 /** Draws keys and values, each with a link that searches for the value and a button that copies it. */
 function table(app, list) {
   const rows = list.map(([key, kind, value]) => {
-    const quoted = /[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
     const path = app.view?.isLogs ? "/logs" : "/";
     const button = h("button.copy", { title: "copy the value", onclick: () => copy(value, button) }, "copy");
-    const search = value.length < 200 && h("a.copy", { title: "search for this value", href: `${path}?q=${encodeURIComponent(`${key}=${quoted}`)}` }, "=");
+    const search = value.length < 200 && h("a.copy", { title: "search for this value", href: `${path}?q=${encodeURIComponent(`${key}=${/[\s"\\]/.test(value) ? quoted(value) : value}`)}` }, "=");
     return h("tr", h("th", { title: kind }, key), h("td", { class: kind }, h("span", long(value)), search, button));
   });
   return h("table.attributes", ...rows);

@@ -1,7 +1,8 @@
 // View of one trace: the tree of its spans, their bars over time, and a side panel with the details of the selected
 // span.
 
-import { Refused, ask, copy, count, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
+import { cleared, onDrag } from "./charts.js";
+import { Refused, ask, back, copy, count, dot, duration, h, hue, largest, missing, setText, timeOfDay } from "./dom.js";
 import { ROW, Rows, isNarrow } from "./rows.js";
 import { SpanPanel } from "./span.js";
 import { ProfileView } from "./profile.js";
@@ -49,7 +50,11 @@ export class TraceView {
     this.waterfall = h("section.waterfall", this.minimap, this.axis, this.rows.element);
     this.profile = new ProfileView(app, this);
     main.append(this.summary, h("div.split", this.waterfall, this.profile.element, this.panel.element));
-    this.listenToMinimap();
+    onDrag(this.minimap, (...ends) => {
+      const times = ends.map(([x]) => (x / this.minimap.clientWidth) * this.trace.nanos);
+      this.zoom([Math.min(...times), Math.max(...times)]);
+    });
+    this.minimap.addEventListener("dblclick", () => this.zoom());
     this.resized = new ResizeObserver(() => this.drawMinimap());
     this.resized.observe(this.minimap);
   }
@@ -61,9 +66,9 @@ export class TraceView {
       trace = await ask(`/api/trace/${this.id}${changed === undefined ? "" : `?changed=${changed}&logs=${logs.length}`}`);
     } catch (error) {
       if (!this.trace) {
+        this.waterfall.hidden = true;
         this.summary.replaceChildren(missing(this.id, error, this.app.list));
-      }
-      else if (error instanceof Refused) this.summary.prepend(this.goneNote ??= h("p.warn", error.message));
+      } else if (error instanceof Refused) this.summary.prepend(this.goneNote ??= h("p.warn", error.message));
       return;
     }
     if (this.app.view !== this) return;
@@ -85,9 +90,9 @@ export class TraceView {
     this.gaps = this.gaps && this.findGaps();
     this.critical = this.critical && this.criticalPath();
     this.flatten();
-    this.find().then(() => isFirst && this.hits.length && !this.wanted && this.open(this.hits[0]));
+    if (this.app.query) this.find().then(() => isFirst && this.hits.length && !this.wanted && this.open(this.hits[0]));
     this.rows.selected = selected === undefined ? -1 : this.shown.findIndex((row) => row.span === selected);
-    this.drawSummary();
+    this.oddities = this.findOddities();
     this.drawMinimap();
     this.setMode(this.mode);
     if (isFirst && this.wanted && this.indexOf(this.wanted) >= 0) this.open(this.indexOf(this.wanted));
@@ -249,8 +254,10 @@ export class TraceView {
     bar.style.width = `max(2px, ${Math.max(0, right - left)}%)`;
     const nanos = shown.nanos ?? trace.duration[span];
     const most = like ? `, max ${duration(shown.most)}` : "";
+    // A bar outside of the zoomed range is to the left or right of it.
+    const side = left > 100 ? " →" : right < 0 ? " ←" : "";
     const merged = this.fillMarks(marks, (!like && this.marks.get(span)) || []);
-    setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}${merged ? ` ◆ +${merged}` : ""}`);
+    setText(text, `${trace.error[span] ? "✗ " : ""}${duration(nanos)}${most}${merged ? ` ◆ +${merged}` : ""}${side}`);
     // On a narrow screen the text takes a larger part of the lane.
     const room = isNarrow() ? 50 : like ? 24 : 16;
     const place = right < 100 - room ? "behind" : left > room ? "before" : like ? "above" : "inside";
@@ -527,10 +534,14 @@ export class TraceView {
     return span === undefined ? "" : `?span=${span}`;
   }
 
+  /** Returns the name of the root span. */
+  name() {
+    return this.trace.names[this.trace.name[this.tree.order[0]]] || "(no name)";
+  }
+
   /** Lets the user choose the trace that this one is compared with. */
   compare() {
-    const { trace } = this;
-    this.app.compared = { id: this.id, name: trace.names[trace.name[this.tree.order[0]]] || "(no name)" };
+    this.app.compared = { id: this.id, name: this.name() };
     this.app.go(this.app.list);
   }
 
@@ -545,7 +556,6 @@ export class TraceView {
   drawSummary() {
     const { trace } = this;
     const errors = trace.error.reduce((sum, one) => sum + one, 0);
-    const root = this.tree.order[0];
     const services = [...new Set(trace.service)];
     const missing = trace.parent.filter((parent) => parent === -2).length;
     const stray = trace.logs.filter(([span]) => span < 0).length;
@@ -554,8 +564,8 @@ export class TraceView {
     this.textButton = h("button", { title: "copy as text (y)", onclick: () => this.copyText() }, "copy text");
     this.jsonButton = h("button", { title: "copy as OTLP JSON (Y)", onclick: () => this.copyJson() }, "copy JSON");
     this.summary.replaceChildren(
-      h("a", { href: this.app.list, class: "back", title: "all traces (Esc)" }, "←"),
-      h("h1", trace.names[trace.name[root]] || "(no name)"),
+      back(this.app.list),
+      h("h1", this.name()),
       h("code", { title: this.id }, this.id.slice(0, 8)),
       h("span", timeOfDay(Number(BigInt(trace.base) / 1000000n))),
       h("span", duration(trace.nanos)),
@@ -565,12 +575,12 @@ export class TraceView {
       missing ? h("span.warn", trace.parent.includes(-1) ? `${count(missing, "parent")} missing` : "root span missing") : "",
       trace.left_out ? h("span.warn", `${count(trace.left_out, "span")} more not kept: the trace is too large`) : "",
       stray ? h("span.warn", `${count(stray, "log record")} outside of these spans`) : "",
-      ...this.oddities().map((text) => h("span.warn", text)),
+      ...this.oddities.map((text) => h("span.warn", text)),
       hits,
       this.critical ? h("span.critical", `critical path: ${duration(this.critical.total)} in ${count(this.critical.parts.size, "span")}`) : "",
       this.gaps ? h("span", this.gaps.length ? `${count(this.gaps.length, "gap")} folded: ${duration(this.gaps.reduce((sum, { from, to }) => sum + to - from, 0))}` : "no gaps") : "",
       h("span.legend", ...services.slice(0, MAX_SERVICES).map((number) =>
-        h("span", h("i", { class: `dot ${hue(number)}` }), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
+        h("span", dot(number), this.app.service(number))), rest > 0 ? `+${rest}` : ""),
       h("span.tools",
         h("span.modes", { role: "group" }, ...Object.entries(MODES).map(([mode, text]) => h("button", { class: mode === this.mode ? "on" : "", onclick: () => {
           this.setMode(mode);
@@ -584,7 +594,7 @@ export class TraceView {
   }
 
   /** Describes inconsistencies that only a faulty sender causes. */
-  oddities() {
+  findOddities() {
     const { flags, ids, parent } = this.trace;
     const circles = parent.filter((above, span) => above >= 0 && this.tree.depth[span] === 0).length;
     const different = new Set(parent.map((_, span) => ids.slice(span * 16, span * 16 + 16))).size;
@@ -602,7 +612,7 @@ export class TraceView {
     const step = niceStep((to - from) / 6);
     const marks = [];
     for (let time = Math.ceil(from / step) * step; time <= to && marks.length < 12; time += step) {
-      const mark = h("span", duration(time).replace(/\.0+(?=\D)/, ""));
+      const mark = h("span", time ? duration(time).replace(/\.0+(?=\D)/, "") : "0");
       mark.style.left = `${this.place(time)}%`;
       marks.push(mark);
     }
@@ -616,8 +626,7 @@ export class TraceView {
     const fits = !trace || trace.parent.length * ROW < this.rows.element.clientHeight;
     canvas.hidden = fits && this.range?.[0] === 0 && this.range?.[1] === trace?.nanos;
     if (canvas.hidden || !trace) return;
-    const width = (canvas.width = canvas.clientWidth * devicePixelRatio);
-    const height = (canvas.height = canvas.clientHeight * devicePixelRatio);
+    const { width, height, context, color } = cleared(canvas);
     if (!width) return;
     const open = new Float64Array(width + 1);
     const bad = new Uint8Array(width + 1);
@@ -629,9 +638,6 @@ export class TraceView {
     }
     let most = 1;
     for (let x = 1; x <= width; x++) most = Math.max(most, (open[x] += open[x - 1]));
-    const style = getComputedStyle(canvas);
-    const context = canvas.getContext("2d");
-    const color = (name) => style.getPropertyValue(name);
     context.fillStyle = color("--minimap");
     for (let x = 0; x < width; x++) {
       const tall = (open[x] / most) * (height - 4);
@@ -645,36 +651,15 @@ export class TraceView {
     context.fillRect(right, 0, width - right, height);
   }
 
-  listenToMinimap() {
-    const canvas = this.minimap;
-    const at = (event) => {
-      const box = canvas.getBoundingClientRect();
-      return ((event.clientX - box.left) / box.width) * this.trace.nanos;
-    };
-    canvas.addEventListener("pointerdown", (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      const from = at(event);
-      const move = (moved) => {
-        const to = at(moved);
-        if (Math.abs(to - from) > this.trace.nanos / 200) this.zoom([Math.min(from, to), Math.max(from, to)]);
-      };
-      canvas.addEventListener("pointermove", move);
-      canvas.addEventListener("pointerup", () => canvas.removeEventListener("pointermove", move), { once: true });
-    });
-    canvas.addEventListener("dblclick", () => this.zoom());
-  }
-
   redraw() {
     if (this.trace) this.drawMinimap();
   }
-
 
   close() {
     this.rows.close();
     this.resized.disconnect();
   }
 }
-
 
 function resize(element, size) {
   while (element.children.length > size) element.lastChild.remove();

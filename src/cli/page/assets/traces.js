@@ -2,7 +2,7 @@
 // pointer: new traces are announced.
 
 import { Scatter } from "./charts.js";
-import { copy, count, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
+import { copy, count, dot, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { Listing, Rows, isNarrow } from "./rows.js";
 
 /** Heads of the columns, and the order of the list that a click on a head selects. */
@@ -34,7 +34,6 @@ export class TracesView {
       taken: (answer) => this.take(answer),
       key: (trace) => trace.id,
     });
-    this.newer = h("button.newer", { hidden: true, onclick: () => this.toTop() });
     this.head = h("div.head", ...HEADS.map(([text, sort, title]) => (sort
       ? h("button", { title: `sort by ${text}`, "data-sort": sort, onclick: () => this.sortBy(sort) }, text) : h("span", { title }, text))));
     this.matches = h("p.matches", { role: "status" });
@@ -46,9 +45,8 @@ export class TracesView {
       choose: (part) => this.choose(part),
     });
     this.hasScatter = localStorage.getItem("scatter") !== "no" && !isNarrow();
-    this.list = h("section.list", tools, this.scatter.element, this.head, this.rows.element, this.newer);
+    this.list = h("section.list", tools, this.scatter.element, this.head, this.rows.element, this.listing.button);
     main.append(this.list);
-    this.rows.element.addEventListener("scroll", () => this.rows.element.scrollTop < this.rows.height && this.hideNewer());
     this.drawHead();
   }
 
@@ -71,9 +69,7 @@ export class TracesView {
   /** Starts at the top again. Called before the list shows other rows. */
   reset() {
     this.app.list = this.address();
-    this.rows.element.scrollTop = 0;
-    this.rows.pointer = undefined;
-    this.hideNewer();
+    this.listing.toTop();
   }
 
   sortBy(sort) {
@@ -81,18 +77,6 @@ export class TracesView {
     this.sort = sort;
     this.drawHead();
     return this.search();
-  }
-
-  toTop() {
-    this.rows.pointer = undefined;
-    this.rows.element.scrollTo(0, 0);
-    this.hideNewer();
-    return this.listing.update();
-  }
-
-  hideNewer() {
-    this.listing.newer = 0;
-    this.newer.hidden = true;
   }
 
   async update() {
@@ -105,8 +89,8 @@ export class TracesView {
     const { matched } = answer;
     const { query, time, state } = this.app;
     [this.shortest, this.longest] = [Math.max(1, answer.shortest ?? 1), Math.max(1, answer.longest ?? 1)];
-    this.newer.hidden = !this.listing.newer;
-    setText(this.newer, `↑ ${this.sort === "time" ? count(this.listing.newer, "new trace") : `${grouped(this.listing.newer)} more above`}`);
+    const { newer } = this.listing;
+    this.listing.announce(newer, this.sort === "time" ? count(newer, "new trace") : `${grouped(newer)} more above`);
     const isEmpty = !matched && !query && !time && Boolean(state) && !this.app.paused;
     setText(this.matches, answer.isInvalid ? "" : matched ? count(matched, query || time ? "match" : "trace")
       : isEmpty ? "" : "no trace matches");
@@ -134,7 +118,7 @@ export class TracesView {
     const inUnit = (nanos) => (nanos < 1e6 ? `${Math.round(nanos)}ns` : `${Math.round(nanos / 1e3)}us`);
     this.app.query = [...words, `dur>=${inUnit(low)}`, `dur<=${inUnit(high)}`].join(" ");
     document.getElementById("search").value = this.app.query;
-    return this.app.setTime(`${Math.floor(from)}-${Math.ceil(to)}`);
+    return this.app.setRange(from, to);
   }
 
   drawHead() {
@@ -180,7 +164,7 @@ export class TracesView {
     const names = trace.services.map(([number, spans]) => `${this.app.service(number)}: ${count(spans, "span")}`).join("\n");
     if (services.title !== names) {
       services.title = names;
-      const dots = trace.services.slice(0, 6).map(([number]) => h("i", { class: `dot ${hue(number)}` }));
+      const dots = trace.services.slice(0, 6).map(([number]) => dot(number));
       services.replaceChildren(...dots, this.app.service(trace.services[0][0]),
         trace.services.length > 1 ? ` +${trace.services.length - 1}` : "");
     }
