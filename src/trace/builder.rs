@@ -53,8 +53,13 @@ mod sealed {
         /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
 
-        /// Returns the text of an attribute, for the sampler.
-        fn text_of(&self, key: &str) -> Option<String>;
+        /// Returns the value of an attribute, for the sampler.
+        fn value_of(&self, key: &str) -> Option<Value<'_>>;
+
+        /// Returns whether the text of an attribute meets a condition.
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
+            self.value_of(key).is_some_and(|value| value.has_text(is_it))
+        }
 
         fn apply(self, open: &mut OpenSpan);
     }
@@ -62,7 +67,7 @@ mod sealed {
     impl Apply for () {
         const IS_EMPTY: bool = true;
 
-        fn text_of(&self, _: &str) -> Option<String> {
+        fn value_of(&self, _: &str) -> Option<Value<'_>> {
             None
         }
 
@@ -72,9 +77,10 @@ mod sealed {
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
-        fn text_of(&self, key: &str) -> Option<String> {
+        fn value_of(&self, key: &str) -> Option<Value<'_>> {
             let (before, (own, value)) = self;
-            if *own == key { value.as_value().and_then(Value::text) } else { before.text_of(key) }
+            // An absent value keeps one that was set before.
+            value.peek().filter(|_| *own == key).or_else(|| before.value_of(key))
         }
 
         // `always`: most keys are literals, which the compiler then writes by constant stores.
@@ -88,8 +94,8 @@ mod sealed {
 
     /// A link.
     impl<A: Apply> Apply for (A, NewLink<'_>) {
-        fn text_of(&self, key: &str) -> Option<String> {
-            self.0.text_of(key)
+        fn value_of(&self, key: &str) -> Option<Value<'_>> {
+            self.0.value_of(key)
         }
 
         fn apply(self, open: &mut OpenSpan) {
@@ -222,7 +228,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         // A simple sampler reads no attributes, and keeps the fast path.
         let mut span = match self.spec.tracer.shared.policy.simple {
             Some(_) => self.spec.start(),
-            None => self.spec.start_any(Some(&|key| self.at_start.text_of(key))),
+            None => self.spec.start_any(Some(&|key, is_it| self.at_start.has_text(key, is_it))),
         };
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
@@ -237,7 +243,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         if A::IS_EMPTY {
             return self.spec.detached(None);
         }
-        let mut span = self.spec.detached(Some(&|key| self.at_start.text_of(key)));
+        let mut span = self.spec.detached(Some(&|key, is_it| self.at_start.has_text(key, is_it)));
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
         }
