@@ -411,6 +411,8 @@ impl<'a> SpanSpec<'a> {
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
+            // A sampled span with a clock would pass for a recorded one, and exemplars would name it.
+            let clock = clock.filter(|_| policy.is_idle || !context.is_sampled());
             return Started { context, can_enter, open: None, clock };
         }
         let (open, clock) = self.open_any(&context, parent, clock);
