@@ -403,7 +403,8 @@ pub struct SamplingRule {
 
 /// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Numbers
 /// and booleans are compared as text, and one element of an array must meet the condition. The condition is not met by
-/// spans without the attribute.
+/// spans without the attribute. Values of the program's own types are seen if they implement
+/// [`IntoValue::peek`](crate::IntoValue::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttributeCondition {
     /// The key of the attribute.
