@@ -138,12 +138,8 @@ fn created(process: &str, system: &str) -> Option<String> {
 
 /// Returns the name of the semantic conventions for an architecture.
 fn arch(rust: &str) -> &str {
-    match rust {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "arm" => "arm32",
-        other => other,
-    }
+    let names = [("x86_64", "amd64"), ("aarch64", "arm64"), ("arm", "arm32")];
+    names.into_iter().find(|(known, _)| *known == rust).map_or(rust, |(_, name)| name)
 }
 
 #[cfg(test)]

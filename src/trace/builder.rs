@@ -47,19 +47,14 @@ impl<A: sealed::Apply> SetAtStart for A {}
     reason = "sealed: code outside of the crate can neither name nor call what is in it"
 )]
 mod sealed {
-    use super::{IntoValue, LinkBuilder, NewLink, OpenSpan, Value};
+    use super::{IntoValue, LinkBuilder, NewLink, OpenSpan};
 
     pub trait Apply {
         /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
 
-        /// Returns the value of an attribute, for the sampler.
-        fn value_of(&self, key: &str) -> Option<Value<'_>>;
-
-        /// Returns whether the text of an attribute meets a condition.
-        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
-            self.value_of(key).is_some_and(|value| value.has_text(is_it))
-        }
+        /// Returns whether the text of an attribute meets a condition, for the sampler.
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool;
 
         fn apply(self, open: &mut OpenSpan);
     }
@@ -67,8 +62,8 @@ mod sealed {
     impl Apply for () {
         const IS_EMPTY: bool = true;
 
-        fn value_of(&self, _: &str) -> Option<Value<'_>> {
-            None
+        fn has_text(&self, _: &str, _: &dyn Fn(&str) -> bool) -> bool {
+            false
         }
 
         #[inline(always)]
@@ -77,10 +72,11 @@ mod sealed {
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
-        fn value_of(&self, key: &str) -> Option<Value<'_>> {
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
             let (before, (own, value)) = self;
             // An absent value keeps one that was set before.
-            value.peek().filter(|_| *own == key).or_else(|| before.value_of(key))
+            let value = value.peek().filter(|_| *own == key);
+            value.map_or_else(|| before.has_text(key, is_it), |value| value.has_text(is_it))
         }
 
         // `always`: most keys are literals, which the compiler then writes by constant stores.
@@ -94,8 +90,8 @@ mod sealed {
 
     /// A link.
     impl<A: Apply> Apply for (A, NewLink<'_>) {
-        fn value_of(&self, key: &str) -> Option<Value<'_>> {
-            self.0.value_of(key)
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
+            self.0.has_text(key, is_it)
         }
 
         fn apply(self, open: &mut OpenSpan) {
