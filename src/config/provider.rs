@@ -314,7 +314,7 @@ impl SamplerKind {
             Self::AlwaysOff => 0.0,
             Self::TraceIdRatio(ratio) => *ratio,
             Self::ParentBased(inner) | Self::AlwaysRecord(inner) => inner.share(),
-            Self::Composite(ComposableSampler::Probability(ratio)) => ratio.clamp(0.0, 1.0),
+            Self::Composite(ComposableSampler::Probability(ratio)) => share(*ratio),
             Self::AlwaysOn | Self::Composite(_) => 1.0,
         }
     }
@@ -401,13 +401,17 @@ pub struct SamplingRule {
     pub sampler: ComposableSampler,
 }
 
-/// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Integers
-/// and booleans are compared as text. The condition is not met by spans without the attribute.
+/// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Numbers
+/// and booleans are compared as text, and one element of an array must meet the condition. The condition is not met by
+/// spans without the attribute. Values of the program's own types are seen if they implement
+/// [`IntoValue::peek`](crate::IntoValue::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttributeCondition {
     /// The key of the attribute.
     pub key: String,
-    /// Patterns of which one must match the value. An empty list matches every value.
+    /// Values that meet the condition. Without values and patterns, every value does.
+    pub values: Vec<String>,
+    /// Patterns of values that meet the condition.
     pub included: Vec<String>,
     /// Patterns that must not match the value.
     pub excluded: Vec<String>,
@@ -454,6 +458,7 @@ mod tests {
             (Sampler::default(), "parentbased_always_on", 100.0),
             (Sampler::always_off().always_record(), "always_record{always_off}", 0.0),
             (Sampler::probability(0.5), "composite{Probability(0.5)}", 50.0),
+            (Sampler::probability(f64::NAN), "composite{Probability(NaN)}", 0.0),
         ] {
             assert_eq!((sampler.to_string().as_str(), sampler.percent()), (name, percent));
         }

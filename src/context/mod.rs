@@ -55,7 +55,7 @@ use crate::record::{SpanId, SpanRef, TraceId};
 /// Trace flag: the trace is recorded.
 const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (W3C Trace Context, level 2).
-const RANDOM: u8 = 0x02;
+pub(crate) const RANDOM: u8 = 0x02;
 
 /// Not a trace flag, but stored among them: the span is recorded, but not sampled. It travels from the sampler to the
 /// span's start, which clears it before a caller can read the context.
@@ -214,11 +214,6 @@ impl SpanContext {
     /// Returns whether the trace id is random, according to the flags.
     pub(crate) fn has_random_id(&self) -> bool {
         self.flags & RANDOM != 0
-    }
-
-    /// Clears the flag of a random trace id.
-    pub(crate) fn retract_random_id(&mut self) {
-        self.flags &= !RANDOM;
     }
 
     /// Returns the vendor-specific part, as in the `tracestate` header. Empty if absent.

@@ -28,9 +28,10 @@ pub struct Observer<'a, N> {
 }
 
 impl<N: Measure> Observer<'_, N> {
-    /// Reports a value. If two values have the same attributes, the last one counts; if they have the same attributes
-    /// only because a [`View`](crate::View) removes some, the values of sums are added. NaN, infinities and negative
-    /// values of a counter are left out, and reported to [`Config::on_problem`](crate::Config::on_problem).
+    /// Reports a value. If two values have the same attributes, the last one counts. If a [`View`](crate::View) or the
+    /// instrument removes attributes, values of sums whose remaining attributes are equal are added. NaN, infinities
+    /// and negative values of a counter are left out, and reported to
+    /// [`Config::on_problem`](crate::Config::on_problem).
     pub fn observe(&mut self, value: N, attributes: impl Attributes) {
         match value.number() {
             None => self.observations.refused = Some("NaN or infinite"),

@@ -93,7 +93,7 @@ pub(crate) use point::{
 pub use resource::ScopeBuilder;
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use resource::service_name;
-pub(crate) use resource::{Resource, Scope};
+pub(crate) use resource::{Resource, Scope, program_name};
 #[cfg(all(feature = "spool", target_os = "linux"))]
 pub(crate) use slot::{
     CODEWORDS, FREE, LOST, MAPPED, MAX_GUARDED, OPEN_SPAN_BYTES, OpenSpanBytes, OpenSpanPlace, RESOURCE_TAG,

@@ -122,12 +122,14 @@ pub(crate) fn service_name(field: &[u8]) -> &str {
 }
 
 fn unknown_service() -> String {
-    let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(|path| path.file_name());
-    match name {
-        Some(name) => format!("unknown_service:{}", name.to_string_lossy()),
-        None => "unknown_service".to_owned(),
-    }
+    program_name().map_or_else(|| "unknown_service".to_owned(), |name| format!("unknown_service:{name}"))
+}
+
+/// Returns the name of the program's file.
+pub(crate) fn program_name() -> Option<String> {
+    let name = std::env::current_exe().ok()?.file_name()?.to_string_lossy().into_owned();
+    // Linux marks the path of a program whose file was replaced or deleted since the start.
+    Some(name.strip_suffix(" (deleted)").map(str::to_owned).unwrap_or(name))
 }
 
 /// A named part of the program, encoded once and shared by all of its records.

@@ -44,13 +44,20 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns a string, a boolean or an integer as text.
-    pub(crate) fn text(self) -> Option<String> {
+    /// Returns whether the text of the value, or of an element of the array, meets a condition. Bytes and maps have no
+    /// text.
+    pub(crate) fn has_text(self, is_it: &dyn Fn(&str) -> bool) -> bool {
         match self {
-            Self::Str(text) => Some(text.to_owned()),
-            Self::Bool(boolean) => Some(boolean.to_string()),
-            Self::Int(number) => Some(number.to_string()),
-            _ => None,
+            Self::Str(text) => is_it(text),
+            Self::Bool(boolean) => is_it(&boolean.to_string()),
+            Self::Int(number) => is_it(&number.to_string()),
+            Self::Float(number) => is_it(&format!("{number:?}")),
+            Self::Array(values) => values.iter().any(|value| value.has_text(is_it)),
+            Self::Strs(texts) => texts.iter().any(|text| is_it(text)),
+            Self::Bools(values) => values.iter().any(|value| Value::Bool(*value).has_text(is_it)),
+            Self::Ints(values) => values.iter().any(|value| Value::Int(*value).has_text(is_it)),
+            Self::Floats(values) => values.iter().any(|value| Value::Float(*value).has_text(is_it)),
+            Self::Bytes(_) | Self::Map(_) => false,
         }
     }
 }
@@ -93,12 +100,22 @@ pub trait IntoValue {
     fn as_value(&self) -> Option<Value<'_>> {
         None
     }
+
+    /// Returns the value for a [`SamplingRule`](crate::config::SamplingRule), which reads attributes before the span
+    /// starts. `None` hides it.
+    fn peek(&self) -> Option<Value<'_>> {
+        self.as_value()
+    }
 }
 
 impl IntoValue for Value<'_> {
     #[inline(always)]
     fn with_value(self, write: impl FnOnce(Value<'_>)) {
         write(self);
+    }
+
+    fn peek(&self) -> Option<Value<'_>> {
+        Some(*self)
     }
 }
 
@@ -108,6 +125,10 @@ impl<T: IntoValue> IntoValue for Option<T> {
         if let Some(value) = self {
             value.with_value(write);
         }
+    }
+
+    fn peek(&self) -> Option<Value<'_>> {
+        self.as_ref()?.peek()
     }
 }
 
@@ -128,12 +149,9 @@ impl IntoValue for Cow<'_, str> {
     fn with_value(self, write: impl FnOnce(Value<'_>)) {
         write(Value::Str(&self));
     }
-}
 
-impl IntoValue for &Cow<'_, str> {
-    #[inline]
-    fn with_value(self, write: impl FnOnce(Value<'_>)) {
-        write(Value::Str(self));
+    fn peek(&self) -> Option<Value<'_>> {
+        Some(Value::Str(self))
     }
 }
 
@@ -163,6 +181,7 @@ macro_rules! from {
 from! {
     &'a str => |text| Value::Str(text);
     &'a String => |text| Value::Str(text);
+    &'a Cow<'a, str> => |text| Value::Str(text);
     bool => |boolean| Value::Bool(boolean);
     i64 => |number| Value::Int(number);
     isize => |number| Value::Int(number as i64);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::config::{Detector, ProviderSettings, demand, read_bounded};
 use crate::pipeline::exporter_handle::ResourceSource;
 use crate::process::{self, PerProcess};
-use crate::record::{Resource, Value};
+use crate::record::{Resource, Value, program_name};
 use crate::transport::calendar::date_of;
 
 /// The semantic conventions that define the detected attributes.
@@ -23,8 +23,7 @@ const TICKS_PER_SECOND: u64 = 100;
 /// Returns the source of the encoded resource. Each process detects and encodes it once.
 pub(super) fn source(settings: &ProviderSettings, detectors: &[Detector]) -> ResourceSource {
     let (settings, detectors) = (settings.clone(), detectors.to_vec());
-    let read =
-        |path: &str| read_bounded(Path::new(path)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let read = |path: &str| Some(String::from_utf8_lossy(&read_bounded(Path::new(path)).ok()?).into_owned());
     let encode = move || {
         let mut resource = settings.named_resource();
         if demand::DETECTORS.is_raised() {
@@ -74,9 +73,7 @@ fn detect(detectors: &[Detector], read: &dyn Fn(&str) -> Option<String>, resourc
                 set("os.description", os_release(&release, "PRETTY_NAME").as_deref());
             }
             Detector::Process => {
-                let program = std::env::current_exe().ok();
-                let name = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-                set("process.executable.name", name.as_deref());
+                set("process.executable.name", program_name().as_deref());
                 let created = created(&text("/proc/self/stat"), &text("/proc/stat"));
                 set("process.creation.time", created.as_deref());
             }
@@ -100,22 +97,17 @@ fn container_id<'t>(cgroup: &'t str, mountinfo: &'t str) -> Option<&'t str> {
         let name = name.rsplit([':', '-']).next()?;
         name.split('.').next().filter(|id| is_hex(id, ID_DIGITS))
     };
-    let behind = |mark: &str| {
-        let start = mountinfo.find(mark)? + mark.len();
-        mountinfo.get(start..start + ID_DIGITS).filter(|id| is_hex(id, ID_DIGITS))
-    };
-    // `/var/lib/docker/containers/ID/hostname`, but not the layers in `/var/lib/containers/storage/overlay/ID`
-    let of_mount = |line: &'t str| {
+    // The fourth field is what is mounted. On a host, the fifth (where it is mounted) contains ids of its containers.
+    let mut mounted = mountinfo.lines().filter_map(|line| line.split(' ').nth(3));
+    let of_mount = |root: &'t str| {
+        let is_group = root.contains("/crio-") || root.contains("cri-containerd:");
+        // `/var/lib/docker/containers/ID/hostname`, but not the layers in `/var/lib/containers/storage/overlay/ID`
         let mut parent = "";
-        line.split('/')
-            .filter(|part| std::mem::replace(&mut parent, part).ends_with("containers"))
-            .find(|id| is_hex(id, ID_DIGITS))
+        let mut parts =
+            root.split('/').filter(|part| std::mem::replace(&mut parent, part).ends_with("containers"));
+        parts.find(|id| is_hex(id, ID_DIGITS)).or_else(|| of_group(root).filter(|_| is_group))
     };
-    let group = cgroup.lines().find_map(of_group);
-    group
-        .or_else(|| behind("/crio-"))
-        .or_else(|| behind("cri-containerd:"))
-        .or_else(|| mountinfo.lines().find_map(of_mount))
+    cgroup.lines().find_map(of_group).or_else(|| mounted.find_map(of_mount))
 }
 
 /// Returns the value of a variable in the text of `os-release`, without its quotes.
@@ -146,12 +138,8 @@ fn created(process: &str, system: &str) -> Option<String> {
 
 /// Returns the name of the semantic conventions for an architecture.
 fn arch(rust: &str) -> &str {
-    match rust {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "arm" => "arm32",
-        other => other,
-    }
+    let names = [("x86_64", "amd64"), ("aarch64", "arm64"), ("arm", "arm32")];
+    names.into_iter().find(|(known, _)| *known == rust).map_or(rust, |(_, name)| name)
 }
 
 #[cfg(test)]
@@ -194,6 +182,12 @@ mod tests {
             ("0::/docker/too-short", "9 8 0:4 /crio-0123 /sys rw"),
             ("12:cpu:/docker/{UPPER}", "1 2 3 /docker/containers/{UPPER}/hostname"),
             ("0::/", "1 2 3 /var/lib/containers/storage/overlay/{ID}/merged /"),
+            // A host mounts the memory of its containers.
+            ("0::/init.scope", "7 6 0:9 / /var/lib/docker/containers/{ID}/mounts/shm rw - tmpfs shm rw"),
+            (
+                "0::/init.scope",
+                "7 6 0:9 / /var/lib/containers/storage/overlay-containers/{ID}/userdata/shm rw",
+            ),
         ] {
             let upper = ID.to_uppercase();
             let [cgroup, mountinfo] =

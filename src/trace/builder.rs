@@ -47,14 +47,14 @@ impl<A: sealed::Apply> SetAtStart for A {}
     reason = "sealed: code outside of the crate can neither name nor call what is in it"
 )]
 mod sealed {
-    use super::{IntoValue, LinkBuilder, NewLink, OpenSpan, Value};
+    use super::{IntoValue, LinkBuilder, NewLink, OpenSpan};
 
     pub trait Apply {
         /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
 
-        /// Returns the text of an attribute, for the sampler.
-        fn text_of(&self, key: &str) -> Option<String>;
+        /// Returns whether the text of an attribute meets a condition, for the sampler.
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool;
 
         fn apply(self, open: &mut OpenSpan);
     }
@@ -62,8 +62,8 @@ mod sealed {
     impl Apply for () {
         const IS_EMPTY: bool = true;
 
-        fn text_of(&self, _: &str) -> Option<String> {
-            None
+        fn has_text(&self, _: &str, _: &dyn Fn(&str) -> bool) -> bool {
+            false
         }
 
         #[inline(always)]
@@ -72,9 +72,11 @@ mod sealed {
 
     /// An attribute.
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
-        fn text_of(&self, key: &str) -> Option<String> {
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
             let (before, (own, value)) = self;
-            if *own == key { value.as_value().and_then(Value::text) } else { before.text_of(key) }
+            // An absent value keeps one that was set before.
+            let value = value.peek().filter(|_| *own == key);
+            value.map_or_else(|| before.has_text(key, is_it), |value| value.has_text(is_it))
         }
 
         // `always`: most keys are literals, which the compiler then writes by constant stores.
@@ -88,8 +90,8 @@ mod sealed {
 
     /// A link.
     impl<A: Apply> Apply for (A, NewLink<'_>) {
-        fn text_of(&self, key: &str) -> Option<String> {
-            self.0.text_of(key)
+        fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
+            self.0.has_text(key, is_it)
         }
 
         fn apply(self, open: &mut OpenSpan) {
@@ -222,7 +224,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         // A simple sampler reads no attributes, and keeps the fast path.
         let mut span = match self.spec.tracer.shared.policy.simple {
             Some(_) => self.spec.start(),
-            None => self.spec.start_any(Some(&|key| self.at_start.text_of(key))),
+            None => self.spec.start_any(Some(&|key, is_it| self.at_start.has_text(key, is_it))),
         };
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
@@ -237,7 +239,7 @@ impl<A: SetAtStart> SpanBuilder<'_, A> {
         if A::IS_EMPTY {
             return self.spec.detached(None);
         }
-        let mut span = self.spec.detached(Some(&|key| self.at_start.text_of(key)));
+        let mut span = self.spec.detached(Some(&|key, is_it| self.at_start.has_text(key, is_it)));
         if let Some(open) = span.open_mut() {
             open.set_at_once(|open| self.at_start.apply(open));
         }
@@ -405,6 +407,8 @@ impl<'a> SpanSpec<'a> {
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
+            // A sampled span with a clock would pass for a recorded one, and exemplars would name it.
+            let clock = clock.filter(|_| policy.is_idle || !context.is_sampled());
             return Started { context, can_enter, open: None, clock };
         }
         let (open, clock) = self.open_any(&context, parent, clock);

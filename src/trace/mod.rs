@@ -284,8 +284,8 @@ impl TracerShared {
         };
         if let Some(ids) = ids {
             context.span_id = contain_panic(|| ids.span_id()).unwrap_or(context.span_id);
-            if parent.is_none() && !ids.is_random() {
-                context.retract_random_id();
+            if parent.is_none() && !contain_panic(|| ids.is_random()).unwrap_or_default() {
+                context.flags &= !context::RANDOM;
             }
         }
         if result == SamplingResult::RecordOnly {

@@ -54,8 +54,8 @@ pub(super) struct Candidate<'a> {
     pub(super) lacks_randomness: Cell<bool>,
 }
 
-/// Returns the text of an attribute with which a span starts.
-pub(super) type StartAttributes<'a> = dyn Fn(&str) -> Option<String> + 'a;
+/// Returns whether the text of an attribute with which a span starts meets a condition.
+pub(super) type StartAttributes<'a> = dyn Fn(&str, &dyn Fn(&str) -> bool) -> bool + 'a;
 
 /// The decision of a part of a composite sampler: its threshold, or `None` to drop the span; and whether the threshold
 /// may be sent, because it is the real probability of the decision.
@@ -222,9 +222,12 @@ impl SamplingRule {
         let origin = ParentOrigin::of(candidate.parent.map(|parent| parent.is_remote));
         let any = |patterns: &[String], text: &str| patterns.iter().any(|pattern| matches(pattern, text));
         let has_attribute = |condition: &AttributeCondition| {
-            let AttributeCondition { key, included, excluded } = condition;
-            let text = candidate.attributes.and_then(|attributes| attributes(key));
-            text.is_some_and(|text| (included.is_empty() || any(included, &text)) && !any(excluded, &text))
+            let AttributeCondition { key, values, included, excluded } = condition;
+            let is_it = |text: &str| {
+                let is_listed = values.iter().any(|value| value == text) || any(included, text);
+                (is_listed || values.is_empty() && included.is_empty()) && !any(excluded, text)
+            };
+            candidate.attributes.is_some_and(|has_text| has_text(key, &is_it))
         };
         (self.names.is_empty() || any(&self.names, candidate.spec.name))
             && (self.kinds.is_empty() || self.kinds.contains(&candidate.spec.kind))
@@ -239,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::context::ParseContextError;
-    use crate::record::SpanKind;
+    use crate::record::{SpanKind, Value};
 
     const RATIOS: [f64; 9] = [0.0, f64::MIN_POSITIVE, 0.001, 0.1, 0.25, 0.5, 0.999_999, 1.0, 7.5];
 
@@ -349,10 +352,11 @@ mod tests {
     ) -> (SamplingResult, String, bool) {
         let telemetry = crate::telemetry::provider::Provider::idle();
         let tracer = telemetry.tracer("shop");
-        let attributes = |key: &str| match key {
-            "route" => Some("/orders/{id}".to_owned()),
-            "status" => Some("200".to_owned()),
-            _ => None,
+        let attributes = |key: &str, is_it: &dyn Fn(&str) -> bool| match key {
+            "route" => Value::Str("/orders/{id}").has_text(is_it),
+            "status" => Value::Int(200).has_text(is_it),
+            "part" => Value::Ints(&[10, 20]).has_text(is_it),
+            _ => false,
         };
         let spec = SpanSpec::new(&tracer, "GET /orders/7", SpanKind::Server);
         let candidate = Candidate::new(parent, trace_id, &spec, Some(&attributes));
@@ -452,7 +456,13 @@ mod tests {
             |parents: &[ParentOrigin]| SamplingRule { parents: parents.to_vec(), ..Default::default() };
         let with = |key: &str, included: &[&str], excluded: &[&str]| {
             let (included, excluded) = (owned(included), owned(excluded));
-            let condition = AttributeCondition { key: key.to_owned(), included, excluded };
+            let condition =
+                AttributeCondition { key: key.to_owned(), included, excluded, values: Vec::new() };
+            SamplingRule { attributes: vec![condition], ..SamplingRule::default() }
+        };
+        let equal = |key: &str, values: &[&str]| {
+            let condition =
+                AttributeCondition { key: key.to_owned(), values: owned(values), ..Default::default() };
             SamplingRule { attributes: vec![condition], ..SamplingRule::default() }
         };
         let remote = parent("03", "").expect("it is valid");
@@ -473,6 +483,13 @@ mod tests {
             (with("route", &["/cart*", "/orders/*"], &[]), None, true),
             (with("route", &["/orders/*"], &["*{id}"]), None, false),
             (with("route", &[], &["/cart*"]), None, true),
+            (equal("route", &["/cart", "/orders/{id}"]), None, true),
+            (equal("route", &["/orders/*"]), None, false),
+            (equal("status", &["200"]), None, true),
+            // An element of an array is enough.
+            (equal("part", &["20"]), None, true),
+            (with("part", &[], &["1*"]), None, true),
+            (with("part", &[], &["?0"]), None, false),
             (SamplingRule { names: owned(&["PUT *"]), ..with("status", &["200"], &[]) }, None, false),
         ] {
             let never = SamplingRule { sampler: ComposableSampler::AlwaysOff, ..named(&["never"]) };

@@ -66,7 +66,8 @@ impl FileTransport {
         let mut target = LockedFile::open(path)?;
         let metadata = target.file.metadata()?;
         if target.is_locked && self.is_due(&metadata, now) && is_at(path, &metadata) {
-            fs::rename(path, self.rotated_path(now))?;
+            let renamed = fs::rename(path, self.rotated_path(now));
+            renamed.map_err(|error| io::Error::new(error.kind(), format!("rotate: {error}")))?;
             self.delete_oldest();
             target = LockedFile::open(path)?;
         }

@@ -1,10 +1,17 @@
 //! Every request identifies its program, with or without a configured service name.
 
+#[cfg(target_os = "linux")]
+use std::{fs, path::Path, process::Command};
+
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use standpipe::config::Detector;
 use standpipe::receiver::Receiver;
 use standpipe::{Application, Config, Exporter, ProblemKind, Telemetry};
 
+#[cfg(target_os = "linux")]
+use crate::support::process;
 use crate::support::settings::problems_of_start;
 
 /// Returns the string values of these resource attributes, as received from a program with this configuration.
@@ -26,6 +33,26 @@ fn a_program_without_a_name_is_known_by_its_file() {
     for config in [Config::new(), Config::new().service_name("")] {
         assert_eq!(arriving(config, ["service.name"]), [Some(expected.clone())]);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_whose_file_was_deleted_keeps_its_name() {
+    const NAME: &str = "a_program_whose_file_was_deleted_keeps_its_name";
+    if let Some(path) = process::task() {
+        let name = Path::new(&path).file_name().unwrap().to_string_lossy().into_owned();
+        fs::remove_file(&path).unwrap();
+        let keys = ["service.name", "process.executable.name"];
+        let expected = [Some(format!("unknown_service:{name}")), Some(name)];
+        return assert_eq!(arriving(Config::new().detect([Detector::Process]), keys), expected);
+    }
+    let program = std::env::current_exe().unwrap();
+    let link = program.with_file_name(format!("deleted-{}", std::process::id()));
+    fs::hard_link(&program, &link).unwrap();
+    let usual = process::command(NAME, link.to_str().unwrap());
+    let variables = usual.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let output = Command::new(&link).args(usual.get_args()).envs(variables).output().unwrap();
+    assert!(output.status.success() && !link.exists(), "{output:?}");
 }
 
 #[test]

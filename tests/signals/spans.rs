@@ -158,3 +158,37 @@ fn a_generator_makes_all_ids_and_promises_random_ones_only_if_they_are() {
         assert!(ids.contains(&1_u64.to_be_bytes().to_vec()) && ids.contains(&3_u64.to_be_bytes().to_vec()));
     }
 }
+
+/// Panics in every method.
+struct Broken;
+
+impl IdGenerator for Broken {
+    fn trace_id(&self) -> TraceId {
+        panic!("on purpose")
+    }
+
+    fn span_id(&self) -> SpanId {
+        panic!("on purpose")
+    }
+
+    fn is_random(&self) -> bool {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn a_generator_that_always_panics_costs_no_span() {
+    let receiver = Receiver::start().unwrap();
+    let telemetry = start_with(Config::new().id_generator(Broken).exporter(exporter(&receiver)));
+    let tracer = telemetry.tracer("shop");
+    {
+        let root = tracer.span("root");
+        assert_eq!((root.is_recording(), root.context().flags()), (true, 1));
+        tracer.span("child").end();
+        tracer.span_builder("detached").detached().end();
+    }
+    assert_eq!(telemetry.shutdown(LONG).total().delivered, 3);
+    let ids: std::collections::HashSet<_> =
+        receiver.spans().iter().map(|span| span.span.span_id.clone()).collect();
+    assert_eq!(ids.len(), 3);
+}

@@ -58,6 +58,19 @@ fn renames_a_file_that_is_too_old_and_keeps_the_newest() {
 }
 
 #[test]
+fn says_that_a_file_that_may_be_written_cannot_be_renamed() {
+    let directory = Directory::new("stuck");
+    let mut file = directory.transport("otlp.jsonl");
+    file.settings.bytes = 1;
+    let now = SystemTime::now();
+    file.append(now).unwrap();
+    fs::create_dir(file.rotated_path(now)).unwrap();
+    let error = file.append(now).unwrap_err().to_string();
+    assert!(error.starts_with("rotate: "), "{error}");
+    assert_eq!(directory.read("otlp.jsonl"), "{}\n");
+}
+
+#[test]
 fn names_a_renamed_file_by_the_time() {
     let directory = Directory::new("names");
     let time = UNIX_EPOCH + Duration::new(1_769_903_999, 42);

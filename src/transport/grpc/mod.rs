@@ -203,7 +203,7 @@ impl Transport for Grpc {
     }
 
     fn last_status(&self) -> Option<ResponseStatus> {
-        self.status.map(|status| ResponseStatus::Grpc(status.name()))
+        self.status.map(|status| ResponseStatus::Grpc(status.defined().name()))
     }
 
     fn attempts(&self) -> Option<&Arc<Interrupter>> {

@@ -64,6 +64,11 @@ impl Status {
         }
     }
 
+    /// Returns the code, or `UNKNOWN` if gRPC does not define it: a server must not create series of metrics at will.
+    pub(super) fn defined(self) -> Self {
+        if self.0 <= Self::UNAUTHENTICATED.0 { self } else { Self::UNKNOWN }
+    }
+
     /// Returns the code for a call that the server reset.
     pub(super) fn of_reset(code: Code) -> Self {
         match code {

@@ -10,6 +10,7 @@ mod program;
 mod prometheus;
 mod propagation;
 mod relay;
+mod sampling;
 mod seen;
 mod servers;
 mod showcase;
@@ -58,6 +59,7 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     }
     if arguments.can(propagation::NAME, &mut table) {
         propagation::run(&environment, &mut table);
+        sampling::run(&environment, &mut table);
     }
     if arguments.can(prometheus::NAME, &mut table) {
         prometheus::run(&environment, &mut table);

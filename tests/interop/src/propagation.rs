@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use standpipe::{Context, Propagator, Propagators, SpanContext, SpanId, TraceId};
 
 use crate::Error;
@@ -45,7 +47,7 @@ fn exchange(propagator: Propagator, environment: &Environment<'_>) -> Result<Str
         serde_json::to_string(&headers)
     });
     let sent = sent.collect::<Result<Vec<_>, _>>()?.join("\n");
-    let answers = answers(environment, &sent)?;
+    let answers: Vec<Answer> = answers(environment, "b3.py", &sent)?;
     if answers.len() != contexts.len() {
         return Err(format!("{} answers to {count} contexts", answers.len()).into());
     }
@@ -68,18 +70,22 @@ fn exchange(propagator: Propagator, environment: &Environment<'_>) -> Result<Str
 }
 
 /// A context with ids that depend on the number. Every second trace is sampled, and every third has an id of 64 bits.
-fn context(number: u64) -> Result<SpanContext, Error> {
+pub(crate) fn context(number: u64) -> Result<SpanContext, Error> {
     let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let high = if number % 3 == 0 { 0 } else { u128::from(spread) << 64 };
     let trace_id = TraceId::from_bytes((high | u128::from(spread.rotate_left(31))).to_be_bytes())?;
     Ok(SpanContext::new(trace_id, SpanId::from_bytes(spread.to_be_bytes())?, (number % 2) as u8))
 }
 
-/// Runs the other SDK with these lines of headers.
-fn answers(environment: &Environment<'_>, lines: &str) -> Result<Vec<Answer>, Error> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/servers/python-sdk/b3.py");
+/// Runs a script of the other SDK with these lines, and returns its answers, one per line.
+pub(crate) fn answers<T: DeserializeOwned>(
+    environment: &Environment<'_>,
+    script: &str,
+    lines: &str,
+) -> Result<Vec<T>, Error> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/servers/python-sdk");
     let mut python = Command::new(environment.tools.join(NAME).join("bin/python"))
-        .arg(script)
+        .arg(Path::new(folder).join(script))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;

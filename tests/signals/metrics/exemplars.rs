@@ -5,14 +5,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use standpipe::config::{ExemplarFilter, Temporality};
 use standpipe::receiver::Receiver;
 use standpipe::receiver::proto::{Exemplar, ExemplarValue};
-use standpipe::{Config, FlushOutcome, Meter, Sampler, SpanContext, SpanId, Telemetry, Tracer, View};
+use standpipe::{Config, FlushOutcome, Meter, Sampler, Signal, SpanContext, SpanId, Telemetry, Tracer, View};
 
 use crate::support::points::{attributes, exponentials, histograms, named, numbers};
 use crate::support::scene::{FOR_EVER, LONG, exporter, start_with};
 
 struct Scene {
-    receiver: Receiver,
+    // Dropped before the receiver, which then gets the last collection.
     telemetry: Telemetry,
+    receiver: Receiver,
     tracer: Tracer,
     meter: Meter,
 }
@@ -118,6 +119,23 @@ fn keeps_no_measurement_made_outside_of_a_sampled_and_recorded_span() {
     let _sampled = scene.tracer.span_builder("sampled").parent(&remote(1)).start();
     sold.add(7, ());
     assert_eq!(values(&scene.exemplars("sold")), [7.0]);
+}
+
+#[test]
+fn names_no_span_of_a_provider_that_sends_none() {
+    let scene = Scene::usual();
+    let only_metrics = exporter(&scene.receiver).signals([Signal::Metrics]).interval(FOR_EVER);
+    let other = start_with(Config::new().exporter(only_metrics));
+    let sold = scene.meter.counter("sold");
+    let _outer = scene.tracer.span("outer");
+    {
+        let inner = other.tracer("shop").span("inner");
+        assert!(inner.context().is_sampled() && !inner.is_recording());
+        sold.add(1, ());
+        assert!(scene.exemplars("sold").is_empty());
+    }
+    sold.add(2, ());
+    assert_eq!(values(&scene.exemplars("sold")), [2.0]);
 }
 
 fn span_id() -> SpanId {

@@ -14,9 +14,10 @@ use crate::support::scene::{FOR_EVER, LONG, Problems, exporter, start_with};
 
 /// A program with views, its receiver, and the problems that it reports.
 struct Scene {
+    // Dropped before the receiver, which then gets the last collection.
+    telemetry: Telemetry,
     receiver: Receiver,
     problems: Problems,
-    telemetry: Telemetry,
 }
 
 impl Scene {

@@ -1,7 +1,9 @@
 //! Consistent probability sampling, composite samplers, and spans that are recorded but not sampled.
 
+use std::borrow::Cow;
+
 use standpipe::config::{AttributeCondition, ComposableSampler, ParentOrigin, SamplingRule};
-use standpipe::{Config, ProblemKind, Sampler, SpanContext, SpanKind};
+use standpipe::{Config, IntoValue, ProblemKind, Sampler, SpanContext, SpanKind, Value};
 
 use super::{PARENT, PATIENCE, Program, names, trace_flags};
 use crate::support::points::{attributes, int, newest};
@@ -76,7 +78,7 @@ fn rules_see_the_attributes_with_which_a_span_starts() {
     let condition = |key: &str, included: &[&str]| AttributeCondition {
         key: key.to_owned(),
         included: included.iter().map(|text| (*text).to_owned()).collect(),
-        excluded: Vec::new(),
+        ..AttributeCondition::default()
     };
     let rules = [
         SamplingRule {
@@ -103,6 +105,65 @@ fn rules_see_the_attributes_with_which_a_span_starts() {
     let spans = program.end();
     assert_eq!(names(&spans), ["1", "2", "4", "GET 3"]);
     assert!(spans.iter().all(|span| span.span.trace_state == "ot=th:0"));
+}
+
+/// A type of the program. A sampler reads it, because it implements `peek`.
+struct Route(&'static str);
+
+impl IntoValue for Route {
+    fn with_value(self, write: impl FnOnce(Value<'_>)) {
+        write(Value::Str(self.0));
+    }
+
+    fn peek(&self) -> Option<Value<'_>> {
+        Some(Value::Str(self.0))
+    }
+}
+
+#[test]
+fn rules_see_start_attributes_of_every_type() {
+    let equal = |key: &str, value: &str| AttributeCondition {
+        key: key.to_owned(),
+        values: vec![value.to_owned()],
+        ..AttributeCondition::default()
+    };
+    let conditions = [
+        ("text", "a"),
+        ("owned", "a"),
+        ("borrowed", "a"),
+        ("dynamic", "a"),
+        ("some", "a"),
+        ("kept", "a"),
+        ("own", "a"),
+        ("flag", "true"),
+        ("integer", "-7"),
+        ("double", "0.5"),
+        ("whole", "2.0"),
+        ("texts", "b"),
+        ("integers", "2"),
+        ("doubles", "2.5"),
+        ("flags", "false"),
+        ("values", "x"),
+    ];
+    let rules = SamplingRule {
+        attributes: conditions.map(|(key, value)| equal(key, value)).to_vec(),
+        sampler: ComposableSampler::AlwaysOn,
+        ..SamplingRule::default()
+    };
+    let program = Program::with(Sampler::composite(ComposableSampler::RuleBased(vec![rules])));
+    let start = |flag: bool| {
+        let builder = program.tracer.span_builder("1").set("text", "a").set("owned", String::from("a"));
+        let builder = builder.set("borrowed", Cow::Borrowed("a")).set("dynamic", Value::Str("a"));
+        let builder = builder.set("some", Some("a")).set("kept", "a").set("kept", None::<&str>);
+        let builder = builder.set("own", Route("a")).set("flag", flag).set("integer", -7);
+        let builder = builder.set("double", 0.5).set("whole", 2.0).set("texts", &["a", "b"][..]);
+        let builder = builder.set("integers", &[1_i64, 2][..]).set("doubles", &[1.5, 2.5][..]);
+        let builder = builder.set("flags", &[true, false][..]);
+        builder.set("values", &[Value::Int(1), Value::Str("x")][..]).start().end();
+    };
+    start(false);
+    start(true);
+    assert_eq!(names(&program.end()), ["1"]);
 }
 
 #[test]

@@ -255,9 +255,8 @@ impl Reader<'_> {
             self.table(&condition, keys);
             let key = self.required(&condition, "key").and_then(|key| self.text(&key))?;
             let mut texts = |name| condition.given(name).map(|it| self.texts(&it)).unwrap_or_default();
-            // An exact value is a pattern without wildcards, so both kinds of condition become one.
-            let included = [texts("values"), texts("included")].concat();
-            rule.attributes.push(AttributeCondition { key, included, excluded: texts("excluded") });
+            let [values, included, excluded] = ["values", "included", "excluded"].map(&mut texts);
+            rule.attributes.push(AttributeCondition { key, values, included, excluded });
         }
         let words = |name| part.given(name).map(|it| self.list(&it)).unwrap_or_default();
         let [kinds, parents] = ["span_kinds", "parent"].map(words);
