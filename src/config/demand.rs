@@ -14,7 +14,7 @@ pub(crate) struct Demand(AtomicBool);
 pub(crate) static GRPC: Demand = Demand::none();
 /// Compressed requests.
 pub(crate) static GZIP: Demand = Demand::none();
-/// Headers and certificates that are renewed while the program runs.
+/// Headers and certificates that are renewed while the program runs, and signatures.
 pub(crate) static CREDENTIALS: Demand = Demand::none();
 /// Detectors of resource attributes.
 pub(crate) static DETECTORS: Demand = Demand::none();

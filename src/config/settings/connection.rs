@@ -321,6 +321,7 @@ impl Exporter {
         mut self,
         sign: impl Fn(&RequestToSign<'_>) -> CredentialsResult + Send + Sync + 'static,
     ) -> Self {
+        demand::CREDENTIALS.raise();
         self.connection.has_secret_header = true;
         self.connection.signer = Some(Signer(Arc::new(sign)));
         self
