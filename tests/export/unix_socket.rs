@@ -226,16 +226,18 @@ fn names_the_permission_that_is_missing_and_delivers_once_it_is_given() {
 }
 
 #[test]
-fn a_server_that_accepts_no_clients_delays_no_shutdown() {
+fn a_server_that_accepts_no_clients_delays_neither_the_attempt_nor_the_shutdown() {
     let scratch = Scratch::new_in(&std::env::temp_dir());
     let path = scratch.path().join("otel.sock");
     let listener = full(&path);
     for exporter in [Exporter::http(endpoint(&path)), Exporter::grpc(endpoint(&path))] {
-        let telemetry = start(exporter);
+        let (problems, begun) = (Problems::default(), Instant::now());
+        let telemetry = problems.start(exporter.timeout(Duration::from_millis(100)));
         emit(&telemetry.tracer("shop"), 1);
-        let (begun, budget) = (Instant::now(), Duration::from_millis(200));
-        let ledger = telemetry.shutdown(budget);
-        assert!(begun.elapsed() < budget + NOISE, "{:?}", begun.elapsed());
+        let problem = problems.wait_for(ProblemKind::Unavailable);
+        assert!(problem.message.ends_with(": no answer in time"), "{problem}");
+        let ledger = telemetry.shutdown(Duration::from_millis(200));
+        assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
         assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
     }
     drop(listener);
