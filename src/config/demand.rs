@@ -14,16 +14,18 @@ pub(crate) struct Demand(AtomicBool);
 pub(crate) static GRPC: Demand = Demand::none();
 /// Compressed requests.
 pub(crate) static GZIP: Demand = Demand::none();
-/// Headers and certificates that are renewed while the program runs.
+/// Headers and certificates that are renewed while the program runs, and signatures.
 pub(crate) static CREDENTIALS: Demand = Demand::none();
 /// Detectors of resource attributes.
 pub(crate) static DETECTORS: Demand = Demand::none();
 /// The ledger as metrics.
 pub(crate) static SELF_OBSERVATION: Demand = Demand::none();
+/// Views.
+pub(crate) static VIEWS: Demand = Demand::none();
 
 /// Sets all flags, because a file or the environment can request any part.
 pub(super) fn raise_all() {
-    [&CREDENTIALS, &DETECTORS, &GRPC, &GZIP, &SELF_OBSERVATION].into_iter().for_each(Demand::raise);
+    [&CREDENTIALS, &DETECTORS, &GRPC, &GZIP, &SELF_OBSERVATION, &VIEWS].into_iter().for_each(Demand::raise);
 }
 
 impl Demand {

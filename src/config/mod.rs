@@ -302,6 +302,7 @@ impl Config {
     /// # let _ = config;
     /// ```
     pub fn view(mut self, view: View) -> Self {
+        demand::VIEWS.raise();
         self.main.views.push(view);
         self
     }

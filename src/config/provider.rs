@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::summary::Origins;
 use super::text::{MASK, is_credential_name, shown};
-use super::{Exporter, Setting, SettingSource, View};
+use super::{Exporter, Setting, SettingSource, View, demand};
 use crate::record::{IntoValue, Resource, SpanKind, Value};
 
 pub(super) const SERVICE_NAME: &str = "service.name";
@@ -67,6 +67,7 @@ impl Application {
 
     /// Adds a view, which changes how measurements of the instruments that it selects are exported.
     pub fn view(mut self, view: View) -> Self {
+        demand::VIEWS.raise();
         self.settings.views.push(view);
         self
     }

@@ -108,7 +108,7 @@ impl Source {
     /// Fetches the headers. Returns an error at `deadline`, except for files, and if the caller drives the exporter:
     /// then the function runs on this thread, and cannot be interrupted.
     fn fetch_until(&mut self, driver: Driver, deadline: Instant, interrupter: &Interrupter) -> Fetched {
-        if self.source.is_file || driver == Driver::Caller {
+        if self.source.written.is_some() || driver == Driver::Caller {
             return fetch(&self.source);
         }
         let pending = match self.pending.take() {
@@ -149,7 +149,7 @@ impl<T: SendsHeaders> Renewing<T> {
                     source.valid_until = Some(Instant::now() + valid_for.min(MAX_VALIDITY));
                 }
                 // While a file is replaced, its last text may still be valid.
-                Err(_) if source.source.is_file && source.valid_until.is_some() => {}
+                Err(_) if source.source.written.is_some() && source.valid_until.is_some() => {}
                 Err(error) => return Err(error),
             }
         }

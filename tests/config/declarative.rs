@@ -128,6 +128,29 @@ fn values_of_foreign_variables_are_sent_and_never_shown() {
 
 /// Damages every line of an example in several ways. Whatever is left can be started, and nothing is shown twice.
 #[test]
+fn a_header_with_the_text_of_a_file_is_a_secret_that_exporters_share_if_they_name_the_same_file() {
+    for token in ["first", "second"] {
+        written(token, "hunter2");
+    }
+    let read = |of_spans: &str, of_logs: &str| {
+        let processors = |path: &str, value: &str| {
+            let headers = format!("headers: [{{name: x-tenant, value: '{value}'}}]");
+            let endpoint = format!("endpoint: 'http://collector.example/v1/{path}'");
+            format!("{{processors: [{{batch: {{exporter: {{otlp_http: {{{endpoint}, {headers}}}}}}}}}]}}\n")
+        };
+        let (spans, logs) = (processors("traces", of_spans), processors("logs", of_logs));
+        let text = format!("{FORMAT}tracer_provider: {spans}logger_provider: {logs}");
+        let config = Config::from_file(written("headers.yaml", &text)).unwrap();
+        let warns = diagnostics(&config).iter().any(|it| it.contains("credentials are sent in clear text"));
+        (config.exporters().len(), warns)
+    };
+    assert_eq!(read("%{file:first}%", "%{file:first}%"), (1, true));
+    assert_eq!(read("%{file:first}%", "%{file:second}%"), (2, true));
+    assert_eq!(read("%{file:first}%", "hunter2"), (2, true));
+    assert_eq!(read("hunter2", "hunter2"), (1, false));
+}
+
+#[test]
 fn damaged_examples_are_read_without_a_panic_and_the_rest_can_be_started() {
     let examples = CASES.iter().filter(|(_, text, _)| text.len() > 300).map(|(_, text, _)| *text);
     let (mut count, mut failed) = (0, 0);

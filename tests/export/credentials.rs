@@ -15,8 +15,9 @@ use standpipe::probe::probe;
 use standpipe::receiver::{Answer, Receiver};
 use standpipe::{Compression, Config, Exporter, FlushOutcome, ProblemKind, Signal, Telemetry};
 
+use crate::support::process;
 use crate::support::scene::{
-    FOR_EVER, LONG, Problems, emit, exporter, exporter_to, gathering, gathering_to, start, start_with,
+    FOR_EVER, LONG, NOISE, Problems, emit, exporter, exporter_to, gathering, gathering_to, start, start_with,
 };
 use crate::support::scratch::Scratch;
 
@@ -128,7 +129,8 @@ fn delivers_everything_while_tokens_expire_every_second() {
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         flushes += 1;
-        thread::sleep(Duration::from_millis(50));
+        // The test is about the passing of time.
+        thread::park_timeout(Duration::from_millis(50));
     }
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.lost(), checked.load(Ordering::SeqCst)), (0, flushes), "{ledger}");
@@ -266,47 +268,200 @@ fn without_threads_the_function_runs_on_the_calling_thread() {
     assert_eq!(threads.try_iter().collect::<Vec<_>>(), [thread::current().id()]);
 }
 
+/// Publishes a token as the kubelet does: `token` leads to a file in the directory to which `..data` leads.
+#[cfg(unix)]
+fn publish(scratch: &Scratch, token: &str) {
+    let (directory, link) = (scratch.path().join(token), scratch.path().join("token"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("token"), format!("{token}\n")).unwrap();
+    let new = scratch.path().join("..new");
+    std::os::unix::fs::symlink(&directory, &new).unwrap();
+    std::fs::rename(new, scratch.path().join("..data")).unwrap();
+    if !link.exists() {
+        std::os::unix::fs::symlink("..data/token", link).unwrap();
+    }
+}
+
+/// Reads a configuration with an exporter of spans whose header `Authorization` has the text of the file `token`.
+fn with_token_file(scratch: &Scratch, dialect: &str, endpoint: &str) -> Config {
+    let toml = |transport: &str, headers: &str| {
+        let delays = "throttle = '0s'\nretry-first-delay = '1ms'\nretry-max-delay = '20ms'";
+        let exporter = format!("type = 'otel'\ntransport = '{transport}'\nendpoint = '{endpoint}'\n{delays}");
+        ("otlp.toml", format!("[tracer.otel]\n{exporter}\nheaders = {headers}\n"))
+    };
+    let declarative = |exporter: &str, headers: &str| {
+        let processor = format!("{{batch: {{exporter: {{{exporter}: {{{headers}}}}}}}}}");
+        ("otlp.yaml", format!("file_format: '1.0'\ntracer_provider: {{processors: [{processor}]}}\n"))
+    };
+    let (name, text) = match dialect {
+        "lines over http" => toml("http", "['Authorization: Bearer %{file:token}%', 'x-tenant: seven']"),
+        "a table over grpc" => {
+            toml("grpc", "{ Authorization = 'Bearer %{file:token}%', x-tenant = 'seven' }")
+        }
+        "declarative headers" => declarative(
+            "otlp_grpc",
+            &format!(
+                "endpoint: '{endpoint}', headers: [{{name: x-tenant, value: seven}}, \
+                 {{name: Authorization, value: 'Bearer %{{file:token}}%'}}]"
+            ),
+        ),
+        "a declarative list" => declarative(
+            "otlp_http",
+            &format!(
+                "endpoint: '{endpoint}/v1/traces', headers: [{{name: x-tenant, value: seven}}], \
+                 headers_list: 'x-tenant=%{{file:token}}%,authorization=Bearer %{{file:token}}%'"
+            ),
+        ),
+        other => panic!("{other}"),
+    };
+    let config = Config::from_file(scratch.write(name, text)).unwrap();
+    assert!(
+        config.diagnostics().iter().all(|it| it.severity != standpipe::config::DiagnosticSeverity::Error)
+    );
+    config.service_name("shop")
+}
+
 #[cfg(unix)]
 #[test]
 fn reads_a_file_again_that_is_replaced_by_a_link() {
-    let scratch = Scratch::new();
-    // Replaces the file as the kubelet replaces projected tokens: `token` is a link to `..data/token`, and `..data` is
-    // a link to a directory, which is renamed over the old link.
-    let publish = |token: &str| {
-        let directory = scratch.path().join(token);
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::write(directory.join("token"), format!("{token}\n")).unwrap();
-        let link = scratch.path().join("..new");
-        std::os::unix::fs::symlink(&directory, &link).unwrap();
-        std::fs::rename(link, scratch.path().join("..data")).unwrap();
-    };
-    std::os::unix::fs::symlink("..data/token", scratch.path().join("token")).unwrap();
-    for (transport, headers) in [
-        ("http", "headers = ['Authorization: Bearer %{file:token}%', 'x-tenant: seven']"),
-        ("grpc", "headers = { Authorization = 'Bearer %{file:token}%', x-tenant = 'seven' }"),
-    ] {
+    for dialect in ["lines over http", "a table over grpc", "declarative headers", "a declarative list"] {
+        let scratch = Scratch::new();
         let receiver = Receiver::start().unwrap();
-        let (endpoint, refusal) = match transport {
-            "grpc" => (receiver.grpc_endpoint(), Answer::status(401)),
-            _ => (receiver.endpoint(), Answer::status(401)),
-        };
-        publish(&format!("first-{transport}-token"));
-        let text = format!(
-            "[tracer.otel]\ntype = 'otel'\nthrottle = '0s'\ntransport = '{transport}'\nendpoint = '{endpoint}'\n{headers}\n"
-        );
-        let config = Config::from_file(scratch.write("otlp.toml", text)).unwrap().service_name("shop");
-        let telemetry = start_with(config);
+        let is_grpc = ["a table over grpc", "declarative headers"].contains(&dialect);
+        let endpoint = if is_grpc { receiver.grpc_endpoint() } else { receiver.endpoint() };
+        publish(&scratch, "first-token");
+        let telemetry = start_with(with_token_file(&scratch, dialect, &endpoint));
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-        publish(&format!("second-{transport}-token"));
-        receiver.script([refusal]);
+        publish(&scratch, "second-token");
+        receiver.script([Answer::status(401)]);
         emit(&telemetry.tracer("shop"), 1);
         let ledger = telemetry.shutdown(LONG);
-        assert_eq!((ledger.lost(), receiver.span_count()), (0, 2), "{ledger}");
+        assert_eq!((ledger.lost(), receiver.span_count()), (0, 2), "{dialect}: {ledger}");
+        let seen = ["first-token", "first-token", "second-token"].map(|token| format!("Bearer {token}"));
+        assert_eq!(authorizations(&receiver), seen, "{dialect}");
         let last = receiver.requests().pop().unwrap();
-        assert_eq!(last.header("authorization"), Some(&*format!("Bearer second-{transport}-token")));
-        assert_eq!(last.header("x-tenant"), Some("seven"));
+        assert_eq!(last.header("x-tenant"), Some("seven"), "{dialect}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn uses_the_new_text_of_a_file_before_the_old_one_is_refused() {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start().unwrap());
+    publish(&scratch, "old-token");
+    let telemetry = start_with(with_token_file(&scratch, "lines over http", &receiver.endpoint()));
+    let begun = Instant::now();
+    for token in ["first-token", "second-token"] {
+        publish(&scratch, token);
+        while authorizations(&receiver).last() != Some(&format!("Bearer {token}")) && begun.elapsed() < LONG {
+            emit(&telemetry.tracer("shop"), 1);
+            assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
+            // The file is read at most once per second.
+            thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+    assert!(begun.elapsed() < LONG);
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn waits_until_a_refused_file_changes() {
+    let scratch = Scratch::new();
+    publish(&scratch, "first-token");
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let collector = serve(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        (if request.headers["authorization"] == "Bearer second-token" { 200 } else { 403 }, String::new())
+    });
+    let problems = Problems::default();
+    let endpoint = format!("http://{collector}");
+    let telemetry = problems.start_with(with_token_file(&scratch, "lines over http", &endpoint));
+    emit(&telemetry.tracer("shop"), 1);
+    let problem = problems.wait_for(ProblemKind::Unavailable);
+    assert!(problem.message.contains("403"), "{problem}");
+    // The file is absent for a moment.
+    std::fs::remove_file(scratch.path().join("..data")).unwrap();
+    publish(&scratch, "second-token");
+    let ledger = telemetry.shutdown(LONG);
+    let attempts = ledger.exporters[0].attempts;
+    assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
+    // The file did not change after the refusals before the last one, so the request was not repeated at once.
+    assert!(requests.load(Ordering::SeqCst) as u64 <= attempts + 1, "{attempts} attempts");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_forked_child_calls_the_function_and_reads_the_file_itself() {
+    let name = "a_forked_child_calls_the_function_and_reads_the_file_itself";
+    let Some(task) = process::task() else {
+        for source in ["function", "file"] {
+            let receiver = Receiver::start().unwrap();
+            let reports = process::run(name, &format!("{source} {}", receiver.endpoint()));
+            let [parent, child] = &reports[..] else { panic!("{reports:?}") };
+            let seen = [parent, child].map(|token| format!("Bearer {token}"));
+            assert_eq!((authorizations(&receiver), receiver.span_count()), (seen.to_vec(), 2), "{source}");
+            assert_ne!(parent, child);
+        }
+        return;
+    };
+    let (source, endpoint) = task.split_once(' ').unwrap();
+    let scratch = Scratch::new();
+    publish(&scratch, "token-of-the-parent");
+    let config = match source {
+        "file" => with_token_file(&scratch, "lines over http", endpoint),
+        _ => Config::new().service_name("shop").exporter(exporter_to(endpoint).headers_from(|| {
+            let token = format!("token-of-{}", std::process::id());
+            Ok(Credentials::new().header("authorization", format!("Bearer {token}")).valid_for(FOR_EVER))
+        })),
+    };
+    let telemetry = start_with(config);
+    let deliver = |token: &str| {
+        emit(&telemetry.tracer("shop"), 1);
+        process::report(if source == "file" {
+            token.to_owned()
+        } else {
+            format!("token-of-{}", std::process::id())
+        });
+        telemetry.flush(LONG) == FlushOutcome::Complete
+    };
+    assert!(deliver("token-of-the-parent"));
+    publish(&scratch, "token-of-the-child");
+    assert!(process::in_a_fork(|| deliver("token-of-the-child") && telemetry.shutdown(LONG).lost() == 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_child_that_is_forked_during_a_call_ends_in_time() {
+    let name = "a_child_that_is_forked_during_a_call_ends_in_time";
+    let Some(endpoint) = process::task() else {
+        let receiver = Receiver::start().unwrap();
+        process::run(name, &receiver.endpoint());
+        return assert_eq!(receiver.span_count(), 1);
+    };
+    let (entered, calls) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    // In the child, the lock stays held for ever, because its thread is not there.
+    let gate = Mutex::new((gate, entered));
+    let telemetry = start(exporter_to(&endpoint).headers_from(move || {
+        let (gate, entered) = &*gate.lock().unwrap();
+        entered.send(()).unwrap();
+        let _ = gate.recv();
+        Ok(Credentials::new().header("x-token", "good"))
+    }));
+    emit(&telemetry.tracer("shop"), 1);
+    calls.recv_timeout(LONG).unwrap();
+    assert!(process::in_a_fork(|| {
+        emit(&telemetry.tracer("shop"), 1);
+        let (begun, budget) = (Instant::now(), Duration::from_millis(200));
+        let lost = telemetry.shutdown(budget).lost();
+        lost == 1 && begun.elapsed() < budget + NOISE
+    }));
+    open.send(()).unwrap();
+    drop(open);
+    assert_eq!(telemetry.shutdown(LONG).lost(), 0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod json;
 mod ledger;
 mod limits;
 mod manual;
+mod names;
 mod probe;
 mod producers;
 mod redirects;

@@ -1,16 +1,21 @@
 //! Telemetry over Unix sockets.
 
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use standpipe::config::DiagnosticSeverity;
 use standpipe::probe::probe;
 use standpipe::receiver::Receiver;
 use standpipe::{Compression, Config, Exporter, FlushOutcome, ProblemKind, Signal, Telemetry};
 
-use crate::support::scene::{LONG, Problems, emit, start};
+use crate::support::process;
+use crate::support::scene::{LONG, NOISE, Problems, emit, start};
 use crate::support::scratch::Scratch;
 
 fn endpoint(path: &Path) -> String {
@@ -137,12 +142,114 @@ fn a_probe_shows_the_socket() {
 fn every_format_names_a_socket() {
     let toml = "[tracer.a]\ntype = 'otel'\ntransport = 'grpc'\nendpoint = 'unix:/run/otel.sock'\n";
     let yaml = "tracer:\n  a:\n    type: otel\n    transport: http\n    endpoint: unix:///run/otel.sock\n";
+    let tracetest = "telemetry: {exporters: {a: {exporter: {type: collector, collector: {endpoint: 'unix:/run/otel.sock'}}}}}\n\
+                     server: {telemetry: {exporter: a}}\n";
+    let declarative = |exporter: &str| {
+        let processor =
+            format!("{{batch: {{exporter: {{{exporter}: {{endpoint: 'unix:/run/otel.sock'}}}}}}}}");
+        format!("file_format: '1.0'\ntracer_provider: {{processors: [{processor}]}}\n")
+    };
     let scratch = Scratch::new_in(&std::env::temp_dir());
-    let configs = [Config::from_toml_str(toml), Config::from_file(scratch.write("otlp.yaml", yaml))];
-    for config in configs {
+    let from_file = |text: &str| Config::from_file(scratch.write("otlp.yaml", text));
+    let from_variables = |protocol: &str| {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "unix:/run/otel.sock");
+        Config::from_variables([endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)])
+    };
+    let configs = [
+        Config::from_toml_str(toml),
+        from_file(yaml),
+        from_file(tracetest),
+        from_file(&declarative("otlp_http")),
+        from_file(&declarative("otlp_grpc")),
+        from_variables("grpc"),
+        from_variables("http/protobuf"),
+    ];
+    for (index, config) in configs.into_iter().enumerate() {
         let config = config.unwrap();
-        assert!(config.diagnostics().is_empty(), "{:?}", config.diagnostics());
+        let all = config.diagnostics();
+        let mistakes: Vec<_> = all.iter().filter(|it| it.severity != DiagnosticSeverity::Note).collect();
+        assert!(mistakes.is_empty(), "{index}: {mistakes:?}");
         let endpoints = config.exporters()[0].endpoints();
-        assert!(endpoints.iter().all(|(_, shown)| shown == "unix:/run/otel.sock"), "{endpoints:?}");
+        assert!(endpoints.iter().all(|(_, shown)| shown == "unix:/run/otel.sock"), "{index}: {endpoints:?}");
     }
+}
+
+/// Replaces root by an ordinary user, to whom permissions apply.
+#[allow(unsafe_code)]
+fn become_nobody() {
+    const NOBODY: libc::uid_t = 65_534;
+    // SAFETY: only changes the user of this process, which has nothing else to do.
+    assert!(unsafe { libc::geteuid() != 0 || libc::setuid(NOBODY) == 0 });
+}
+
+#[test]
+fn names_the_permission_that_is_missing_and_delivers_once_it_is_given() {
+    let name = "names_the_permission_that_is_missing_and_delivers_once_it_is_given";
+    let Some(task) = process::task() else {
+        let set_mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for (protocol, is_of_directory) in [("http", false), ("http", true), ("grpc", false), ("grpc", true)]
+        {
+            let scratch = Scratch::new_in(&std::env::temp_dir());
+            set_mode(scratch.path(), 0o755);
+            let path = scratch.path().join("otel.sock");
+            let builder = Receiver::builder();
+            let receiver = match protocol {
+                "http" => builder.unix_socket(&path),
+                _ => builder.grpc_unix_socket(&path),
+            };
+            let receiver = receiver.start().unwrap();
+            let closed = if is_of_directory { scratch.path() } else { &path };
+            set_mode(&path, 0o777);
+            set_mode(closed, 0);
+            let mut child = process::Child::start(name, &format!("{protocol} {}", endpoint(&path)));
+            let problem = child.next_report();
+            let advice = "permission denied; this user needs write permission for the socket and access to its directory";
+            assert!(problem.ends_with(&format!("{}: {advice}", endpoint(&path))), "{problem}");
+            set_mode(closed, 0o777);
+            assert_eq!(child.finish(), ["3 delivered, 0 lost"]);
+            assert_eq!(receiver.span_count(), 3);
+        }
+        return;
+    };
+    become_nobody();
+    let exporter = match task.split_once(' ').unwrap() {
+        ("http", endpoint) => Exporter::http(endpoint),
+        (_, endpoint) => Exporter::grpc(endpoint),
+    };
+    let problems = Problems::default();
+    let delay = Duration::from_millis(1);
+    let telemetry = problems.start(exporter.retry_delays(delay, 20 * delay));
+    emit(&telemetry.tracer("shop"), 3);
+    process::report(&problems.wait_for(ProblemKind::Unavailable).message);
+    let ledger = telemetry.shutdown(LONG);
+    process::report(format!("{} delivered, {} lost", ledger.total().delivered, ledger.lost()));
+}
+
+#[test]
+fn a_server_that_accepts_no_clients_delays_neither_the_attempt_nor_the_shutdown() {
+    let scratch = Scratch::new_in(&std::env::temp_dir());
+    let path = scratch.path().join("otel.sock");
+    let listener = full(&path);
+    for exporter in [Exporter::http(endpoint(&path)), Exporter::grpc(endpoint(&path))] {
+        let (problems, begun) = (Problems::default(), Instant::now());
+        let telemetry = problems.start(exporter.timeout(Duration::from_millis(100)));
+        emit(&telemetry.tracer("shop"), 1);
+        let problem = problems.wait_for(ProblemKind::Unavailable);
+        assert!(problem.message.ends_with(": no answer in time"), "{problem}");
+        let ledger = telemetry.shutdown(Duration::from_millis(200));
+        assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
+        assert_eq!(ledger.total().dropped.shutdown, 1, "{ledger}");
+    }
+    drop(listener);
+}
+
+/// Returns a listener whose queue of clients is full, with these clients.
+#[allow(unsafe_code)]
+fn full(path: &Path) -> (UnixListener, Vec<UnixStream>) {
+    let listener = UnixListener::bind(path).unwrap();
+    // SAFETY: only shortens the queue of a socket that is open.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    // The queue has room for one client.
+    let clients = vec![UnixStream::connect(path).unwrap()];
+    (listener, clients)
 }

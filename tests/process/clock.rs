@@ -9,9 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use standpipe::receiver::proto::Span;
 use standpipe::receiver::{Answer, Receiver};
-use standpipe::{Config, Exporter, FlushOutcome, Telemetry};
+use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Telemetry};
 
-use crate::support::scene::open_at;
+use crate::support::scene::{Problems, open_at};
+use crate::support::scratch::Scratch;
+use crate::support::tls::{TestCa, TlsFront};
 use crate::support::{figures, process};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -251,6 +253,48 @@ fn an_idle_connection_from_before_a_suspension_is_replaced() {
     }
     let ledger = telemetry.shutdown(PATIENCE).exporters.remove(0);
     process::report(format!("{} delivered in {} attempts", ledger.traces.delivered, ledger.attempts));
+}
+
+/// A device without a battery-backed clock starts in 1970, until NTP corrects its clock.
+#[test]
+fn a_device_that_starts_in_1970_delivers_over_tls_from_its_spool_once_its_clock_is_set() {
+    let name = "a_device_that_starts_in_1970_delivers_over_tls_from_its_spool_once_its_clock_is_set";
+    let Some(task) = process::task() else {
+        let (ca, receiver, scratch) = (TestCa::new(), Receiver::start().unwrap(), Scratch::new());
+        let front = TlsFront::start(&ca.leaf("localhost"), receiver.address());
+        let pem = scratch.write("ca.pem", ca.pem());
+        let task = format!("{} {} {}", front.url(), pem.display(), scratch.path().join("spool").display());
+        assert_eq!(process::run(name, &task), ["3 delivered, 0 lost"]);
+        let (before, across, after) =
+            (received(&receiver, "before"), received(&receiver, "across"), received(&receiver, "after"));
+        let year = 365 * nanos(SystemTime::UNIX_EPOCH + DAY);
+        assert!(before.end_time_unix_nano < year, "{before:?}");
+        assert!(across.start_time_unix_nano < year, "{across:?}");
+        let duration = Duration::from_nanos(across.end_time_unix_nano - across.start_time_unix_nano);
+        assert!(duration < PATIENCE, "{duration:?}");
+        assert!(after.start_time_unix_nano > 50 * year, "{after:?}");
+        return;
+    };
+    let [endpoint, ca, spool] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    WRONG_BY.store(60 - i32::try_from(now).unwrap(), Ordering::SeqCst);
+    let delay = Duration::from_millis(1);
+    let exporter = Exporter::http(endpoint)
+        .ca_pem(std::fs::read_to_string(ca).unwrap())
+        .retry_delays(delay, 20 * delay)
+        .spool(spool);
+    let problems = Problems::default();
+    let telemetry = problems.start(exporter);
+    let tracer = telemetry.tracer("router");
+    let across = tracer.span("across");
+    tracer.span_builder("before").root().start().end();
+    let problem = problems.wait_for(ProblemKind::Unavailable);
+    assert!(problem.message.contains("not valid yet"), "{problem}");
+    WRONG_BY.store(0, Ordering::SeqCst);
+    across.end();
+    tracer.span_builder("after").root().start().end();
+    let ledger = telemetry.shutdown(PATIENCE);
+    process::report(format!("{} delivered, {} lost", ledger.total().delivered, ledger.lost()));
 }
 
 #[test]

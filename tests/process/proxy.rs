@@ -307,20 +307,48 @@ fn a_proxy_over_tls_is_given_plain_http_in_absolute_form() {
 }
 
 #[test]
-fn grpc_goes_through_a_tunnel_of_a_proxy_over_tls() {
+fn grpc_and_https_go_through_a_tunnel_of_a_proxy_over_tls() {
     let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
-    let front = TlsFront::offering("h2", &ca.leaf("collector.test"), receiver.grpc_address());
-    for (endpoint, variable, server) in [
-        ("http://collector.test:4317", "HTTP_PROXY", receiver.grpc_address()),
-        ("https://collector.test:4317", "HTTPS_PROXY", front.address()),
+    let identity = ca.leaf("collector.test");
+    let http2 = TlsFront::offering("h2", &identity, receiver.grpc_address());
+    let http1 = TlsFront::start(&identity, receiver.address());
+    for (is_grpc, endpoint, variable, server) in [
+        (true, "http://collector.test:4317", "HTTP_PROXY", receiver.grpc_address()),
+        (true, "https://collector.test:4317", "HTTPS_PROXY", http2.address()),
+        (false, "https://collector.test:4317", "HTTPS_PROXY", http1.address()),
     ] {
         let proxy = TinyProxy::start(server);
         let proxy_front = TlsFront::start(&ca.leaf("localhost"), proxy.address);
-        let environment = [(variable, proxy_front.url()), (CA, ca.pem()), (OVER_GRPC, "yes".to_owned())];
-        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let (url, ca) = (proxy_front.url().replace("//", "//shop:hunter2@"), ca.pem());
+        let mut environment = vec![(variable, &*url), (CA, &*ca)];
+        environment.extend(is_grpc.then_some((OVER_GRPC, "yes")));
         let (outcome, printed) = export_in_child(endpoint, &environment);
         assert_eq!(outcome, "delivered", "{endpoint}: {printed}");
-        assert!(proxy.heads()[0].starts_with("CONNECT collector.test:4317 "), "{:?}", proxy.heads());
+        let head = proxy.heads().remove(0);
+        assert!(head.starts_with("CONNECT collector.test:4317 "), "{head}");
+        assert!(head.contains("\r\nproxy-authorization: Basic c2hvcDpodW50ZXIy\r\n"), "{head}");
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+}
+
+#[test]
+fn a_proxy_over_tls_that_is_not_trusted_is_named_and_gets_no_password() {
+    let (ca, receiver) = (TestCa::new(), Receiver::start().unwrap());
+    for (is_grpc, endpoint, variable) in [
+        (false, "http://collector.test:4318", "HTTP_PROXY"),
+        (false, "https://collector.test:4318", "HTTPS_PROXY"),
+        (true, "http://collector.test:4317", "HTTP_PROXY"),
+    ] {
+        let proxy = TinyProxy::start(receiver.address());
+        let front = TlsFront::start(&TestCa::new().leaf("localhost"), proxy.address);
+        let (url, ca) = (front.url().replace("//", "//shop:hunter2@"), ca.pem());
+        let mut environment = vec![(variable, &*url), (CA, &*ca)];
+        environment.extend(is_grpc.then_some((OVER_GRPC, "yes")));
+        let (outcome, printed) = export_in_child(endpoint, &environment);
+        assert!(outcome.contains("refused"), "{outcome}: {printed}");
+        let words = format!("proxy localhost:{} ({variable}): tls: the server's certificate", front.port());
+        assert!(printed.contains(&words), "{printed}");
+        assert!(proxy.heads().is_empty() && !printed.contains("hunter2"), "{printed}");
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `cmake` | `tests/ffi/run`, which builds the program in C with it |
 //! | `sh` | this file: syntax, and the names of programs and features; `tests/cli/exec.rs` runs scripts of the guide |
 //! | `toml`, `yaml`, `json` | this file: standpipe, cargo or serde reads the block |
-//! | `text` | nothing: output, diagrams and overviews |
+//! | `text` | in the chapter on deployment, this file: standpipe reads the variables. Elsewhere nothing: output, diagrams |
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -178,6 +178,49 @@ fn environment_variables_are_read_without_a_diagnostic() {
         }
     }
     assert_eq!(blocks_read, 2);
+}
+
+/// Returns the variables that a unit of systemd, a command of Docker or the manifest of a pod sets. The downward API
+/// provides its field as the value.
+fn variables_of_deployment(code: &str) -> Vec<(String, String)> {
+    let of_unit = code.lines().filter_map(|line| line.strip_prefix("Environment="));
+    let of_command = code.split("--env ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let assigned = of_unit.chain(of_command).map(|text| text.split_once('=').expect(text));
+    let mut variables: Vec<(String, String)> =
+        assigned.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    for item in code.split("- name: ").skip(1) {
+        let (name, rest) = item.split_once('\n').expect(item);
+        let (key, value) = rest.trim().split_once(": ").expect(rest);
+        let field = value.trim_matches(['{', '}', ' ']).rsplit(": ").next().expect(value);
+        let value = if key == "valueFrom" { field } else { value };
+        // As in Kubernetes, only the variables above are known.
+        let known =
+            |value: String, (name, of_name): &(String, String)| value.replace(&format!("$({name})"), of_name);
+        let value = variables.iter().fold(value.to_owned(), known);
+        variables.push((name.to_owned(), value));
+    }
+    variables
+}
+
+#[test]
+fn deployments_set_variables_that_are_read_without_a_diagnostic() {
+    let blocks = blocks().into_iter().filter(|block| block.place.starts_with("src/guide/deployment.md:"));
+    let mut resources = Vec::new();
+    for Block { place, code, .. } in blocks {
+        let variables = variables_of_deployment(&code);
+        if variables.is_empty() {
+            continue;
+        }
+        assert!(variables.iter().all(|(_, value)| !value.contains("$(")), "{place}: {variables:?}");
+        let attributes = variables.iter().find(|(name, _)| name == "OTEL_RESOURCE_ATTRIBUTES");
+        resources.extend(attributes.map(|(_, value)| value.clone()));
+        let config = Config::from_variables(variables).expect(&place);
+        assert!(config.diagnostics().is_empty(), "{place}: {:?}", config.diagnostics());
+        assert_eq!(config.exporters().len(), 1, "{place}");
+    }
+    let [of_systemd, of_pod] = &resources[..] else { panic!("{resources:?}") };
+    assert_eq!(of_systemd, "service.version=1.2,deployment.environment.name=test");
+    assert_eq!(of_pod, "k8s.pod.name=metadata.name,k8s.pod.uid=metadata.uid,k8s.node.name=spec.nodeName");
 }
 
 #[test]

@@ -4,7 +4,6 @@
 //! diagnostics with their locations, and the sections that have errors.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::config::settings::{ENDPOINT, HEADERS, TRANSPORT};
 use crate::config::summary::SmallMap;
 use crate::config::text::dotted;
 use crate::config::values::units::MIN_PLAUSIBLE;
-use crate::config::{Credentials, Exporter, HeaderSource, SettingSource, header, text};
+use crate::config::{Credentials, Exporter, HeaderSource, Secret, SettingSource, header, text};
 
 /// Time for which a header that contains the text of a file is used before the file is read again.
 const FILE_VALIDITY: Duration = Duration::from_secs(1);
@@ -332,11 +331,12 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                 };
                 // Added even if its file is read again: validation checks this value, and the source below replaces it.
                 exporter.add_header(name, value, self.report.source(node.at));
-                if text.written.contains("%{file:") {
-                    let source =
-                        changing_header(name, text.written, self.report.resolver.absolute(""), !is_line);
-                    exporter.connection.header_sources.push(source);
-                }
+                let name = name.to_owned();
+                let read = move |text: &str| {
+                    let value = if is_line { header::split(text)?.1 } else { text };
+                    Ok(vec![(name.clone(), Secret::new(header::trim(value)))])
+                };
+                exporter.connection.header_sources.extend(changing_headers(node, self.report.resolver, read));
                 Ok(())
             });
             if let Err(unusable) = added {
@@ -421,16 +421,26 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         dotted(&self.section.path().into_iter().chain(name.split('.')).collect::<Vec<_>>())
     }
 }
-/// Returns the source of a header that contains `%{file:…}%`, whose file is read again. `written` is the value, or a
-/// line with name and value.
-fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool) -> HeaderSource {
-    let (name, written) = (name.to_owned(), written.to_owned());
-    // A new resolver for each read, because a resolver limits the bytes of all its reads together.
-    let read = move || {
-        let text = Resolver::new(&directory).expand(&written)?.text;
-        let value = if is_value { &text } else { header::split(&text)?.1 };
-        Ok(Credentials::new().header(&*name, value).valid_for(FILE_VALIDITY))
+
+/// Returns the source of headers whose text contains `%{file:…}%`, so that the file is read again. `read` returns the
+/// headers of the expanded text.
+pub(super) fn changing_headers(
+    node: &Node,
+    resolver: &Resolver,
+    read: impl Fn(&str) -> Result<Vec<(String, Secret)>, Fault> + Send + Sync + 'static,
+) -> Option<HeaderSource> {
+    // A text with `${NAME}` is `Tree::Inserted`. It is not expanded, because a variable must not name files.
+    let Tree::Text(written) = &node.value else { return None };
+    let (written, directory) = (Arc::<str>::from(&**written), resolver.absolute(""));
+    let is_changing = written.contains("%{file:");
+    let source = HeaderSource {
+        written: Some(Arc::clone(&written)),
+        // A new resolver for each read, because a resolver limits the bytes of all its reads together.
+        get: Arc::new(move || {
+            let headers = Resolver::new(&directory).expand(&written).and_then(|text| read(&text.text));
+            let headers = headers.map_err(|fault| fault.what.to_string())?;
+            Ok(Credentials { headers, valid_for: Some(FILE_VALIDITY) })
+        }),
     };
-    let get = Arc::new(move || read().map_err(|fault: Fault| fault.what.to_string().into()));
-    HeaderSource { get, is_file: true }
+    is_changing.then_some(source)
 }

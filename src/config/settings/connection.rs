@@ -298,7 +298,7 @@ impl Exporter {
     pub fn headers_from(mut self, get: impl Fn() -> CredentialsResult + Send + Sync + 'static) -> Self {
         demand::CREDENTIALS.raise();
         self.connection.has_secret_header = true;
-        self.connection.header_sources.push(HeaderSource { get: Arc::new(get), is_file: false });
+        self.connection.header_sources.push(HeaderSource { get: Arc::new(get), written: None });
         self
     }
 
@@ -321,6 +321,7 @@ impl Exporter {
         mut self,
         sign: impl Fn(&RequestToSign<'_>) -> CredentialsResult + Send + Sync + 'static,
     ) -> Self {
+        demand::CREDENTIALS.raise();
         self.connection.has_secret_header = true;
         self.connection.signer = Some(Signer(Arc::new(sign)));
         self

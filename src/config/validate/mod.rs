@@ -13,7 +13,7 @@ use crate::config::settings::{
 use crate::config::text::{listed, shortened, unshown};
 use crate::config::{
     Compression, Config, Exporter, ProviderName, Proxy, Roots, Secret, SettingSource, Transport, View,
-    WhenFull, header, no_proxy, proxy_for, units,
+    WhenFull, demand, header, no_proxy, proxy_for, units,
 };
 use crate::record::Signal;
 
@@ -43,7 +43,8 @@ pub(crate) fn validate(
         broken[index] |= found.iter().any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
         diagnostics.append(&mut found);
     }
-    for settings in [&mut config.main, &mut config.application] {
+    let routes = [&mut config.main, &mut config.application];
+    for settings in routes.into_iter().filter(|_| demand::VIEWS.is_raised()) {
         diagnostics.extend(settings.views.iter().flat_map(View::diagnostics));
         // Like a broken exporter, a faulty view must not take effect in `ConfigError::into_usable`.
         settings.views.retain(|view| view.faults().next().is_none());

@@ -74,8 +74,8 @@ pub(crate) type CredentialsResult = Result<Credentials, Box<dyn Error + Send + S
 #[derive(Clone)]
 pub(crate) struct HeaderSource {
     pub(crate) get: Arc<dyn Fn() -> CredentialsResult + Send + Sync>,
-    /// True if the source reads a local file, which takes so little time that the worker waits for it.
-    pub(crate) is_file: bool,
+    /// Text of the configuration if the source reads a local file, which takes so little time that the worker waits.
+    pub(crate) written: Option<Arc<str>>,
 }
 
 /// The function of [`Exporter::sign_with`](crate::Exporter::sign_with).

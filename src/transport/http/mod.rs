@@ -25,7 +25,7 @@ use super::gzip::Compressor;
 use super::proxy::Proxy;
 use super::redact::Secrets;
 use super::{Payload, ResponseStatus, SetupError, Transport, Verdict, encode_json, shrink};
-use crate::config::{Compression, ConnectionSettings, RequestToSign, Signer, Transport as TransportKind};
+use crate::config::{self, Compression, ConnectionSettings, RequestToSign, Signer, demand};
 use crate::process::{Driver, contain_panic, first_use};
 use crate::record::Signal;
 
@@ -76,7 +76,7 @@ impl HttpSpec {
         let real = settings.url(Signal::Traces);
         let origin = route.forwarder().map(|_| Arc::from(split_target(&real).0));
         let secrets = Arc::new(secrets(settings, &route));
-        let is_json = settings.transport == TransportKind::HttpJson;
+        let is_json = settings.transport == config::Transport::HttpJson;
         let media_type = if is_json { JSON } else { PROTOBUF };
         let config = Agent::config_builder()
             .user_agent(settings.full_user_agent())
@@ -254,7 +254,7 @@ impl Http {
                 (&compressed[..], request.header(header::CONTENT_ENCODING, "gzip"))
             }
         };
-        if let Some(signer) = &self.spec.signer {
+        if let Some(signer) = self.spec.signer.as_ref().filter(|_| demand::CREDENTIALS.is_raised()) {
             let signed = self.spec.sign(signer, url, body).map_err(|error| {
                 let error = io::Error::other(format!("the request cannot be signed: {error}"));
                 ureq::Error::Other(Box::new(NetworkError::Io(error)))

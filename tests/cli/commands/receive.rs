@@ -11,6 +11,11 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use prost::Message;
 
 use super::{Listening, PATIENCE, send};
+#[cfg(unix)]
+use crate::support::{
+    command::{run, stderr},
+    scratch::Scratch,
+};
 
 /// A process that is ended when the test ends.
 pub(super) struct Process(pub(super) Child);
@@ -254,4 +259,30 @@ fn an_address_open_to_the_network_is_reported() {
     assert!(greeting[0].starts_with("listening on http://127.0.0.1:"), "{greeting:?}");
     assert!(greeting[2].starts_with("open to the network at 0.0.0.0:"), "{greeting:?}");
     assert!(greeting[2].ends_with(": every machine that can reach this one has access"), "{greeting:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn listens_on_unix_sockets_and_says_which_one_it_cannot_use() {
+    let scratch = Scratch::new_in(&std::env::temp_dir());
+    let [http, grpc] = ["http.sock", "grpc.sock"].map(|name| scratch.path().join(name).display().to_string());
+    let mut listening = Listening::start_with(&["--unix-socket", &http, "--grpc-unix-socket", &grpc]);
+    let grpc_endpoint = format!("unix:{grpc}");
+    listening.line_with(&format!("unix:{http}  (OTLP over HTTP)"));
+    listening.line_with(&format!("{grpc_endpoint}  (OTLP over gRPC)"));
+    send(&format!("unix:{http}"), "through-a-socket");
+    listening.line_with("through-a-socket");
+
+    let options = ["--address", "127.0.0.1:0", "--grpc-address", "127.0.0.1:0", "--unix-socket"];
+    for (path, why) in [
+        (http, "in use"),
+        (scratch.path().join("no/http.sock").display().to_string(), "No such file"),
+        (scratch.write("file", "").display().to_string(), "in use"),
+    ] {
+        let output = run(&[&["receive"], &options[..], &[&path]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let text = stderr(&output);
+        let start = format!("standpipe: cannot listen on Unix socket {path}: ");
+        assert!(text.starts_with(&start) && text.contains(why), "{text}");
+    }
 }

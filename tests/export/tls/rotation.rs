@@ -8,6 +8,7 @@ use standpipe::receiver::Receiver;
 use standpipe::{Config, Exporter, FlushOutcome, ProblemKind, Telemetry};
 
 use super::{PATIENCE, Relay};
+use crate::support::process;
 use crate::support::scene::Problems;
 use crate::support::scratch::Scratch;
 use crate::support::tls::{Identity, TestCa, TlsFront};
@@ -115,6 +116,61 @@ fn follows_a_replaced_ca_file_and_keeps_the_old_text_while_the_new_one_is_broken
         let ledger = telemetry.shutdown(PATIENCE);
         assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
     }
+}
+
+#[test]
+fn keeps_the_old_pair_while_only_the_certificate_is_replaced() {
+    let (ca, receiver, scratch) = (TestCa::new(), Receiver::start().unwrap(), Scratch::new());
+    let (old, new, server) = (ca.client("shop.example"), ca.client("shop.example"), ca.leaf("localhost"));
+    let front = || TlsFront::requiring_client_certificate(&server, &ca, receiver.address());
+    let (first, second, third) = (front(), front(), front());
+    let relay = Relay::start(first.address());
+    let certificate = scratch.write("client.pem", &old.certificate_pem);
+    let key = scratch.write("client.key", &old.key_pem);
+    let problems = Problems::default();
+    let exporter = exporter_to(&relay, false).ca_pem(ca.pem());
+    let telemetry = problems.start(exporter.client_files(&certificate, &key));
+    deliver(&telemetry);
+    std::fs::write(&certificate, &new.certificate_pem).unwrap();
+    relay.lead_to(second.address());
+    drop(first);
+    deliver(&telemetry);
+    let problem = problems.wait_for(ProblemKind::Configuration);
+    let expected = "the changed certificates cannot be used, the old ones stay: client key: it does not belong to the client certificate";
+    assert_eq!(problem.message, expected);
+    std::fs::write(&key, &new.key_pem).unwrap();
+    relay.lead_to(third.address());
+    drop(second);
+    deliver(&telemetry);
+    let ledger = telemetry.shutdown(PATIENCE);
+    assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
+    assert_eq!(problems.reported().len(), 1, "{:?}", problems.reported());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_forked_child_uses_the_certificates_of_its_time() {
+    let name = "a_forked_child_uses_the_certificates_of_its_time";
+    let Some(task) = process::task() else {
+        let (ca, receiver, scratch) = (TestCa::new(), Receiver::start().unwrap(), Scratch::new());
+        for is_grpc in [false, true] {
+            let front = front(&ca.leaf("localhost"), &receiver, is_grpc);
+            let protocol = if is_grpc { "grpc" } else { "http" };
+            let new = scratch.write("new.pem", ca.pem());
+            process::run(name, &format!("{protocol} {} {}", front.url(), new.display()));
+        }
+        return assert_eq!(receiver.span_count(), 2);
+    };
+    let [protocol, url, new] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    let scratch = Scratch::new();
+    let path = scratch.write("ca.pem", TestCa::new().pem());
+    let exporter = if protocol == "grpc" { Exporter::grpc(url) } else { Exporter::http(url) };
+    let telemetry = Problems::default().start(exporter.ca_file(&path));
+    std::fs::copy(new, path).unwrap();
+    assert!(process::in_a_fork(|| {
+        telemetry.tracer("shop").span("checkout").end();
+        telemetry.shutdown(PATIENCE).lost() == 0
+    }));
 }
 
 #[test]

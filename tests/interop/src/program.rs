@@ -18,14 +18,21 @@ pub(crate) const BUDGET: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
     pub(crate) transport: Transport,
-    pub(crate) port: u16,
+    pub(crate) to: To<'a>,
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) gzip: bool,
     pub(crate) signals: Signals,
-    /// A file to write instead of sending; small, so that it is rotated.
-    pub(crate) file: Option<&'a Path>,
     /// Additional lines in the table of the spans' exporter.
     pub(crate) more: &'static str,
+}
+
+/// Where the program sends.
+#[derive(Clone, Copy)]
+pub(crate) enum To<'a> {
+    Port(u16),
+    UnixSocket(&'a Path),
+    /// Writes a file instead of sending; small, so that it is rotated.
+    File(&'a Path),
 }
 
 /// What the program exports.
@@ -108,17 +115,20 @@ impl Setup<'_> {
     }
 
     fn connection(&self) -> String {
-        if let Some(file) = self.file {
-            return format!(
-                "transport = \"file\"\nfile = {}\nfile-bytes = \"4 KiB\"\nfile-backups = 100\n",
-                quoted(file)
-            );
-        }
         let scheme = if self.identity.is_some() { "https" } else { "http" };
+        let endpoint = match self.to {
+            To::Port(port) => format!("{scheme}://127.0.0.1:{port}"),
+            To::UnixSocket(path) => format!("unix:{}", path.display()),
+            To::File(file) => {
+                return format!(
+                    "transport = \"file\"\nfile = {}\nfile-bytes = \"4 KiB\"\nfile-backups = 100\n",
+                    quoted(file)
+                );
+            }
+        };
         let mut toml = format!(
-            "transport = \"{}\"\nendpoint = \"{scheme}://127.0.0.1:{}\"\nproxy = \"off\"\ncompression = \"{}\"\n",
+            "transport = \"{}\"\nendpoint = \"{endpoint}\"\nproxy = \"off\"\ncompression = \"{}\"\n",
             self.transport.name(),
-            self.port,
             if self.gzip { "gzip" } else { "none" },
         );
         if let Some(identity) = self.identity {

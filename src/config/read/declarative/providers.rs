@@ -7,7 +7,7 @@ use crate::config::endpoint::PathRule;
 use crate::config::error::{Fault, Location};
 use crate::config::node::Tree;
 use crate::config::read::program::read_view;
-use crate::config::read::table::TRUE_OR_FALSE;
+use crate::config::read::table::{TRUE_OR_FALSE, changing_headers};
 use crate::config::read::value::{self, Unusable};
 use crate::config::settings::general::EXEMPLARS;
 use crate::config::settings::kind::SettingValue;
@@ -17,7 +17,7 @@ use crate::config::settings::{
     QUEUE_RECORDS, RESPONSE_BYTES, SIGNALS, SettingRow, TEMPORALITY, TIMEOUT, TRANSPORT, rows,
 };
 use crate::config::values::{InstrumentKind, Named, header};
-use crate::config::{Exporter, Secret, SettingSource, Transport, env};
+use crate::config::{Exporter, HeaderSource, Secret, SettingSource, Transport, env};
 use crate::record::Signal;
 
 /// Keys and the settings that they set.
@@ -84,6 +84,7 @@ pub(super) struct Member {
     values: Vec<(&'static SettingRow, SettingValue, SettingSource)>,
     cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()],
     has_secret_header: bool,
+    header_sources: Vec<HeaderSource>,
 }
 
 impl Member {
@@ -110,7 +111,9 @@ impl Member {
                 is_silent(self) || is_silent(other) || value(self, own) == value(other, others)
             }
         };
-        self.signal != other.signal && rows().all(agrees)
+        let files =
+            |it: &Self| it.header_sources.iter().map(|source| source.written.clone()).collect::<Vec<_>>();
+        self.signal != other.signal && files(self) == files(other) && rows().all(agrees)
     }
 
     /// Returns whether the schema has a default of the setting for the signal.
@@ -239,6 +242,7 @@ impl Reader<'_> {
             values: Vec::new(),
             cardinality_limits: [None; 7],
             has_secret_header: false,
+            header_sources: Vec::new(),
         };
         self.settings(&inner, keys, &mut member);
         if kind == "simple" {
@@ -345,16 +349,7 @@ impl Reader<'_> {
     /// Reads `headers_list` and `headers`; a header in `headers` takes precedence. An invalid header is an error, so
     /// the exporter is not started without it.
     fn headers(&mut self, part: &Part<'_>, member: &mut Member) {
-        let (resolver, mut headers, mut place) = (self.report.resolver, Vec::new(), None);
-        if let Some(list) = part.given("headers_list") {
-            let read = value::text(list.node, resolver).and_then(|text| {
-                member.has_secret_header |= text.is_secret;
-                Ok(header::read_pairs(&text.text)?)
-            });
-            headers = self.take(&list, HEADERS.advice, read).unwrap_or_default();
-            place = Some(list);
-        }
-        place = part.get("headers").or(place);
+        let (resolver, mut headers) = (self.report.resolver, Vec::new());
         for item in part.get("headers").map(|list| self.list(&list)).unwrap_or_default() {
             self.table(&item, &["name", "value"]);
             let name = self.required(&item, "name").and_then(|name| self.text(&name));
@@ -363,10 +358,30 @@ impl Reader<'_> {
                 self.warn(null, "is null, so this header is not sent", "write text, or remove it");
                 continue;
             }
-            member.has_secret_header |= given.as_ref().is_some_and(|it| it.node.as_text().is_none());
-            let Some((name, text)) = name.zip(given.and_then(|it| self.text(&it))) else { continue };
+            let Some((name, given)) = name.zip(given) else { continue };
+            let text = value::loose_text(given.node, resolver);
+            let Some(text) = self.take(&given, TEXT, text) else { continue };
+            member.has_secret_header |= text.is_secret;
             headers.retain(|(known, _): &(String, Secret)| !known.eq_ignore_ascii_case(&name));
-            headers.push((name, Secret::new(text)));
+            headers.push((name.clone(), Secret::new(&text.text)));
+            let read = move |text: &str| Ok(vec![(name.clone(), Secret::new(text))]);
+            member.header_sources.extend(changing_headers(given.node, resolver, read));
+        }
+        let mut place = part.get("headers");
+        if let Some(list) = part.given("headers_list") {
+            let others: Vec<String> = headers.iter().map(|(name, _)| name.clone()).collect();
+            let read_pairs = move |text: &str| {
+                let mut pairs = header::read_pairs(text)?;
+                pairs.retain(|(name, _)| !others.iter().any(|other| other.eq_ignore_ascii_case(name)));
+                Ok(pairs)
+            };
+            let read = value::text(list.node, resolver).and_then(|text| {
+                member.has_secret_header |= text.is_secret;
+                Ok(read_pairs(&text.text)?)
+            });
+            headers.splice(0..0, self.take(&list, HEADERS.advice, read).unwrap_or_default());
+            member.header_sources.extend(changing_headers(list.node, resolver, read_pairs));
+            place = place.or(Some(list));
         }
         let Some(place) = place.filter(|_| !headers.is_empty()) else { return };
         let counted = header::check_count(headers.len()).map_err(Unusable::from);
@@ -423,6 +438,7 @@ impl Reader<'_> {
             exporter.record(&SIGNALS, SettingSource::File(first.location.clone()), None);
             for member in &group {
                 exporter.connection.has_secret_header |= member.has_secret_header;
+                exporter.connection.header_sources.clone_from(&member.header_sources);
                 if member.signal == Signal::Metrics {
                     exporter.reader.cardinality_limits = member.cardinality_limits;
                 }

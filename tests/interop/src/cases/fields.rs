@@ -1,11 +1,12 @@
 //! All three signals with every field.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::no_complaints;
+use super::{no_complaints, wait_until};
 use crate::Error;
 use crate::compare::compare;
-use crate::program::{Program, Setup, Signals};
+use crate::program::{Program, Setup, Signals, To};
 use crate::servers::{Order, Sent, Stage};
 use crate::showcase::Showcase;
 
@@ -17,7 +18,15 @@ pub(super) fn run(order: Order<'_>, gzip: bool, stage: &Stage) -> Result<Sent, E
 /// Writes every field to files in this folder, which the server reads, and compares.
 pub(super) fn write(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Sent, Error> {
     let file = folder.join("lines.jsonl");
-    play(&Setup { file: Some(&file), ..setup(order, false, stage) }, stage)
+    play(&Setup { to: To::File(&file), ..setup(order, false, stage) }, stage)
+}
+
+/// Sends every field to the socket of the transport in this folder, and compares.
+pub(super) fn send_to_socket(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Sent, Error> {
+    let socket = folder.join(format!("{}.sock", order.transport.name()));
+    // The server listens on its port and on its sockets in an order of its own.
+    wait_until("the server does not listen on its socket", || UnixStream::connect(&socket).is_ok())?;
+    play(&Setup { to: To::UnixSocket(&socket), ..setup(order, true, stage) }, stage)
 }
 
 fn play(setup: &Setup<'_>, stage: &Stage) -> Result<Sent, Error> {
@@ -32,5 +41,5 @@ fn play(setup: &Setup<'_>, stage: &Stage) -> Result<Sent, Error> {
 fn setup<'a>(order: Order<'a>, gzip: bool, stage: &Stage) -> Setup<'a> {
     let Order { transport, identity, .. } = order;
     let signals = Signals::All { delta: gzip };
-    Setup { transport, port: stage.port(), identity, gzip, signals, file: None, more: "" }
+    Setup { transport, to: To::Port(stage.port()), identity, gzip, signals, more: "" }
 }

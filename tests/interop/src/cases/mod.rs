@@ -15,7 +15,7 @@ use standpipe::Ledger;
 
 use crate::Error;
 use crate::identity::Identity;
-use crate::program::{Setup, Signals};
+use crate::program::{Setup, Signals, To};
 use crate::seen::Record;
 use crate::servers::{Largest, Manner, Order, Sent, Server, Stage, Transport, USUAL};
 use crate::table::{Outcome, Row, Table};
@@ -42,6 +42,7 @@ struct Case<'a> {
 enum Kind {
     Fields { gzip: bool },
     File,
+    UnixSocket,
     Manner(Manner),
     OneConnection,
     Large,
@@ -78,6 +79,8 @@ fn play(server: &dyn Server, case: &Case<'_>, environment: &Environment<'_>) -> 
         Kind::Fields { gzip } => fields::run(order, gzip, &stage).map(|sent| sent.to_string()),
         Kind::File => fields::write(order, &environment.scratch.join(server.name()), &stage)
             .map(|sent| sent.to_string()),
+        Kind::UnixSocket => fields::send_to_socket(order, &environment.scratch.join(server.name()), &stage)
+            .map(|sent| sent.to_string()),
         Kind::Manner(manner) => manners::run(order, manner, &stage),
         Kind::OneConnection => one_connection::run(order, environment.quick, &stage),
         Kind::Large => large::run(order, &stage),
@@ -101,6 +104,9 @@ fn cases<'a>(server: &dyn Server, transport: Transport, environment: &'a Environ
     if server.reads_files() && transport == Transport::Http {
         cases.push(case("every field, in files", Order { manner: "files", ..usual }, Kind::File));
     }
+    if server.listens_on_unix_sockets() {
+        cases.push(case("every field, Unix socket", Order { manner: "unix", ..usual }, Kind::UnixSocket));
+    }
     let many = format!("{} requests, one connection", one_connection::requests(environment.quick));
     cases.push(case(&many, usual, Kind::OneConnection));
     cases.push(case("a body of 5 MB", usual, Kind::Large));
@@ -115,7 +121,7 @@ fn cases<'a>(server: &dyn Server, transport: Transport, environment: &'a Environ
 /// Returns the setup of a program that sends only spans, to this port.
 fn spans_to<'a>(order: Order<'a>, port: u16, more: &'static str) -> Setup<'a> {
     let Order { transport, identity, .. } = order;
-    Setup { transport, port, identity, gzip: false, signals: Signals::Spans, file: None, more }
+    Setup { transport, to: To::Port(port), identity, gzip: false, signals: Signals::Spans, more }
 }
 
 /// Returns an error unless exactly these spans have arrived, each at least once. Otherwise returns how many arrived

@@ -14,7 +14,7 @@ use standpipe::{ProblemKind, Status, Tracer};
 
 use crate::Error;
 use crate::cases::{Environment, same_spans};
-use crate::program::{Program, Setup, Signals};
+use crate::program::{Program, Setup, Signals, To};
 use crate::seen::Record;
 use crate::servers::Transport;
 use crate::table::{Row, Table};
@@ -170,11 +170,10 @@ fn fan_out(transport: Transport, environment: &Environment<'_>) -> Result<String
 fn start(transport: Transport, tiers: &Tiers) -> Result<Program, Error> {
     Program::start(&Setup {
         transport,
-        port: tiers.agent.port(),
+        to: To::Port(tiers.agent.port()),
         identity: None,
         gzip: true,
         signals: Signals::All { delta: false },
-        file: None,
         more: "batch-records = 50\n",
     })
 }

@@ -26,6 +26,10 @@ impl Server for Collector {
         true
     }
 
+    fn listens_on_unix_sockets(&self) -> bool {
+        true
+    }
+
     fn manners(&self) -> &'static [Manner] {
         const SHORT_LIVED: Manner = Manner {
             name: "short-lived",
@@ -47,6 +51,7 @@ impl Server for Collector {
         };
         let mut variables = vec![("HTTP_PORT", http), ("GRPC_PORT", grpc), ("SINK", place.sink.to_owned())];
         variables.push(("LINES", text(&place.folder.join("lines.jsonl*"))));
+        variables.push(("SOCKETS", text(place.folder)));
         variables.push(("LARGEST_MIB", order.largest.mebibytes().to_string()));
         variables.push(("LARGEST_BYTES", order.largest.bytes().to_string()));
         if order.transport == Transport::Grpc {

@@ -135,6 +135,11 @@ pub(crate) trait Server: Sync {
         false
     }
 
+    /// Returns whether the server can listen on Unix sockets.
+    fn listens_on_unix_sockets(&self) -> bool {
+        false
+    }
+
     /// Returns whether the server can be limited to requests of 4 MiB.
     fn can_refuse_large(&self, _transport: Transport) -> bool {
         false
