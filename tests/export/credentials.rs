@@ -281,9 +281,11 @@ fn reads_a_file_again_that_is_replaced_by_a_link() {
         std::fs::rename(link, scratch.path().join("..data")).unwrap();
     };
     std::os::unix::fs::symlink("..data/token", scratch.path().join("token")).unwrap();
+    let otel = "{name: Authorization, value: 'Bearer %{file:token}%'}, {name: x-tenant, value: seven}";
     for (transport, headers) in [
         ("http", "headers = ['Authorization: Bearer %{file:token}%', 'x-tenant: seven']"),
         ("grpc", "headers = { Authorization = 'Bearer %{file:token}%', x-tenant = 'seven' }"),
+        ("otel", otel),
     ] {
         let receiver = Receiver::start().unwrap();
         let (endpoint, refusal) = match transport {
@@ -291,10 +293,23 @@ fn reads_a_file_again_that_is_replaced_by_a_link() {
             _ => (receiver.endpoint(), Answer::status(401)),
         };
         publish(&format!("first-{transport}-token"));
-        let text = format!(
-            "[tracer.otel]\ntype = 'otel'\nthrottle = '0s'\ntransport = '{transport}'\nendpoint = '{endpoint}'\n{headers}\n"
-        );
-        let config = Config::from_file(scratch.write("otlp.toml", text)).unwrap().service_name("shop");
+        let (name, text) = match transport {
+            "otel" => (
+                "otlp.yaml",
+                format!(
+                    "file_format: '1.0'\ntracer_provider: {{processors: [{{simple: {{exporter: {{otlp_http: {{endpoint: \
+                     '{endpoint}/v1/traces', headers: [{headers}]}}}}}}}}]}}\n"
+                ),
+            ),
+            _ => (
+                "otlp.toml",
+                format!(
+                    "[tracer.otel]\ntype = 'otel'\nthrottle = '0s'\ntransport = '{transport}'\nendpoint = \
+                     '{endpoint}'\n{headers}\n"
+                ),
+            ),
+        };
+        let config = Config::from_file(scratch.write(name, text)).unwrap().service_name("shop");
         let telemetry = start_with(config);
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);

@@ -4,7 +4,6 @@
 //! diagnostics with their locations, and the sections that have errors.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -268,6 +267,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             return;
         }
         let (source, resolver) = (self.report.source(entry.node.at), self.report.resolver);
+        exporter.nodes.insert(row.key, entry.node.clone());
         let (_, advice) = self.section.spelling(row);
         let taken = match &row.kind {
             Kind::Headers => {
@@ -332,11 +332,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                 };
                 // Added even if its file is read again: validation checks this value, and the source below replaces it.
                 exporter.add_header(name, value, self.report.source(node.at));
-                if text.written.contains("%{file:") {
-                    let source =
-                        changing_header(name, text.written, self.report.resolver.absolute(""), !is_line);
-                    exporter.connection.header_sources.push(source);
-                }
+                let source = changing_header(name, text.written, self.report.resolver, !is_line);
+                exporter.connection.header_sources.extend(source);
                 Ok(())
             });
             if let Err(unusable) = added {
@@ -421,10 +418,16 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         dotted(&self.section.path().into_iter().chain(name.split('.')).collect::<Vec<_>>())
     }
 }
-/// Returns the source of a header that contains `%{file:…}%`, whose file is read again. `written` is the value, or a
+/// Returns the source of a header if it contains `%{file:…}%`, whose file is read again. `written` is the value, or a
 /// line with name and value.
-fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool) -> HeaderSource {
-    let (name, written) = (name.to_owned(), written.to_owned());
+pub(super) fn changing_header(
+    name: &str,
+    written: &str,
+    resolver: &Resolver,
+    is_value: bool,
+) -> Option<HeaderSource> {
+    let (name, written, directory) = (name.to_owned(), written.to_owned(), resolver.absolute(""));
+    let has_file = written.contains("%{file:");
     // A new resolver for each read, because a resolver limits the bytes of all its reads together.
     let read = move || {
         let text = Resolver::new(&directory).expand(&written)?.text;
@@ -432,5 +435,5 @@ fn changing_header(name: &str, written: &str, directory: PathBuf, is_value: bool
         Ok(Credentials::new().header(&*name, value).valid_for(FILE_VALIDITY))
     };
     let get = Arc::new(move || read().map_err(|fault: Fault| fault.what.to_string().into()));
-    HeaderSource { get, is_file: true }
+    has_file.then_some(HeaderSource { get, is_file: true })
 }
