@@ -160,7 +160,7 @@ fn no_secret_is_written_and_references_are_kept() {
         "value: \"$$${CARGO_PKG_NAME}-1\"",
         "\"https://${CARGO_PKG_NAME}:4317\"",
         "\"Bearer ${CARGO_PKG_NAME}\"",
-        "\"https://${CARGO_PKG_NAME}/x/v1/traces\"",
+        "\"https://${CARGO_PKG_NAME}/x/\"",
         "}% $$\"",
     ] {
         assert!(text.contains(part), "{part}: {text}");
