@@ -182,6 +182,8 @@ pub use trace::{DetachedSpan, RecordErr, Span, SpanBuilder, Tracer};
 /// Items that the command shares with the library. Not part of the public API.
 #[doc(hidden)]
 pub mod shared {
+    #[cfg(feature = "yaml")]
+    pub use crate::config::to_declarative;
     pub use crate::context::decode_percent;
     pub use crate::escape::{beginning, count, escape_all_but, shows_itself};
     pub use crate::process::spawn;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::demand;
 use super::endpoint::PathRule;
 use super::error::{Diagnostic, DiagnosticSeverity, Fault};
+use super::node::Node;
 #[cfg(feature = "ffi")]
 use super::settings::LOSSY;
 use super::settings::kind::SettingValue;
 use super::settings::{ENDPOINT, MAX_DURATION, SettingRow, TRANSPORT, rows};
-use super::summary::Origins;
+use super::summary::{Origins, SmallMap};
 use super::text::quoted;
 use super::{
     BatchSettings, ConnectionSettings, Level, Location, PaceSettings, PeriodicReaderSettings, ProviderName,
@@ -55,6 +56,11 @@ pub struct Exporter {
     origins: Origins<&'static str>,
     /// Origin of each header, in the order of `connection.headers`.
     header_sources: Vec<SettingSource>,
+    /// Values as a file spells them, with references instead of secrets.
+    #[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "only the writer of YAML reads them"))]
+    pub(super) nodes: SmallMap<&'static str, Node>,
+    /// Paths of settings that are not directly in the section of the exporter.
+    pub(super) paths: SmallMap<&'static str, String>,
     /// Settings that cannot be used although they were requested. They keep the exporter from being started.
     pub(super) refused: Vec<(&'static SettingRow, SettingSource, Fault)>,
 }
@@ -199,6 +205,8 @@ impl Exporter {
             spool: SpoolSettings::default(),
             origins: Origins::default(),
             header_sources: Vec::new(),
+            nodes: SmallMap::default(),
+            paths: SmallMap::default(),
             refused: Vec::new(),
         }
     }
@@ -368,17 +376,17 @@ impl Exporter {
     ) -> Diagnostic {
         let (location, key) = match source {
             SettingSource::Environment(variable) => (None, variable.clone()),
-            _ => (
-                source.location().or(self.location()).cloned(),
-                format!("{}.{}", self.path(), self.spelt(row)),
-            ),
+            _ => (source.location().or(self.location()).cloned(), self.key(row)),
         };
         fault.found(severity, location, key)
     }
 
-    fn spelt(&self, row: &SettingRow) -> &'static str {
+    /// Returns the path of a setting in diagnostics.
+    pub(super) fn key(&self, row: &SettingRow) -> String {
         let is_of_tracetest = self.table.as_ref().is_some_and(|table| table.is_of_tracetest);
-        row.in_tracetest.as_ref().filter(|_| is_of_tracetest).map_or(row.key, |spelling| spelling.key)
+        let spelling = row.in_tracetest.as_ref().filter(|_| is_of_tracetest);
+        let key = spelling.map_or(row.key, |spelling| spelling.key);
+        self.paths.get(row.key).cloned().unwrap_or_else(|| format!("{}.{key}", self.path()))
     }
 
     /// Returns the key of the exporter in diagnostics: its section, or its quoted name.

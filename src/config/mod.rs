@@ -50,6 +50,8 @@ pub(crate) use provider::ProviderSettings;
 pub use provider::{
     Application, AttributeCondition, ComposableSampler, ParentOrigin, ProviderName, Sampler, SamplingRule,
 };
+#[cfg(feature = "yaml")]
+pub use read::declarative::to_declarative;
 pub(crate) use read::value::read_bounded;
 #[cfg(feature = "json")]
 pub(crate) use settings::FileSettings;

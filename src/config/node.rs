@@ -22,16 +22,17 @@ pub(super) struct Mistake {
 }
 
 /// A value and its place.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Node {
     /// Offset of the value in bytes; [`Places`] turns it into line and column.
     pub(super) at: usize,
     pub(super) value: Tree,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Tree {
     /// Null, which only YAML has.
+    #[default]
     Null,
     Bool(bool),
     Integer(Integer),

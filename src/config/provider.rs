@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::summary::Origins;
+use super::node::Node;
+use super::summary::{Origins, SmallMap};
 use super::text::{MASK, is_credential_name, shown};
 use super::{Exporter, Setting, SettingSource, View, demand};
 use crate::record::{IntoValue, Resource, SpanKind, Value};
@@ -103,7 +104,12 @@ impl ProviderName {
 /// The settings that all exporters of a provider share.
 #[derive(Clone, Default)]
 pub(crate) struct ProviderSettings {
-    resource: Resource,
+    pub(super) resource: Resource,
+    /// Attributes and views as a file spells them.
+    #[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "only the writer of YAML reads them"))]
+    pub(super) attribute_nodes: SmallMap<String, Node>,
+    #[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "only the writer of YAML reads them"))]
+    pub(super) view_nodes: Vec<Node>,
     pub(crate) sampler: Sampler,
     pub(crate) views: Vec<View>,
     /// Percentage of traces, if the sampler was set as a percentage.

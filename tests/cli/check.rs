@@ -10,6 +10,7 @@ use standpipe::receiver::{Answer, Receiver};
 use crate::support::command::{config, finish, standpipe, stderr, stdout};
 use crate::support::scene::closed_address;
 
+mod conversion;
 mod input;
 mod probing;
 mod secrets;

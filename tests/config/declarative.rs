@@ -577,7 +577,7 @@ resource:
             "18:27: resource.attributes[12].value: duplicate key; it is already set in line 7; remove one of the two",
             "20:7: resource.attributes[14].name: missing; write it: the schema requires it",
             "warning: 24:17: resource.detection/development.attributes: has no effect: all attributes of the detectors are added; remove it",
-            "25:74: resource.detection/development.detectors[4].cloud: is not known here; write container, host, process or service",
+            "25:74: resource.detection/development.detectors[4].cloud: is not known here; write host, os, process, container or service",
         ],
     ),
     (
@@ -713,9 +713,23 @@ distribution:
             "otlp.traces: transport=http signals=traces lossy=false block-timeout=1s",
             "otlp.traces.2: transport=http signals=traces queue-bytes=1 MiB",
             "otlp.logs: transport=http signals=logs level=warn linger=5s",
-            "warning: 10:23: self-observation: has no effect: no exporter sends metrics; add an exporter of metrics, like [metrics.open-telemetry]",
+            "warning: 10:23: self-observation: has no effect: no exporter sends metrics; add an exporter of metrics",
             "warning: 12:25: distribution.standpipe.logs.trottle: unknown key; did you mean \"throttle\"?",
             "warning: 13:14: distribution.standpipe.metrics: has no effect: no exporter sends them; remove it",
+        ],
+    ),
+    (
+        "too few settings of standpipe",
+        r#"file_format: "1.0"
+propagator: {composite_list: tracecontext}
+tracer_provider: {processors: [{batch: {exporter: {console: }}}, {batch: {exporter: {otlp_http: }}}]}
+distribution: {standpipe: {traces: [{lossy: false}]}}
+"#,
+        &[
+            "propagators=tracecontext",
+            "console: transport=console signals=traces lossy=false",
+            "otlp: transport=http signals=traces",
+            "4:36: distribution.standpipe.traces: does not have one item for each of the processors; write a list with as many items, or one table",
         ],
     ),
     (
@@ -729,8 +743,22 @@ meter_provider: {readers: [{periodic: {exporter: {otlp_http: }}}]}
         &[
             "propagators=tracecontext",
             "otlp: transport=http signals=traces, metrics queue-records=100 batch-records=200",
-            "warning: 3:85: tracer_provider.processors[0].batch.exporter.otlp_http.batch-records: 200 is more than the queue holds: a request has at most 100 records; write 100 or less, or make the queue larger",
+            "warning: 3:85: tracer_provider.processors[0].batch.max_export_batch_size: 200 is more than the queue holds: a request has at most 100 records; write 100 or less, or make the queue larger",
             "4:57: logger_provider.processors[0].batch.max_queue_size: 0 is out of range; write 1 to 16777215",
+        ],
+    ),
+    (
+        "half of a pair",
+        r#"file_format: "1.0"
+propagator: {composite_list: tracecontext}
+tracer_provider: {processors: [{batch: {exporter: {otlp_grpc: {tls: {cert_file: Cargo.toml}}}}}]}
+distribution: {standpipe: {traces: {lossy: false, block-timeout: 0s}}}
+"#,
+        &[
+            "propagators=tracecontext",
+            "warning: 3:81: tracer_provider.processors[0].batch.exporter.otlp_grpc.tls.cert_file: is relative to the directory of this file; write an absolute path",
+            "3:81: tracer_provider.processors[0].batch.exporter.otlp_grpc.tls.key_file: missing, but needed by cert_file; write both or neither",
+            "4:66: distribution.standpipe.traces.block-timeout: 0s means never to wait; write lossy = true for that",
         ],
     ),
     (

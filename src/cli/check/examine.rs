@@ -15,6 +15,8 @@ const UNNAMED: &str = "unknown_service";
 pub(super) const SERVICE_NAME: &str = "service-name";
 /// Prefix of the settings of the application's provider.
 const APPLICATION: &str = "application.";
+/// Longer input is not a configuration.
+const MAX_HANDED_IN: u64 = 2 << 20;
 /// Prefixes of the keys that apply to the exporters of both providers.
 const OF_BOTH_PROVIDERS: [&str; 5] =
     ["disabled", "self-observation", "drop-budget", "span-limits.", "log-limits."];
@@ -74,27 +76,18 @@ pub(super) fn examine(subject: &Subject) -> Result<Examined, Vec<Diagnostic>> {
 }
 
 /// Reads the subject. Standard input is copied to `handed_in`.
-fn read(subject: &Subject, handed_in: &mut Vec<u8>) -> Result<Config, ConfigError> {
+pub(super) fn read(subject: &Subject, handed_in: &mut Vec<u8>) -> Result<Config, ConfigError> {
     match subject {
         Subject::File(file) => Config::from_file(file),
         Subject::Stdin => {
-            Config::from_reader(STDIN, TeeReader { reader: io::stdin().lock(), kept: handed_in })
+            let mut stdin = io::stdin().lock();
+            match stdin.by_ref().take(MAX_HANDED_IN).read_to_end(handed_in) {
+                Ok(_) => Config::from_reader(STDIN, &handed_in[..]),
+                // Reading again fails again, and the library reports the error.
+                Err(_) => Config::from_reader(STDIN, stdin),
+            }
         }
         Subject::Environment => Config::from_env(),
-    }
-}
-
-/// A reader that copies all bytes into a buffer.
-struct TeeReader<'k, R> {
-    reader: R,
-    kept: &'k mut Vec<u8>,
-}
-
-impl<R: Read> Read for TeeReader<'_, R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(into)?;
-        self.kept.extend_from_slice(&into[..count]);
-        Ok(count)
     }
 }
 

@@ -21,7 +21,7 @@ use self::probed::Totals;
 use super::style::Style;
 use super::terminal::Progress;
 use super::{Failure, UNUSABLE, print, report_error, text};
-use standpipe::shared::shows_itself;
+use standpipe::shared::{shows_itself, to_declarative};
 
 /// Name of standard input in messages.
 const STDIN: &str = "<stdin>";
@@ -43,6 +43,7 @@ Examples:
   standpipe check telemetry.toml
   standpipe check --env --offline
   standpipe check --json telemetry.toml | jq .errors
+  standpipe check --to otel telemetry.toml > otel.yaml
 
 Exit code: 0 if there are no errors (there may be warnings, and the file may describe no exporter),
            1 if there is an error or the probe of an endpoint fails, 2 if the file cannot be read")]
@@ -62,6 +63,9 @@ pub(crate) struct Options {
     /// Print one JSON object instead: exporters, warnings and errors.
     #[arg(long)]
     json: bool,
+    /// Print the configuration in another format instead: otel, OpenTelemetry's declarative configuration.
+    #[arg(long, value_name = "FORMAT", value_parser = ["otel"], conflicts_with_all = ["all", "offline", "json"])]
+    to: Option<String>,
 }
 
 impl Options {
@@ -96,6 +100,9 @@ impl Subject {
 /// Checks the subject and prints the result.
 pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure> {
     let subject = options.subject();
+    if options.to.is_some() {
+        return convert(&subject);
+    }
     let examined = match examine(&subject) {
         Ok(examined) => examined,
         Err(diagnostics) => {
@@ -115,6 +122,27 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
         true => write_json(options, &examined, style)?,
     };
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints a configuration without errors as OpenTelemetry's declarative configuration, and reports its problems and
+/// what the format cannot express on standard error.
+fn convert(subject: &Subject) -> Result<ExitCode, Failure> {
+    let (text, diagnostics, code) = match examine::read(subject, &mut Vec::new()) {
+        Ok(config) => {
+            let (text, found) = to_declarative(&config);
+            (text, [config.diagnostics(), &found].concat(), 1)
+        }
+        Err(error) => {
+            let code = if error.is_unreadable() { UNUSABLE } else { 1 };
+            (String::new(), error.diagnostics().to_vec(), code)
+        }
+    };
+    diagnostics.iter().for_each(|diagnostic| report_error(&diagnostic.to_string()));
+    if text.is_empty() {
+        return Ok(ExitCode::from(code));
+    }
+    show(&[text.trim_end()])?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the result as text. Each part is printed as soon as it is known, because a collector may take seconds to

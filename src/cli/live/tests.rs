@@ -78,12 +78,12 @@ fn selected(screen: &Screen) -> String {
 fn lists_the_latest_trace_first_at_every_width() {
     for columns in [80, 120, 200] {
         let mut screen = filled(columns, 5);
-        screen.resize(Some(columns), Some(22));
+        screen.resize(Some([columns, 22]));
         press(&mut screen, "?");
         let fits = |lines: &[String]| lines.iter().all(|line| crate::cli::text::width(line) <= columns);
         assert!(fits(&lines(&screen)), "{:#?}", lines(&screen));
         press(&mut screen, "\x1b");
-        screen.resize(Some(columns), Some(13));
+        screen.resize(Some([columns, 13]));
         let lines = lines(&screen);
         assert!(lines.len() == 13 && fits(&lines), "{lines:#?}");
         let names: Vec<&str> =

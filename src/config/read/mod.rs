@@ -6,7 +6,7 @@
 //! ```
 
 #[cfg(feature = "yaml")]
-mod declarative;
+pub(super) mod declarative;
 mod program;
 mod stalwart;
 mod table;

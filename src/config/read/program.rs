@@ -42,6 +42,7 @@ impl Found<'_> {
             let listed = if let Tree::List(nodes) = &node.value { &nodes[..] } else { &[] };
             let read = |node| read_view(node, &[TELEMETRY, views], &mut self.report);
             self.config.main.views.extend(listed.iter().filter_map(read));
+            self.config.main.view_nodes = listed.to_vec();
         }
         read_provider(fields, [name, sampling], None, &mut self.config.main, &mut self.report);
         for (row, advice) in [(&DETECT, LIST_ADVICE), (&PROPAGATORS, LIST_ADVICE), (&EXEMPLARS, WORD_ADVICE)]
@@ -112,6 +113,7 @@ pub(super) fn set_attribute(
     if let Some(first) = settings.resource_source(key).location() {
         return Err(Fault::duplicate_key(first.line).into());
     }
+    settings.attribute_nodes.insert(key.to_owned(), node.clone());
     match &node.value {
         Tree::List(nodes) => {
             let items = nodes.iter().map(|node| Item::read(node, resolver));
@@ -168,6 +170,8 @@ fn set_service_name(
         return Ok(Some("is empty, so the default name is used".to_owned()));
     }
     let written = name.is_secret.then_some(name.written);
+    let node = Node { at: node.at, value: Tree::Text(name.written.to_owned()) };
+    settings.attribute_nodes.insert(SERVICE_NAME.to_owned(), node);
     settings.set_resource(SERVICE_NAME, Value::Str(&name.text), written, source);
     Ok(None)
 }

@@ -267,6 +267,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             return;
         }
         let (source, resolver) = (self.report.source(entry.node.at), self.report.resolver);
+        exporter.nodes.insert(row.key, entry.node.clone());
         let (_, advice) = self.section.spelling(row);
         let taken = match &row.kind {
             Kind::Headers => {

@@ -94,7 +94,9 @@ table! { ADDRESS from PLAIN:
         advice: "write \"http\", \"http/json\", \"grpc\", \"file\", \"console\" or \"disable\"",
         variables: VariableNames::OfExporter("PROTOCOL"),
         in_tracetest: Some(TracetestSpelling { key: "exporter.type", advice: "write type: collector" }),
-        rule: rules::transport,
+        rule: |exporter| {
+            rules::transport(exporter.connection.transport, cfg!(feature = "grpc"), cfg!(feature = "json"))
+        },
     }
     /// a URL, `host`, `host:port`, or a Unix socket: `unix:/path` or `unix-abstract:name`; over HTTP, port 443 without
     /// a scheme means `https`, and the path of each signal is appended if the endpoint has no path
@@ -107,7 +109,7 @@ table! { ADDRESS from PLAIN:
             advice: "write an address like localhost:4317",
         }),
         applies_to: Transport::connects,
-        rule: rules::endpoint,
+        rule: |exporter| rules::endpoint(exporter, cfg!(feature = "tls")),
     }
     /// a list of `"Name: value"`, one such string, or a table; values are never shown
     HEADERS "headers" {
@@ -170,7 +172,7 @@ table! { CONNECTION from CONNECTED:
         kind: word!(Compression, connection.compression, &[("gzip", "gzip"), ("none", "none")]),
         advice: "write \"none\" or \"gzip\"",
         variables: VariableNames::OfExporter("COMPRESSION"),
-        rule: rules::compression,
+        rule: |exporter| rules::compression(exporter.connection.compression, cfg!(feature = "gzip")),
     }
     /// maximum number of bytes in a response; a longer one counts as refused
     RESPONSE_BYTES "response-bytes" {

@@ -134,7 +134,11 @@ fn check_partner(exporter: &Exporter, row: &'static SettingRow) -> Option<Diagno
             VariableNames::OfExporter(end),
             VariableNames::OfExporter(missing),
         ) => Fault::new(format!("set without {}", variable.replace(end, missing)), "set both or neither"),
-        _ => Fault::new(format!("missing, but needed by {}", row.key), "write both or neither"),
+        _ => {
+            let key = exporter.key(row);
+            let name = key.rsplit('.').next().unwrap_or_default();
+            Fault::new(format!("missing, but needed by {name}"), "write both or neither")
+        }
     };
     Some(exporter.diagnostic(DiagnosticSeverity::Error, partner, &source, fault))
 }
@@ -166,11 +170,7 @@ pub(crate) fn block_timeout(exporter: &Exporter) -> Result<(), Fault> {
     Fault::unless(waits, "0s means never to wait", "write lossy = true for that")
 }
 
-pub(crate) fn endpoint(exporter: &Exporter) -> Result<(), Fault> {
-    check_endpoint(exporter, cfg!(feature = "tls"))
-}
-
-fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
+pub(crate) fn endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     let endpoint = exporter.connection.parsed().map_err(|fault| {
         let http = &exporter.connection;
         // The shown form of a malformed endpoint is masked already: it consists of the scheme and `***`.
@@ -181,11 +181,7 @@ fn check_endpoint(exporter: &Exporter, can_encrypt: bool) -> Result<(), Fault> {
     Fault::unless(!endpoint.tls || can_encrypt, "needs TLS, which this build does not have", fix)
 }
 
-pub(crate) fn transport(exporter: &Exporter) -> Result<(), Fault> {
-    check_transport(exporter.connection.transport, cfg!(feature = "grpc"), cfg!(feature = "json"))
-}
-
-fn check_transport(transport: Transport, can_call: bool, has_json: bool) -> Result<(), Fault> {
+pub(crate) fn transport(transport: Transport, can_call: bool, has_json: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"grpc\"";
     Fault::unless(transport != Transport::Grpc || can_call, "this build cannot send over gRPC", fix)?;
     let needs_json = !matches!(transport, Transport::Http | Transport::Grpc);
@@ -198,11 +194,7 @@ pub(crate) fn file(exporter: &Exporter) -> Result<(), Fault> {
     Fault::unless(!path.as_os_str().is_empty(), "no file is named", FILE.advice)
 }
 
-pub(crate) fn compression(exporter: &Exporter) -> Result<(), Fault> {
-    check_compression(exporter.connection.compression, cfg!(feature = "gzip"))
-}
-
-fn check_compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
+pub(crate) fn compression(compression: Compression, can_compress: bool) -> Result<(), Fault> {
     let fix = "build standpipe with its feature \"gzip\", or write \"none\"";
     Fault::unless(compression != Compression::Gzip || can_compress, "this build cannot compress", fix)
 }
@@ -431,7 +423,7 @@ fn idle_self_observation(config: &Config) -> Option<Diagnostic> {
     let source = config.source(&SELF_OBSERVATION);
     (config.self_observation && !is_seen && !config.exporters.is_empty()).then(|| {
         let what = "has no effect: no exporter sends metrics";
-        let fault = Fault::new(what, "add an exporter of metrics, like [metrics.open-telemetry]");
+        let fault = Fault::new(what, "add an exporter of metrics");
         fault.warning(source.location().cloned(), SELF_OBSERVATION.key)
     })
 }

@@ -8,12 +8,14 @@
 
 mod parts;
 mod providers;
+mod write;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::providers::{Keys, Member, word, words_of};
+pub use self::write::to_declarative;
 use super::table::{BELOW_IT, Report, TRUE_OR_FALSE};
 use super::value::{self, Resolver, Unusable};
 use crate::config::env::{OTEL_CONFIG_FILE, Variables};
@@ -266,6 +268,7 @@ impl Reader<'_> {
     /// Reads keys that are settings.
     fn settings(&mut self, part: &Part<'_>, keys: Keys, member: &mut Member) {
         for (name, row) in keys {
+            member.paths.insert(row.key, part.below(name));
             let Some(given) = part.given(name) else { continue };
             if let Some(value) = self.setting(row, &given) {
                 member.put(row, value, self.report.source(given.node.at));
@@ -407,3 +410,6 @@ impl Reader<'_> {
 /// Part of `distribution` that has the settings of this crate.
 const OWN: &str = "standpipe";
 const OWN_KEYS: [&str; 4] = [SELF_OBSERVATION.key, "traces", "metrics", "logs"];
+
+#[cfg(all(test, feature = "grpc", feature = "gzip", feature = "json", feature = "spool", feature = "tls"))]
+mod tests;

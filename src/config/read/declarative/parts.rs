@@ -16,7 +16,6 @@ use crate::context::Propagators;
 use crate::record::{Severity, SpanKind, Value};
 
 const SERVICE_VARIABLE: &str = "OTEL_SERVICE_NAME";
-const DETECTORS: [&str; 4] = ["container", "host", "process", "service"];
 /// Types of attributes.
 const TYPES: [&str; 8] =
     ["string", "bool", "int", "double", "string_array", "bool_array", "int_array", "double_array"];
@@ -74,8 +73,9 @@ impl Reader<'_> {
         self.table(&detection, &["attributes", "detectors"]);
         self.ignore(&detection, &["attributes"], "all attributes of the detectors are added");
         let Some(listed) = detection.get("detectors") else { return };
+        let known: Vec<_> = Detector::NAMES.iter().map(|(name, _)| *name).collect();
         for item in self.list(&listed) {
-            let found = self.component(&item, &DETECTORS).and_then(|(name, _)| Detector::parse(name));
+            let found = self.component(&item, &known).and_then(|(name, _)| Detector::parse(name));
             self.config.detectors.extend(found);
         }
         self.set(&DETECT, &listed);

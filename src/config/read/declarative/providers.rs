@@ -16,6 +16,7 @@ use crate::config::settings::{
     COMPRESSION, ENDPOINT, FILE, GIVE_UP_AFTER, HEADERS, HISTOGRAMS, INTERVAL, LEVEL, LINGER, QUEUE_BYTES,
     QUEUE_RECORDS, RESPONSE_BYTES, SIGNALS, SettingRow, TEMPORALITY, TIMEOUT, TRANSPORT, rows,
 };
+use crate::config::summary::SmallMap;
 use crate::config::values::{InstrumentKind, Named, header};
 use crate::config::{Exporter, HeaderSource, Secret, SettingSource, Transport, env};
 use crate::record::Signal;
@@ -82,8 +83,11 @@ pub(super) struct Member {
     location: Location,
     /// Settings in the order in which they are applied.
     values: Vec<(&'static SettingRow, SettingValue, SettingSource)>,
+    /// Paths of settings in the document.
+    pub(super) paths: SmallMap<&'static str, String>,
     cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()],
     has_secret_header: bool,
+    /// Headers with the text of a file, which is read again.
     header_sources: Vec<HeaderSource>,
 }
 
@@ -199,11 +203,19 @@ impl Reader<'_> {
             self.error(item, format!("more than {MAX_MEMBERS} of them: the rest is ignored"), "remove some");
         }
         let own = own.and_then(|own| own.given(signal.name()));
+        let is_wrong = |own: &Part<'_>| matches!(&own.node.value, Tree::List(it) if it.len() != listed.len());
+        if let Some(own) = own.as_ref().filter(|own| is_wrong(own)) {
+            let what = format!("does not have one item for each of the {key}");
+            self.error(own, what, "write a list with as many items, or one table");
+        }
         for (index, item) in listed.iter().take(MAX_MEMBERS).enumerate() {
             let errors = self.errors;
             let Some(mut member) = self.processor(item, signal) else { continue };
             // If `own` is a list, its items belong to the processors in the same order; a table belongs to all of them.
-            let own = own.as_ref().map(|own| own.items().into_iter().nth(index).unwrap_or(own.clone()));
+            let own = own.as_ref().and_then(|own| match &own.node.value {
+                Tree::List(_) => own.items().into_iter().nth(index),
+                _ => Some(own.clone()),
+            });
             own.iter().for_each(|own| self.own(own, &mut member));
             // After an error, the member is left out: an exporter without a setting, such as a header, must not send.
             if self.errors == errors {
@@ -240,6 +252,7 @@ impl Reader<'_> {
             path: part.path.clone(),
             location: self.report.location(part.node.at),
             values: Vec::new(),
+            paths: SmallMap::default(),
             cardinality_limits: [None; 7],
             has_secret_header: false,
             header_sources: Vec::new(),
@@ -307,6 +320,9 @@ impl Reader<'_> {
                 }
             }
             self.settings(&tls, TLS, member);
+        }
+        for (name, row) in [("endpoint", &ENDPOINT), ("headers", &HEADERS)] {
+            member.paths.insert(row.key, part.below(name));
         }
         self.endpoint(part, is_http, insecure, member);
         self.headers(part, member);
@@ -409,6 +425,7 @@ impl Reader<'_> {
         self.table(part, &offered.iter().map(|row| row.key).collect::<Vec<_>>());
         for (row, given) in offered.into_iter().filter_map(|row| Some((row, part.given(row.key)?))) {
             let value = self.value(row, &given);
+            member.paths.insert(row.key, given.path);
             value.into_iter().for_each(|it| member.put(row, it, self.report.source(given.node.at)));
         }
     }
@@ -444,10 +461,13 @@ impl Reader<'_> {
                 }
             }
             for row in rows() {
-                let mut values = group.iter().flat_map(|member| &member.values);
-                if let Some((_, value, source)) = values.find(|(known, ..)| known.key == row.key) {
+                let is_it = |(known, ..): &&(&SettingRow, _, _)| known.key == row.key;
+                let setting = group.iter().find_map(|it| Some((it, it.values.iter().find(is_it)?)));
+                if let Some((_, (_, value, source))) = setting {
                     exporter.apply(row, value.clone(), source.clone());
                 }
+                let path = setting.map_or(first, |(member, _)| member).paths.get(row.key);
+                path.into_iter().for_each(|path| exporter.paths.insert(row.key, path.clone()));
             }
             if let Some((level, source)) = self.level.as_ref().filter(|_| signals.contains(&Signal::Logs)) {
                 // A level in `distribution` is set for one exporter, and takes precedence over that of all loggers.
