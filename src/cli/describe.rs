@@ -235,7 +235,7 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
 pub(crate) fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,
-        // The limits are those at which rounding would add a digit.
+        // 9.996 would be rounded to `10.00`, which has four digits, so the limits are slightly below 10 and 100.
         n if n < 9.995 => 2,
         n if n < 99.95 => 1,
         _ => 0,

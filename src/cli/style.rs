@@ -197,7 +197,7 @@ impl Palette {
     /// Returns whether a resource or a scope is new, so that it has to be drawn.
     pub(crate) fn announce(&mut self, origin: &str) -> bool {
         if self.origins.len() == Self::MAX_ORIGINS {
-            // Starting again only costs some repeated lines, so the order of use need not be remembered.
+            // Clearing the set only repeats some lines. Evicting the least recently used entry would need their order.
             self.origins.clear();
         }
         self.origins.insert(origin.to_owned())
@@ -283,7 +283,7 @@ impl Line<'_> {
     }
 
     fn write(&mut self, ink: Ink, text: &str) {
-        // Spaces at the end become part of the pending gap: a line may end here.
+        // Trailing spaces are added to the gap, which is written only before further text, so no line ends in spaces.
         let shown = text.trim_end_matches(' ');
         if !shown.is_empty() {
             self.text.extend(std::iter::repeat_n(' ', std::mem::take(&mut self.gap)));

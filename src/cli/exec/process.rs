@@ -36,7 +36,7 @@ pub(super) fn run(
     ended
 }
 
-/// End of a child.
+/// How a child ended.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// `None` if the system does not report the usage.

@@ -98,8 +98,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A template, then recipes. A line `#: name = title` begins a recipe. Its first lines describe the pitfalls; the
-/// tables follow after a blank line.
+/// The template of the files, followed by the recipes. A recipe begins with a line `#: name = title`. The next lines
+/// describe its pitfalls, and its tables follow after a blank line.
 const RECIPES: &str = include_str!("recipes.toml");
 
 /// Returns name, title and text of each recipe.
@@ -115,7 +115,7 @@ fn recipes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
 fn recipe(backend: &str) -> Option<String> {
     let (name, title, text) = recipes().find(|(name, ..)| *name == backend)?;
     let (pitfalls, tables) = text.split_once("\n\n")?;
-    // The tables are inserted last, so that no word in them is taken for one of the other places.
+    // The tables are inserted last, so that a word in them, such as `NAME`, is not replaced as a placeholder.
     let parts = [("TITLE", title), ("NAME", name), ("PITFALLS", pitfalls), ("TABLES", tables)];
     let template = RECIPES.split("#: ").next()?.trim_end().to_owned() + "\n";
     Some(parts.into_iter().fold(template, |text, (place, part)| text.replace(place, part)))

@@ -25,8 +25,8 @@ const MAX_MARKS: usize = 8;
 
 const HELP: &str = include_str!("../help/keys.txt");
 
-/// Rows of a place. A list of traces or log records has `keys`, whose rows are drawn when they become visible, because
-/// there may be many. Any other place has finished `lines`.
+/// Rows of a place. A list of traces or log records may be long, so it has only `keys`, and a row is drawn when it
+/// becomes visible. All other places have finished `lines`.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     /// Ids of traces, or numbers of log records.

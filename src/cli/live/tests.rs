@@ -3,7 +3,7 @@ use standpipe::receiver::Records;
 use super::super::style::plain_style;
 use super::*;
 
-/// Returns OTLP JSON of a trace: its number, the time of its start in seconds, and the status code of its child.
+/// Returns a trace with a root span and a child. `start` is in seconds, and `status` is the status code of the child.
 fn trace(number: u8, start: u64, status: u8) -> Records {
     let (start, end) = (start * 1_000_000_000, (start + 1) * 1_000_000_000);
     let text = format!(
@@ -34,7 +34,7 @@ fn screen(columns: usize) -> Screen {
     screen
 }
 
-/// Returns a screen with traces of the numbers 1 to `count`, of which every third has an error.
+/// Returns a screen with the traces 1 to `count`. Every third trace has an error.
 fn filled(columns: usize, count: u8) -> Screen {
     let mut screen = screen(columns);
     for number in 1..=count {

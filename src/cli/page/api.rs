@@ -193,7 +193,7 @@ fn list_traces(request: &Request<'_>, page: &Page) -> Result<Response, Response>
         let point = |trace: &Arc<Trace>| {
             json!([trace.start as f64 / 1e6, trace.nanos(), trace.errors, describe::id(&trace.key)])
         };
-        // Evenly spaced in the order of the list.
+        // Takes every `step`-th trace, so that the points are spread over the whole list.
         let step = traces.len().div_ceil(MAX_POINTS).max(1);
         answer["points"] = traces.iter().step_by(step).map(point).collect();
     }

@@ -258,7 +258,8 @@ fn words(text: &str) -> Vec<Word> {
                 continue;
             }
             '"' if !is_escaped => {
-                // In `name:"load cart"`, the quote only encloses white space.
+                // Only a quote at the beginning makes the word literal. In `name:"load cart"`, it just encloses white
+                // space.
                 word.is_literal |= is_first;
                 is_quoted = !is_quoted;
             }

@@ -173,10 +173,10 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     let refusals = Arc::new(Mutex::new(Refusals::default()));
     let page = options.page.start()?;
     let is_live = live::is_possible(&options.view, terminal);
-    // Without a server, the page only keeps the records for the interactive view.
+    // The interactive view reads its records from a page. Without `--page`, this page is not served.
     let kept = page.clone().or_else(|| is_live.then(|| Page::without_server(SocketAddr::new(LOCALHOST, 0))));
     let queue = Arc::new(Queue::default());
-    // The interactive view reads the page, and nothing reads the queue.
+    // With the interactive view there is no printer, so no records may enter the queue.
     let printer = (!is_live).then(|| queue.clone());
     let queues = printer.iter().chain(save.as_ref().map(|save| &save.queue)).cloned();
     let receiver = {

@@ -214,7 +214,7 @@ impl<'a> Drawing<'_, 'a> {
             return;
         }
         let texts = attributes.iter().map(|(_, text)| text.as_str());
-        // The null characters keep lists of attributes apart that would be equal if they were only joined.
+        // Joined with null characters, different lists of attributes have different texts.
         let origin = format!("{service}\0{}", texts.collect::<Vec<_>>().join("\0"));
         let origins = scopes.iter().map(|scope| format!("{service}\0 {scope}")).chain([origin]);
         // `count` instead of `any`: every scope must be announced, even if the first one is new.

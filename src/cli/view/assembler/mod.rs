@@ -167,7 +167,7 @@ impl Assembler {
         let cause = match due <= now {
             true if due >= opened_at + MAX_OPEN_TIME => Cause::Age,
             true => Cause::Quiet,
-            // The trace that is due next is drawn early. It is the one that has waited longest for its rest.
+            // The open traces exceed the memory limit, so the trace that is due next is drawn early.
             false if self.bytes > self.max_bytes => Cause::Memory,
             false => return None,
         };
@@ -221,7 +221,7 @@ impl Assembler {
             self.drawn_order.push_back(id.clone());
             DrawnTrace::default()
         });
-        // Subtracted and added again, because `add` changes it.
+        // `add` changes `drawn.bytes`, so the old value is subtracted before and the new one is added afterwards.
         self.drawn_bytes -= drawn.bytes;
         spans.iter().for_each(|received| drawn.add(received));
         self.drawn_bytes += drawn.bytes;
