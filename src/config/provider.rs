@@ -309,7 +309,8 @@ impl Sampler {
         Self(SamplerKind::AlwaysRecord(Box::new(self.0)))
     }
 
-    /// Returns the percentage of the traces begun in this process that are recorded, or an upper bound of it.
+    /// Returns the percentage of recorded traces among those that begin in this process. For composite samplers other
+    /// than a probability, returns the upper bound 100.
     pub(crate) fn percent(&self) -> f64 {
         self.0.share() * 100.0
     }
@@ -396,7 +397,7 @@ pub enum ComposableSampler {
 /// empty condition is always met. In patterns, `*` stands for any characters and `?` for one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SamplingRule {
-    /// Patterns of which one must match the name of the span.
+    /// Patterns for the name of the span. At least one must match.
     pub names: Vec<String>,
     /// Kinds of span.
     pub kinds: Vec<SpanKind>,

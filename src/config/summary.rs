@@ -61,9 +61,9 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key may
-    /// only be a number, a short word or an address without a path. The names of headers are unknown keys, so the
-    /// caller must exclude the lines of `headers`: their values are never shown.
+    /// Returns whether a line of a file that sets this key to this value may be shown. The value of an unknown key is
+    /// shown only if it is a number, a short word or an address without a path. A line of `headers` must never be
+    /// shown: the caller excludes such lines, because here the name of a header is just an unknown key.
     pub fn is_harmless(key: &str, value: &str) -> bool {
         text::is_showable(value) && (section::is_harmless(key) || text::is_plain(key, value))
     }

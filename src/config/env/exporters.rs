@@ -137,7 +137,7 @@ fn destinations(signal: Signal, reader: &mut Reader<'_>) -> [bool; 2] {
             }
         }
     }
-    // `none`, alone or with others, selects nothing by itself.
+    // `none` needs no entry here: it selects no exporter, and other words of the list still count.
     ["otlp", "console"].map(|known| words.contains(&known))
 }
 

@@ -185,7 +185,7 @@ pub(super) fn fill(config: &mut Config, variables: &Variables) -> Vec<Diagnostic
 
 /// Fills the settings that do not belong to one exporter, and reports unknown variables.
 fn finish(config: &mut Config, mut reader: Reader<'_>) -> Vec<Diagnostic> {
-    // From here on, any variable may request any part of the library.
+    // The linker must keep all optional parts of the library, because a variable may request any of them.
     demand::raise_all();
     fill_general(config, &mut reader);
     report_unknown(&mut reader);
@@ -236,7 +236,7 @@ fn fill_resource(config: &mut Config, reader: &mut Reader<'_>) {
     let name = reader.text(OTEL_SERVICE_NAME);
     let attributes = resource_attributes(reader);
     for provider in [&mut config.main, &mut config.application] {
-        // Checked before the variables are applied: code and files take precedence over both of them.
+        // Checked before a variable sets the name: a name from code or a file takes precedence over both variables.
         let has_name = provider.resource_source(SERVICE_NAME) != SettingSource::Default;
         if let Some(name) = name.filter(|_| !has_name) {
             let source = SettingSource::Environment(OTEL_SERVICE_NAME.to_owned());

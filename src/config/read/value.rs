@@ -189,7 +189,7 @@ impl Resolver {
         }
     }
 
-    /// Returns the absolute path of a file that is read again later, when the working directory may be another.
+    /// Returns the absolute path of a file that is read again later, after the working directory may have changed.
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {
         let path = self.directory.join(path);
         std::path::absolute(&path).unwrap_or(path)

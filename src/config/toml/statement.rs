@@ -136,8 +136,7 @@ impl<'d> Statement<'d> {
         statement
     }
 
-    /// Adds a part of the statement's key. A malformed part is shortened to the valid name with which it begins, if
-    /// any.
+    /// Adds a part of the statement's key. Of a malformed part, only the valid name at its beginning is added.
     fn push_part(&mut self, event: &Event) {
         if self.kind == Kind::Blank {
             self.kind = Kind::Assignment;
@@ -360,7 +359,8 @@ impl<'d> Table<'d> {
         match value {
             Value::Elements(elements) if is_element => elements.push(Self::new(at, Origin::Explicit)),
             Value::Table(table) if !is_element => {
-                // A tracer's switches may use both forms: dotted keys and a table `enable`.
+                // A tracer may set its switches with dotted keys (`enable.<signal>`), and then again in a table
+                // `enable`.
                 let is_new =
                     table.origin == Origin::Header || name == ENABLE && table.origin == Origin::DottedKey;
                 (*first_at, table.at, table.origin) = (*key_at, at, Origin::Explicit);

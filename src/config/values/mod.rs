@@ -91,7 +91,7 @@ impl Named for Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Temporality {
-    /// Since the first measurement. If an export is lost, the next one contains its values.
+    /// From the first measurement to the export. If an export is lost, the next one contains its values.
     #[default]
     Cumulative,
     /// Since the last export, for counters and histograms. Up-down counters are cumulative.
@@ -290,8 +290,8 @@ pub enum Detector {
     Process,
     /// `container.id`.
     Container,
-    /// `service.name` and `service.instance.id`, which are sent in any case. Exists because lists of other SDKs contain
-    /// it.
+    /// `service.name` and `service.instance.id`, which are sent even without this detector. It exists because the lists
+    /// of other SDKs contain it.
     Service,
 }
 

@@ -313,8 +313,8 @@ fn too_deep() -> Fault {
     Fault::new(format!("nested deeper than {MAX_DEPTH} levels"), "write fewer levels")
 }
 
-/// Error messages by kind: parts of the names that the parser gives its kinds of errors, the fault, and the fix. The
-/// first match counts.
+/// Messages for the parser's kinds of errors: parts of the kind's name, the fault, and the fix. The first row that
+/// matches is used.
 const SYNTAX_ERRORS: [(&[&str], &str, &str); 21] = [
     (&["Tab"], "a tab is used for indentation", "write spaces"),
     (

@@ -127,7 +127,7 @@ impl OpenTable {
 
     /// Marks the last key as a merge key.
     pub(super) fn merge_next(&mut self) {
-        // The index that the value of `<<` will have: the key was taken, its value comes next.
+        // The key `<<` has just been taken, so its value will be the next field.
         self.merge.get_or_insert(self.fields.len());
     }
 

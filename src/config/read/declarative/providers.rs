@@ -47,7 +47,8 @@ pub(super) const TLS: Keys =
 const TEMPORALITIES: [(&str, &str); 3] =
     [("cumulative", "cumulative"), ("delta", "delta"), ("low_memory", "lowmemory")];
 
-/// Signals, limits and keys of a provider. The first key lists its processors or readers.
+/// Name of a provider, its signal, its limits, and the keys that it may have. The first of these keys holds the list of
+/// its processors or readers.
 type Provider = (&'static str, Signal, &'static [Limit], &'static [&'static str]);
 pub(super) const PROVIDERS: [Provider; 3] = [
     (
@@ -102,7 +103,7 @@ impl Member {
     }
 
     /// Returns whether two members can share an exporter: they have different signals and equal settings. A setting
-    /// that is absent in both agrees, because a shared exporter has a default for each signal.
+    /// that neither member has counts as equal, because a shared exporter keeps a separate default for each signal.
     fn agrees_with(&self, other: &Self) -> bool {
         let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
             (None, None) => true,
@@ -485,7 +486,7 @@ pub(super) fn word(word: &str) -> SettingValue {
     SettingValue::Word(word.to_owned())
 }
 
-/// Returns the words of a setting in the schema, and their meanings.
+/// Returns the words that the schema has for the values of a setting, each with the word of this crate's other files.
 pub(super) fn words_of(row: &SettingRow) -> Vec<(&'static str, &'static str)> {
     if row.key == TEMPORALITY.key { TEMPORALITIES.to_vec() } else { row.kind.words() }
 }
