@@ -80,8 +80,8 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, which may be empty. The fast paths, which would
-    /// lose the mark, only start children of contexts without a state.
+    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty. The fast paths copy no mark,
+    /// so they only start children of contexts without a state.
     pub(crate) state: Option<Arc<str>>,
 }
 

@@ -118,7 +118,7 @@ mod tests {
             (1e-4, "fff9724"),
             (1e-5, "ffff583a"),
             (1e-6, "ffffef39"),
-            // The specification's own sample cuts all digits; a threshold of zero samples everything.
+            // The specification's example also rounds this to a threshold of zero, which samples everything.
             (0.999_999, "0"),
             (1.0 / (1_u64 << 56) as f64, "ffffffffffffff"),
             (7.5, "0"),
@@ -175,7 +175,7 @@ mod tests {
         }
         let full = format!("a={},b={},c=d", "x".repeat(247), "y".repeat(256));
         assert_eq!(full.len(), 512);
-        // The last of the members that are longer than 128 bytes makes room.
+        // To make room, the last member that is longer than 128 bytes is removed.
         let expected = format!("ot=th:8,a={},c=d", "x".repeat(247));
         assert_eq!(with_threshold(Some(full.into()), half).as_deref(), Some(&*expected));
     }

@@ -6,9 +6,9 @@
 //!
 //! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published when two consecutive
 //!   measurements agree, and withdrawn when a later one disagrees. So clocks drift by less than 1 µs per second.
-//! - *Monotonic clocks.* A clock keeps its rate. There are two places for rates, and a new rate is written to the place
-//!   that is not in use. The old place is not written for [`MIN_REST`], longer than a trace uses a clock. Only a span
-//!   that is open for longer than that may end by a newer rate.
+//! - *Monotonic clocks.* A clock keeps the rate with which it started. There are two places for rates: a new rate is
+//!   written to one, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is longer
+//!   than a trace uses a clock. Only a span that stays open for longer may end with a newer rate.
 //! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
 //!   while workers are idle or have no thread, in a forked child, or after the machine was suspended.
 
@@ -29,7 +29,7 @@ const MARK: u64 = 1 << 63;
 const MIN_INTERVAL: u64 = 250_000_000;
 /// Time in nanoseconds after which a measured rate is not used for new clocks.
 const MAX_AGE: u64 = 20_000_000_000;
-/// Minimum time in nanoseconds between two writes, so that no new span uses a clock whose place is written again.
+/// Minimum time in nanoseconds between two writes, so that no new span uses a clock whose rate is overwritten.
 const MIN_REST: u64 = CLOCK_AGE + 30_000_000_000;
 /// Reciprocal of the largest accepted error of a measurement: 1/4,000,000, or 0.25 µs per second.
 const MAX_ERROR: u64 = 4_000_000;
@@ -116,7 +116,7 @@ impl Reading {
             let width = after.wrapping_sub(before);
             Self { ticks: before.wrapping_add(width / 2), nanos, width }
         };
-        // An interruption makes a reading wide. The narrowest of several was not interrupted.
+        // A thread that is interrupted during a reading makes it wide, so the narrowest of several readings is used.
         let pairs = [pair(), pair(), pair(), pair()];
         pairs.into_iter().fold(pairs[0], |best, other| if other.width < best.width { other } else { best })
     }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn waits_for_a_longer_interval_while_readings_are_wide() {
         let mut machine = Machine::new();
-        // A quarter of a millionth of an interval, for two readings.
+        // Two such readings may be wrong by 1 µs, which is accurate enough after four seconds (see `MAX_ERROR`).
         machine.now.width = FREQUENCY / 1_000_000;
         (0..4).for_each(|_| machine.measure_after(1, FREQUENCY));
         assert!(machine.calibration.rate == 0 && machine.mark().is_none(), "four seconds are needed");
@@ -337,7 +337,7 @@ mod tests {
             before = time;
         }
         assert_eq!(machine.mark(), mark, "the first rate agrees again");
-        // Another change finds both places in use until the clocks of the other place are old.
+        // Both places hold rates of recent clocks. A further rate is published when the clocks of one place are old.
         (0..3).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
         assert_eq!(machine.mark(), None);
         (0..30).for_each(|_| machine.measure_after(1, FREQUENCY + FREQUENCY / 100_000));
