@@ -95,7 +95,7 @@ impl<'a> InstrumentBuilder<'a> {
     }
 
     /// Exports only attributes with these keys, unless a [`View`](crate::View) chooses others. Measurements may have
-    /// more attributes, for users who need them and accept the cost of storing them.
+    /// further attributes. A user who needs them can export them with a view, at the cost of more series.
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();

@@ -162,7 +162,7 @@ impl<N: Measure> Handle<N> {
         number
     }
 
-    // The number of pairs is usually a constant of the call site, so only one of these calls remains there.
+    // The number of pairs is usually constant at the call site, so the compiler keeps only one of these calls.
     #[inline(always)]
     fn update(&self, bits: u64, pairs: &[Pair<'_>]) {
         match pairs.len() {

@@ -123,8 +123,8 @@ pub(super) struct Observable {
 struct ExportState {
     /// Time of the previous collection, or of the creation of the instrument.
     since: u64,
-    /// The series of sums that the previous collection observed, each with its start and its previous value. The start
-    /// is the time of the last collection before the series was first observed.
+    /// The series of sums that the previous collection observed, each with its start and its previous value. A series
+    /// starts at the last collection before the one that first observed it.
     known: HashMap<AttributeSet, (u64, Number)>,
     /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,

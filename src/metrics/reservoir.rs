@@ -57,8 +57,8 @@ impl Reservoir {
         Self { filter, skip: AtomicU64::new(0), samples: OnceLock::new() }
     }
 
-    /// Returns whether a measurement of this thread is offered now. If there is one sample, which skips most
-    /// measurements, returns whether the sample keeps it.
+    /// Returns whether a measurement of this thread is offered now. If the series has only one sample, this test
+    /// already includes whether the sample skips the measurement.
     #[inline(always)]
     pub(super) fn is_offered(&self) -> bool {
         self.filter & context::offering() != 0 && !skips(&self.skip)

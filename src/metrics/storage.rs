@@ -289,7 +289,7 @@ fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &d
 #[cold]
 fn bind_new(table: &RwLock<Table>, attributes: AttributeSet) -> Arc<Series> {
     make_room(table);
-    // Read first: a request allocates, which must not happen while the table is locked.
+    // The seed is copied first, because making a request allocates, which must not happen while the table is locked.
     let seed = read(table).seed;
     let mut request = SeriesRequest::new(attributes, seed);
     loop {

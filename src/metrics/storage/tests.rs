@@ -84,7 +84,7 @@ fn reports_a_delta_of_zero_once_when_zero_was_measured() {
             drop(held);
             true
         });
-        assert_eq!((exported(storage), exported(storage)), (1, 0), "it was put back once");
+        assert_eq!((exported(storage), exported(storage)), (1, 0), "exported again, and only once");
     }
 }
 

@@ -67,7 +67,7 @@ fn what_comes_beyond_the_limit_is_put_together() {
         add(&table, &[("n", number.into())], 1);
     }
     add(&table, &[("n", 0.into())], 1);
-    assert_eq!(sums(&table), [2, 1, 1, 1, 6], "the overflow takes no place of a real set");
+    assert_eq!(sums(&table), [2, 1, 1, 1, 6], "the overflow series does not count towards the limit");
     assert!(table.is_overflowing());
     assert_eq!(all(&table)[4].attributes, overflow());
 }
