@@ -31,7 +31,7 @@ pub(super) struct Route {
     is_tunnelled: bool,
     proxy_tls: Option<TlsConnector>,
     tls: Option<TlsConnector>,
-    /// Certificates of the two connectors.
+    /// Certificates with which `proxy_tls` and `tls` were made.
     tls_settings: Arc<TlsSettings>,
     max_age: Duration,
 }

@@ -16,7 +16,7 @@ use super::{Payload, ResponseStatus, SetupError, Transport, Verdict};
 use crate::config::{ConnectionSettings, HeaderSource, Secret, demand};
 use crate::process::{Driver, contain_panic, spawn};
 
-/// Time after which a wait for a function sees that the attempt was interrupted.
+/// Interval at which a wait for a function checks whether the attempt was interrupted.
 const INTERRUPTION_CHECK: Duration = Duration::from_millis(20);
 /// Time for which headers are used unless the function sets another time.
 const DEFAULT_VALIDITY: Duration = Duration::from_secs(60);
@@ -105,8 +105,9 @@ fn fetch(source: &HeaderSource) -> Fetched {
 }
 
 impl Source {
-    /// Fetches the headers. Returns an error at `deadline`, except for files, and if the caller drives the exporter:
-    /// then the function runs on this thread, and cannot be interrupted.
+    /// Fetches the headers. A function runs on its own thread, and if it has not returned by `deadline`, an error is
+    /// returned. If the caller drives the exporter, the function runs on this thread without a deadline. A file is
+    /// always read on this thread.
     fn fetch_until(&mut self, driver: Driver, deadline: Instant, interrupter: &Interrupter) -> Fetched {
         if self.source.written.is_some() || driver == Driver::Caller {
             return fetch(&self.source);

@@ -158,13 +158,13 @@ impl Dialer {
             Driver::OwnThread if self.start(&results, move || connect_unix(&own)) => {
                 self.watch(results.take(left).unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?)
             }
-            // All threads wait for a server that accepts no clients.
+            // No thread was started, usually because all of them wait for a server that accepts no clients.
             Driver::OwnThread => Err(ErrorKind::TimedOut.into()),
             Driver::Caller => self.watch(connect_unix(socket)?),
         }
     }
 
-    /// Returns the addresses with alternating families. The address of the last connection is the last of its family.
+    /// Returns the addresses with alternating families. The address of the last connection is tried last in its family.
     fn order(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
         let last = *lock(&self.last);
         let prefers_ipv4 = last.is_some_and(|last| last.is_ipv4());

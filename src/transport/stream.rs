@@ -266,7 +266,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let mut stream = Stream::Tcp(pair(Instant::now() + hour).0);
         assert!(stream.is_fresh());
-        // A suspended machine: only the wall clock went on. Or the time was set.
+        // The wall clock is ahead, as after the machine was suspended, or behind, as after the time was set.
         for wall in [SystemTime::now() - hour, SystemTime::now() + hour] {
             stream.tcp().used.1 = wall;
             assert!(!stream.is_fresh(), "{wall:?}");

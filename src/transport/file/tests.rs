@@ -33,7 +33,7 @@ impl Drop for Directory {
     }
 }
 
-/// Returns a time after the creation of all files, which is now.
+/// Returns the time this many seconds after now. The test creates its files now.
 fn after(seconds: u64) -> SystemTime {
     SystemTime::now() + Duration::from_secs(seconds)
 }
@@ -84,7 +84,7 @@ fn renames_a_file_before_a_line_would_make_it_too_large() {
     let mut file = directory.transport("otlp.jsonl");
     file.settings.bytes = 7;
     (0..5).for_each(|_| file.append(SystemTime::now()).unwrap());
-    // A line that is longer than a file has a file of its own.
+    // A line that is longer than the maximum size of a file gets a separate file.
     file.line = b"{\"resourceSpans\":[]}\n".to_vec();
     (0..2).for_each(|_| file.append(SystemTime::now()).unwrap());
     let texts: Vec<String> = directory.names().iter().map(|name| directory.read(name)).collect();

@@ -142,7 +142,7 @@ pub(crate) struct Grpc {
     interrupter: Arc<Interrupter>,
     block: Vec<u8>,
     compressor: Compressor,
-    /// Status of the last call that got one.
+    /// Status of the latest call that ended with a status.
     status: Option<Status>,
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read(body: &[u8]) -> (PartialSuccess, Result<(), Fault>) {
 /// Returns the message of a `google.rpc.Status`, or its beginning if the body is cut off.
 pub(in crate::transport) fn status_message(body: &[u8]) -> Option<String> {
     let mut reader = Reader { rest: body, ..Reader::default() };
-    // The result does not matter: the message may have been read before a fault.
+    // A fault is ignored, because the message may have been read before it.
     let _ = reader.object();
     Some(reader.status_message).filter(|message| !message.is_empty())
 }

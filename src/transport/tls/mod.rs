@@ -24,9 +24,9 @@ pub(crate) struct TlsFault {
 }
 
 impl TlsFault {
-    /// Returns whether the fault is retryable. Most faults of certificates or of the protocol are permanent. The
-    /// exceptions pass: expired certificates get renewed, and a machine whose clock is wrong after its start gets the
-    /// time from the network.
+    /// Returns whether the fault is retryable. Most faults of certificates or of the protocol are permanent. Faults of
+    /// the validity period are not: an expired certificate may be renewed, and a machine that starts with a wrong clock
+    /// may set it from the network.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.kind, TlsFaultKind::Passing | TlsFaultKind::Expired | TlsFaultKind::NotValidYet)
     }
