@@ -229,8 +229,8 @@ fn exported(_: &Exporter, counts: &Counts, handover: &Handover) -> Vec<(String, 
         (Outcome::Refused, "refused", dropped.refused),
         (Outcome::GaveUp, "timeout", dropped.gave_up),
         (Outcome::TooLarge, "too_large", dropped.too_large),
-        // Superseded data points are not lost, so the ledger's count is not a failure. Attempts to export them that
-        // failed are listed with their causes.
+        // Superseded data points are not lost, so the ledger's count is not a failure. Failed attempts to export them
+        // are listed below with their causes.
         (Outcome::Superseded, "superseded", 0),
         (Outcome::WorkerPanicked, "panic", dropped.worker_panicked),
         (Outcome::Expired, "expired", dropped.expired),
@@ -284,7 +284,7 @@ impl Component {
             Transport::Http => "otlp_http",
             Transport::HttpJson => "otlp_http_json",
             Transport::Grpc => "otlp_grpc",
-            // The conventions have no names for these.
+            // The conventions have no names for exporters to files and to the console.
             other => other.name(),
         };
         let (kind, server) = match (self, signal) {

@@ -34,7 +34,7 @@ pub(crate) struct Delivery {
     /// Records and queued bytes of the current batch whose room is not released yet: first those of the queue, then
     /// those that the worker has collected. After a panic, these records are lost.
     pub(super) in_hand: [(u64, usize); 2],
-    /// Begin of the first attempt of the next part, if there was one.
+    /// Start of the first attempt to send the next part, if there was an attempt.
     pub(super) begun: Option<Instant>,
     /// `error.type` of the last attempt of the next part, if that attempt failed.
     pub(super) failure: Option<String>,

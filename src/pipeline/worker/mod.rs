@@ -72,9 +72,9 @@
 //! outcomes add up, and that they agree with the counts of the simulated server.
 //!
 //! # Memory ordering
-//! The worker's state belongs to one thread at a time. Other threads reach it only through channels and mutexes, which
-//! order everything by themselves, and through the atomics of the queues, whose pairs the queue describes. A stop
-//! closes the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
+//! The worker's state belongs to one thread at a time. Other threads reach it only through channels and mutexes, whose
+//! operations order all accesses, and through the atomics of the queues, whose pairs the queue describes. A stop closes
+//! the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
 //!
 //! # Forks and panics
 //! A step calls code of the program: the problem hook and the callbacks of observable instruments. That code may

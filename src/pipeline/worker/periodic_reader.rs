@@ -47,7 +47,7 @@ pub(super) struct ReaderState {
     found_no_room: bool,
     /// True once the last collection, that of the stop, has begun.
     is_last: bool,
-    /// `error.type` of this collection.
+    /// `error.type` of this collection, for self-observation. `None` as long as nothing has failed.
     failure: Option<&'static str>,
     /// Time that this collection has spent on sending batches while it waited for room.
     spent_on_others: Duration,

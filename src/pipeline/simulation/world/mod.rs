@@ -282,7 +282,8 @@ impl World {
         match action {
             Action::Burst { signal, records, bytes } => self.burst(signal, records, bytes),
             Action::Flush(timeout) => self.flush(timeout),
-            // Skipped during a stop: a freeze would let it end after its budget, which the simulation checks.
+            // Skipped during a stop: the simulation checks that a stop ends within its budget, and a freeze could
+            // exceed it.
             Action::Freeze(_) if self.stop_by.get().is_some() => {}
             Action::Freeze(time) => simulated::set(clock::now() + time),
             Action::Stop(budget) => self.stop(budget),
