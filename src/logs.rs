@@ -98,7 +98,8 @@ impl Logger {
     pub fn record(&self, severity: Severity, body: impl IntoValue) -> Log<'_> {
         let mut open = match self.shared.takes(severity) {
             false => None,
-            // On a thread of the exporters. `suppresses_log` also counts the record.
+            // This thread may be running exporter code, whose records are suppressed. `suppresses_log` also counts the
+            // record.
             true if context::may_be_suppressed() && self.shared.exporters.suppresses_log(severity) => None,
             true => OpenLog::begin(&self.shared),
         };

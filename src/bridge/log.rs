@@ -242,7 +242,8 @@ impl Log for LogBridge {
             return;
         }
         if self.any.is_of_use(severity) {
-            // Formatting the message may panic. The guard then counts the record; without a panic, it must not run.
+            // Formatting the message may panic. Dropping the guard then counts the record. Without a panic, `forget`
+            // disarms it.
             let on_panic = OnPanic(|| self.any.count_panic(severity));
             self.emit(record);
             mem::forget(on_panic);

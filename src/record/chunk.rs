@@ -341,7 +341,8 @@ impl Chunk {
         run.records -= records;
         run.start += bytes;
         if run.records == 0 {
-            // Runs are not removed, because moving the others would cost more than the index.
+            // An empty run is not removed from the list: removing it would move all others, while `first` just skips
+            // it.
             self.first += 1;
         }
     }

@@ -37,7 +37,7 @@ pub(crate) struct Decider {
 /// A sampler that depends only on the trace id and the sampled flag of the parent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Simple {
-    /// Traces are kept whose [`low_bits`] are less than this number.
+    /// A trace is kept if its [`low_bits`] are less than this number.
     below: u64,
     asks_parent: bool,
 }
@@ -145,7 +145,7 @@ impl Decider {
     }
 }
 
-/// Returns the bound of a simple sampler: it keeps traces whose [`low_bits`] are below.
+/// Returns the bound of a simple sampler, which keeps a trace if its [`low_bits`] are less than the bound.
 fn bound(sampler: &SamplerKind) -> Option<u64> {
     match sampler {
         SamplerKind::AlwaysOn => Some(ALL),
@@ -274,7 +274,7 @@ mod tests {
             (1e-18, 9),
             (1.0 - f64::EPSILON / 2.0, (1 << 63) - (1 << 10)),
         ] {
-            assert!(keeps(ratio, (border - 1) << 1 | 1), "{ratio}: the last one below");
+            assert!(keeps(ratio, (border - 1) << 1 | 1), "{ratio}: the highest id below the border");
             assert!(!keeps(ratio, border << 1), "{ratio}: the border itself");
             assert!(keeps(ratio, 0), "{ratio}: the lowest id");
             assert!(!keeps(ratio, u64::MAX), "{ratio}: the highest id");
@@ -344,7 +344,8 @@ mod tests {
         }
     }
 
-    /// Asks about a server span `GET /orders/7` with two attributes, and returns whether randomness is missing, too.
+    /// Asks about a server span `GET /orders/7` with two attributes. The last returned value is
+    /// [`Candidate::lacks_randomness`].
     fn ask_about(
         decider: &Decider,
         parent: Option<&SpanContext>,

@@ -114,7 +114,7 @@ impl SdkInput {
     }
 
     fn flush(&self, budget: Duration) -> OTelSdkResult {
-        // The worker would wait for its own work until the timeout.
+        // A flush on the thread of a worker would wait for that worker until the timeout.
         if context::may_be_suppressed() {
             return Err(OTelSdkError::InternalFailure(
                 "an exporter's thread cannot wait for itself".to_owned(),

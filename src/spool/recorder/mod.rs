@@ -112,8 +112,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Returns a recorder without slots, whose file has no name. For a disk without room for a page, and for a spool
-    /// that only drains: a named file would remain if the process is killed.
+    /// Returns a recorder without slots, whose file has no name. Used if the disk has no room for a page, and if the
+    /// spool only drains: a named file would remain if the process were killed.
     pub(super) fn unnamed(new: &NewFile, header: Header, unfit: Option<io::Error>) -> io::Result<Arc<Self>> {
         new.discard();
         let map = Map::to_keep_lock(&new.file)?;
