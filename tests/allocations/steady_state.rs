@@ -35,7 +35,7 @@ const TURNS: u64 = 10;
 
 /// Number of measured records.
 fn measured() -> u64 {
-    // The same number in each turn.
+    // A multiple of `TURNS`, so that each turn has the same number of records.
     static MEASURED: LazyLock<u64> = LazyLock::new(|| u64::from(share_of(5_000)).next_multiple_of(TURNS));
     *MEASURED
 }

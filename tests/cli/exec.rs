@@ -710,7 +710,7 @@ fn the_selected_propagators_read_and_write_the_variables() {
     let (printed, trace, span, has_parent) = run("b3,tracecontext", &[("TRACEPARENT", PARENT)]);
     assert_eq!(printed, format!("00-{TRACE}-{span}-01/{TRACE}-{span}-1////"));
     assert_eq!((&*trace, has_parent), (TRACE, true));
-    // None reads nothing, and the command inherits the variables unchanged.
+    // With `none`, standpipe reads no variables, and the command inherits them unchanged.
     let (printed, trace, _, has_parent) = run("none", &[("TRACEPARENT", PARENT), ("B3", &b3)]);
     assert_eq!((printed, has_parent), (format!("{PARENT}/{b3}////"), false));
     assert_ne!(trace, TRACE);

@@ -102,7 +102,8 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // Certificates need https, a spool needs Linux, and a file another transport.
+    // The settings for certificates need https, and those for a spool need Linux. Those for a file need another
+    // transport, so they are left out.
     let is_usable =
         |line: &&str| !line.starts_with("file") && (cfg!(target_os = "linux") || !line.starts_with("spool"));
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();
@@ -278,7 +279,7 @@ fn the_guide_describes_each_backend() {
     assert!(guide.contains(&rows), "write these rows into src/guide/backends.md:\n{rows}");
 }
 
-/// Returns the different words as a list of code.
+/// Returns the distinct words as a list, each in backticks.
 fn listed(mut words: Vec<&str>) -> String {
     let mut seen = HashSet::new();
     words.retain(|word| seen.insert(*word));

@@ -72,7 +72,7 @@ fn read(client: &mut BufReader<TcpStream>) -> io::Result<Request> {
     Ok(Request { target, headers, body })
 }
 
-/// Fetches a token, as from a metadata server.
+/// Fetches a token, as a program would from a metadata server.
 fn fetch(server: &str) -> io::Result<String> {
     let mut client = TcpStream::connect(server)?;
     client.write_all(b"GET /token HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;

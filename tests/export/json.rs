@@ -17,7 +17,7 @@ use standpipe::{Compression, Config, Exporter, ProblemKind, Telemetry};
 
 use crate::support::scene::{LONG, Problems, emit, exporter, exporter_to, gathering, start};
 
-/// A request as it came: its head in lower case, and its body.
+/// A received request: its head in lower case, and its body.
 type Request = (String, Vec<u8>);
 
 /// Answers each request on one connection with an empty JSON object.
@@ -137,7 +137,7 @@ fn keeps_requests_below_batch_bytes_as_json_before_compression() {
     // JSON writes a control character with six bytes.
     let text = "\u{1}".repeat(1000);
     for compression in [Compression::None, Compression::Gzip] {
-        // Counts decompressed bytes.
+        // The limit of the receiver counts decompressed bytes.
         let receiver = Receiver::builder().max_body_bytes(LIMIT).start().unwrap();
         let problems = Problems::default();
         let telemetry =

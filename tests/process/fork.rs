@@ -202,7 +202,7 @@ fn a_child_has_its_own_instance_id_and_process_id() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 2);
 }
 
-/// Returns the id of the instance and of the process that sent a span.
+/// Returns the attributes that identify the process that sent a span.
 fn source(span: &ReceivedSpan) -> [String; 2] {
     ["service.instance.id", "process.pid"].map(|key| format!("{:?}", span.resource_attribute(key)))
 }

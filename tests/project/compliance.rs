@@ -92,7 +92,7 @@ fn texts(folder: &str) -> Vec<Indexed> {
     texts
 }
 
-/// A file with the words in it, which are collected once because each name is looked for in every file.
+/// A file and its words. The words are collected once, because every name is searched in every file.
 struct Indexed {
     text: String,
     words: HashSet<String>,

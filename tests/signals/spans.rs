@@ -150,7 +150,7 @@ fn a_generator_makes_all_ids_and_promises_random_ones_only_if_they_are() {
             assert_eq!(child.context().traceparent(), format!("00-{trace}-{:016x}-{flags}", 2));
             let mut detached = tracer.span_builder("detached").root().detached();
             assert_eq!(detached.context().traceparent(), format!("00-{:032x}-{:016x}-{flags}", 2, 3));
-            // The generator panics, and a random id takes the place of its own.
+            // The generator panics, so a random id is used.
             assert!(tracer.span("fourth").context().span_id().to_bytes()[..4] != [0; 4]);
         }
         assert_eq!(telemetry.shutdown(LONG).total().delivered, 4);

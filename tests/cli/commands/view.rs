@@ -457,8 +457,8 @@ impl Screen {
         loop {
             let text = String::from_utf8_lossy(&self.seen).into_owned();
             if let Some(place) = text.find(part) {
-                // The positions of the lossy text are those of the bytes, unless the last character is cut off: its
-                // replacement is longer, so the end is limited.
+                // Positions in the lossy text are also positions in the bytes, except after a character that is cut off
+                // at the end: its replacement is longer, so the range is limited.
                 self.seen.drain(..(place + part.len()).min(self.seen.len()));
                 return text;
             }

@@ -1,5 +1,5 @@
-//! AWS Signature Version 4, for a signing function and for the server that checks the signature. Written out here with
-//! nothing but SHA-256, which is that of rustls.
+//! AWS Signature Version 4, for a signing function and for the server that checks the signature. Implemented here on
+//! top of the SHA-256 of rustls.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -89,7 +89,7 @@ fn follows_a_replaced_ca_file_and_keeps_the_old_text_while_the_new_one_is_broken
         let first = front(&old.leaf("localhost"), &receiver, is_grpc);
         let relay = Relay::start(first.address());
         let problems = Problems::default();
-        // The path is relative, so it starts at the directory of the configuration file.
+        // The path is relative to the directory of the configuration file.
         let file = format!(
             "[tracer.otel]\ntype = 'otel'\nthrottle = '0s'\nretry-first-delay = '1ms'\ntransport = '{}'\nendpoint = 'https://localhost:{}'\nca-file = 'ca.pem'\n",
             if is_grpc { "grpc" } else { "http" },

@@ -19,7 +19,7 @@ use crate::table::{Row, Table};
 
 pub(crate) const NAME: &str = "prometheus";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// One value for each of these buckets, and one above the last.
+/// Bounds of the histogram. The test measures one value per bucket, and one above the last bound.
 const BOUNDS: [f64; 3] = [0.1, 1.0, 10.0];
 
 #[derive(Deserialize)]

@@ -91,7 +91,7 @@ pub(crate) fn answers<T: DeserializeOwned>(
         .spawn()?;
     let mut input = python.stdin.take().ok_or("no standard input")?;
     let lines = lines.to_owned();
-    // Written by another thread, because the answers could fill the pipe first.
+    // Another thread writes the input: the process could block on a full output pipe before it has read all input.
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = python.wait_with_output()?;
     writer.join().map_err(|_| "the writer panicked")??;

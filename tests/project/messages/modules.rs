@@ -1,8 +1,8 @@
 //! The chapter `messages` explains every error and warning of the command, the probe, the receiver and the C interface.
 //!
-//! Every text in the code of these modules is a message, with two exceptions that cannot hide an error by accident:
-//! attributes, which hold the help texts, and the texts in `other_texts.txt`. That file lists output and advice by file
-//! and word for word, so a new or changed text is never excepted. Where errors are made, only names may be excepted.
+//! Every text in the code of these modules counts as a message, with two exceptions: the texts in attributes, which are
+//! help texts, and the texts in `other_texts.txt`. That file lists output and advice word for word, so a new or changed
+//! text is never excepted by accident. In an expression that makes an error, only names may be excepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,7 +45,7 @@ const MAKERS: [&str; 20] = [
 ];
 /// Texts with fewer words are messages only where an error is made.
 const MIN_WORDS: usize = 2;
-/// Maximum number of words of a text that is not a message although it is where an error is made, such as a name.
+/// Maximum number of words of a listed text inside an expression that makes an error. It admits names, but no messages.
 const MAX_NAME_WORDS: usize = 3;
 
 /// A string of the source.
@@ -96,7 +96,8 @@ fn error_ranges(code: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     for maker in MAKERS {
         for (at, _) in code.match_indices(maker) {
-            // An ink is an argument, so the rest of the arguments belongs to it.
+            // A maker without a parenthesis, such as an ink, is itself an argument: the range covers all arguments of
+            // its call.
             let open = match maker.strip_suffix('(') {
                 Some(name) => at + name.len(),
                 None => code[..at].rfind('(').unwrap_or(at),

@@ -102,11 +102,11 @@ fn what_every_participant_must_propagate_is_kept_and_more_is_left_out_member_by_
 fn stops_at_the_limits_of_the_header_and_counts_malformed_members() {
     let keys =
         |header: &str| Baggage::from_header(header).iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();
-    // Malformed and empty members take places as well.
+    // Malformed and empty members count towards the limit.
     let malformed = "b,".repeat(MAX_MEMBERS - 1);
     assert_eq!(keys(&format!("{malformed}last=1,more=2")), ["last"]);
     assert_eq!(keys(&format!("{}a=1", ",".repeat(MAX_MEMBERS))), [""; 0]);
-    // So do repeated keys.
+    // Members with repeated keys count, too.
     assert_eq!(keys(&format!("{}b=2", "a=1,".repeat(MAX_MEMBERS))), ["a"]);
     // A member that crosses the limit is left out as a whole, though its value would fit without the white space.
     let space = " ".repeat(MAX_BYTES - 7);

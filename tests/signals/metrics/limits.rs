@@ -22,7 +22,7 @@ fn what_is_beyond_the_cardinality_limit_is_put_together_and_reported() {
     }
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
     let points: Vec<_> = named(&receiver, "orders").iter().flat_map(numbers).collect();
-    assert_eq!(points.len(), 2001, "the overflow takes no place of a real set");
+    assert_eq!(points.len(), 2001, "the overflow series does not count towards the limit");
     assert_eq!(points.iter().map(int).sum::<i64>(), 3000, "nothing is lost");
     let rest: Vec<_> =
         points.iter().filter(|p| attributes(&p.attributes) == "otel.metric.overflow=true").collect();

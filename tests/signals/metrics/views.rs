@@ -179,7 +179,7 @@ fn drops_measurements_and_reports_no_conflict() {
     orders.add(1, ());
     orders.with(&[("a", 1)]).add(1);
     meter.gauge("orders").record(2.0, ());
-    meter.build("asked").observe_gauge(|_| panic!("nobody wants to know"));
+    meter.build("asked").observe_gauge(|_| panic!("the instrument is dropped, so no callback is called"));
     scene.flush();
     assert_eq!(scene.names(), ["orders"]);
     assert_eq!(float(&newest(&scene.receiver, "orders")[0]), 2.0);
@@ -458,7 +458,7 @@ fn keeps_the_advice_of_the_first_builder_and_reports_another() {
     meter.build("size").bounds(&[1.0]).attributes(&["a"]).histogram().record(1.0, &[("a", 1), ("b", 1)]);
     meter.histogram("size").record(2.0, &[("a", 1), ("b", 2)]);
     scene.flush();
-    assert!(scene.problems.reported().is_empty(), "a builder without advice is content with any");
+    assert!(scene.problems.reported().is_empty(), "a builder without advice contradicts none");
     meter.build("size").bounds(&[5.0]).histogram().record(3.0, &[("a", 1), ("b", 3)]);
     scene.flush();
     let [.., metric] = &named(&scene.receiver, "size")[..] else { panic!() };
