@@ -96,7 +96,8 @@ pub(super) struct Instrument {
     pub(super) has_refused: AtomicBool,
     /// One storage per stream. Measurements from before a fork are sent by the parent.
     storages: PerProcess<Box<[MetricStorage]>>,
-    /// Series of the measurements without attributes, if there is one stream, which never removes the series.
+    /// Series of the measurements without attributes. Only set if there is one stream, and the stream never removes
+    /// series.
     bare: OnceLock<Arc<Series>>,
 }
 

@@ -89,7 +89,7 @@ impl Registry {
                 instruments.namesakes(&identity).filter(|known| is_same(known.descriptor(), &descriptor));
             if let Some(known) = same.cloned().find_map(Collect::synchronous) {
                 if differs_in_advice(&known.descriptor, &descriptor) {
-                    let what = "is built again with other bounds, attributes or limit: the first ones hold";
+                    let what = "is built again with other bounds, attributes or limit: the first are kept";
                     self.shared.report_misuse(format!("metric {:?} {what}", descriptor.name));
                 }
                 return known;

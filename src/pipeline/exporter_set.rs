@@ -121,7 +121,7 @@ impl ExporterSet {
     pub(crate) fn warn_of_unpromised_randomness(&self) {
         let queue = self.handles().iter().find_map(|handle| handle.queue(Signal::Traces));
         let message = "a caller does not promise that its trace ids are random, so the probability sampler may record \
-                       another share than it is set to; update the caller to W3C Trace Context level 2";
+                       a different share than configured; update the caller to W3C Trace Context level 2";
         queue.into_iter().for_each(|queue| queue.warn(Signal::Traces, message));
     }
 

@@ -160,7 +160,7 @@ impl Connector {
         match self.try_reload() {
             Ok(has_changed) => has_changed,
             Err(error) => {
-                let notice = format!("the changed certificates cannot be used, the old ones stay: {error}");
+                let notice = format!("the new certificates cannot be used, so the old ones stay: {error}");
                 *lock(&self.dialer.interrupter.notice) = Some(notice);
                 false
             }

@@ -122,7 +122,7 @@ pub(crate) struct DeadlineStream {
     deadline: Instant,
     opened: Instant,
     max_age: Duration,
-    /// When the deadline was set, by both clocks.
+    /// Time of the last use, when the deadline was set, by both clocks.
     used: (Instant, SystemTime),
     /// False during `read_waiting`, in which a read that would wait fails with `WouldBlock`.
     waits: bool,

@@ -217,8 +217,8 @@ proptest! {
                     *world.visits.lock().unwrap() = oracle.visits.0.clone();
                 }
                 Step::Collect { points, room } => {
-                    // The observed instrument is collected first, so its callback is called even if points find no
-                    // room.
+                    // The observed instrument is collected first, so its callback is called even if the queue has no
+                    // room for points.
                     oracle.asked();
                     world.collect(points, room);
                 }

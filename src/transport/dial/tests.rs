@@ -161,7 +161,7 @@ pub(in crate::transport) mod race {
         assert_eq!(ports("127.0.0.1:9", &addresses), [4, 1, 5, 2, 3]);
         assert_eq!(ports("", &addresses[3..]), [4, 5]);
         assert_eq!(ports("127.0.0.1:9", &addresses[..3]), [1, 2, 3]);
-        // Begins behind the last address.
+        // Within the family of the last address, the order begins with the address after it.
         assert_eq!(ports("[::1]:1", &addresses), [2, 4, 3, 5, 1]);
         assert_eq!(ports("[::1]:3", &addresses), [1, 4, 2, 5, 3]);
         assert_eq!(ports("127.0.0.1:4", &addresses), [5, 1, 4, 2, 3]);
@@ -262,7 +262,7 @@ mod names {
         for is_grpc in [false, true] {
             let receivers = [(); 2].map(|()| Receiver::start().unwrap());
             let address = if is_grpc { Receiver::grpc_address } else { Receiver::address };
-            // Tests run in parallel, so each has a name of its own.
+            // Tests run in parallel, so each uses a different host name.
             let name = format!("{test}-{is_grpc}.test");
             lock(&NAMES).insert(name.clone(), receivers.iter().map(address).collect());
             let url = format!("http://{name}");

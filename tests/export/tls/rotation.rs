@@ -105,7 +105,7 @@ fn follows_a_replaced_ca_file_and_keeps_the_old_text_while_the_new_one_is_broken
         drop(first);
         deliver(&telemetry);
         let problem = problems.wait_for(ProblemKind::Configuration);
-        let expected = "the changed certificates cannot be used, the old ones stay: CA: ";
+        let expected = "the new certificates cannot be used, so the old ones stay: CA: ";
         assert!(problem.message.starts_with(expected), "{problem}");
         assert!(!problem.message.contains("hunter2"), "{problem}");
         std::fs::write(&path, new.pem()).unwrap();

@@ -465,7 +465,7 @@ fn keeps_the_advice_of_the_first_builder_and_reports_another() {
     let [point] = &histograms(metric)[..] else { panic!() };
     assert_eq!((&point.explicit_bounds[..], point.count), (&[1.0][..], 3));
     let expected =
-        "metric \"size\" is built again with other bounds, attributes or limit: the first ones hold";
+        "metric \"size\" is built again with other bounds, attributes or limit: the first are kept";
     assert_eq!(scene.misuse(), expected);
 }
 
