@@ -145,7 +145,7 @@ fn show_live(
     Ok(end_of(bad.len() as u64, &names.join(", ")))
 }
 
-/// Reports how many lines are invalid, if not each of them was reported. Returns the exit code.
+/// Reports the number of invalid lines, unless each of them was reported. Returns the exit code.
 fn end_of(bad: u64, name: &str) -> ExitCode {
     if bad > MAX_REPORTED {
         report_error(&format!("{name}: {} cannot be read", describe::count(bad, "line")));

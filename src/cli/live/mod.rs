@@ -144,7 +144,8 @@ pub(crate) fn run(
                 }
                 _ => {}
             }
-            // Handles all waiting keys before the next frame, which would otherwise delay each of them.
+            // All waiting keys are handled before the next frame is drawn. With a frame after each key, the view would
+            // lag behind.
             wait = Duration::ZERO;
         }
     }

@@ -256,7 +256,8 @@ impl OpenTrace {
         self.ids.insert(span.span_id.as_slice().into());
         if !describe::is_id(parent) {
             self.root = match (span.end_time_unix_nano, self.root) {
-                // A root may arrive twice: without its end while it is running, and complete. Then it stays `Ended`.
+                // A root may arrive twice: without its end while it is running, and complete. The order does not
+                // matter: the result is `Ended`.
                 (0, Root::Missing | Root::Open) => Root::Open,
                 _ => Root::Ended,
             };
