@@ -152,8 +152,8 @@ pub(in crate::config) fn with_defaults(
     let mut exporter = Exporter::of_environment(name.to_owned(), path, at);
     exporter.signals = Signals::of(signals);
     exporter.pace.throttle = Duration::ZERO;
-    // The defaults of OTEL_BLRP_SCHEDULE_DELAY and OTEL_BSP_SCHEDULE_DELAY. A shared exporter has one delay, so
-    // logs decide.
+    // The defaults of OTEL_BLRP_SCHEDULE_DELAY (logs) and OTEL_BSP_SCHEDULE_DELAY (spans). An exporter of both signals
+    // has only one delay, and uses that of logs.
     exporter.pace.linger = Duration::from_secs(if signals.contains(&Signal::Logs) { 1 } else { 5 });
     exporter
 }

@@ -226,8 +226,8 @@ pub(super) fn substitute(written: &str, lookup: Lookup<'_>) -> Result<Substitute
                     done.insert(content, lookup)?;
                     rest = after;
                 }
-                // The run of characters has no `}`, so none of its `${` is a reference. It is copied as a whole: a
-                // search that starts at each `${` would take quadratic time.
+                // No reference ends after `content`, so no `${` in it begins one. It is copied as a whole: a search
+                // from each `${` would take quadratic time.
                 None => {
                     done.text.push_str("${");
                     done.text.push_str(content);
