@@ -75,8 +75,9 @@ pub(crate) struct Frame {
 
 /// Bit in the id of a frame that means: [`offering`] may change when the frame is left.
 ///
-/// The id in the frame's [`Entered`] never has the bit. So the ids of such a frame differ, and `leave` takes its slow
-/// path, which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, does not touch it.
+/// The id in the frame's [`Entered`] never has the bit, so it differs from the id of such a frame. Then `leave` takes
+/// its slow path, which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, leaves
+/// [`OFFERING`] unchanged.
 const CHANGES_OFFERING: u64 = 2;
 
 /// Entry of the stack that means "no span", whatever is below. It is sampled and has no clock, so that neither fast

@@ -60,8 +60,8 @@ impl Propagators {
     pub fn new(propagators: impl IntoIterator<Item = Propagator>) -> Self {
         let mut all = Self([None; 4]);
         for propagator in propagators {
-            // The search finds the propagator if it is a repetition, otherwise the first free place. The places
-            // suffice for one of each.
+            // Finds the place of this propagator if it is repeated, otherwise the first free place. There are as many
+            // places as propagators.
             if let Some(place) = all.0.iter_mut().find(|place| place.is_none_or(|known| known == propagator))
             {
                 *place = Some(propagator);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 const MAX_ENTRIES: usize = 32;
 /// Maximum length. W3C Trace Context asks every system to propagate at least this much.
 const MAX_BYTES: usize = 512;
-/// Length from which an entry is removed before shorter ones.
+/// If a list is too long, entries longer than this are removed before all others.
 const LONG_ENTRY: usize = 128;
 
 /// The entries of a `tracestate` header, in order: the most recently changed one first.
@@ -26,8 +26,9 @@ const LONG_ENTRY: usize = 128;
 ///
 /// # Limits
 ///
-/// A list has at most 32 entries and, as a header, 512 bytes. A further entry removes the last one. A longer list loses
-/// whole entries: first those of more than 128 bytes, then others, both from the end.
+/// A list has at most 32 entries and, as a header, 512 bytes. If a new entry exceeds this number, the last entry is
+/// removed. If the header would be longer, whole entries are removed: first those of more than 128 bytes, then others,
+/// both from the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TraceState(pub(super) Option<Arc<str>>);
 
