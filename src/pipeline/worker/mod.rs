@@ -235,8 +235,8 @@ impl Worker {
         self.state.generation.is_some_and(|generation| generation != process::generation())
     }
 
-    /// Passes the end of an export, or of a collection, to self-observation. In a forked child, a measurement would
-    /// start the child's exporters.
+    /// Passes the end of an export, or of a collection, to self-observation. Does nothing in a forked child, where a
+    /// measurement would start the child's exporters.
     fn observe(&self, signal: Option<Signal>, time: Duration, failure: Option<&str>) {
         if let Some(observer) = self.observer.as_ref().filter(|_| !self.is_forked()) {
             let status = signal.and_then(|_| self.last_status());
