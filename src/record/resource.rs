@@ -49,7 +49,7 @@ impl Resource {
     }
 
     /// Adds the attributes that OTLP expects of every program: the service name and the id of this process, if they are
-    /// not set, and the name of this SDK. An empty id is left out, so that a program can be sent without one.
+    /// not set, and the name of this SDK. If the program has set an empty id, no id is sent.
     pub(crate) fn with_defaults(mut self) -> Self {
         if self.get_str("service.name").is_none_or(str::is_empty) {
             self.set("service.name", Value::Str(&unknown_service()));

@@ -306,7 +306,7 @@ impl<'a> SpanSpec<'a> {
     }
 
     /// Starts a span that has no parent or an explicit one, such as that of a request (a fast path). Returns `None` if
-    /// more than the ids decides about the span.
+    /// the sampling decision needs more than the trace id and the sampled flag of the parent.
     #[inline(always)]
     pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
         let current = stack.top();

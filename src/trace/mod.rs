@@ -105,7 +105,8 @@ struct SamplingPolicy {
     sampler: Arc<Decider>,
     /// The sampler, if it is simple and ids are random numbers.
     simple: Option<Simple>,
-    /// `simple`, if in addition an exporter exports spans, and the start of a span has no further effect.
+    /// Like `simple`, but also requires that an exporter exports spans, and that the start of a span has no further
+    /// effect.
     simple_start: Option<Simple>,
     id_generator: Option<Arc<dyn IdGenerator>>,
     /// True if no exporter is configured, for any signal.

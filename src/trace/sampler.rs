@@ -414,7 +414,7 @@ mod tests {
             (&half, "02", "a=b", Drop, "a=b"),
             (&most, "02", "a=b", RecordAndSample, "ot=th:4,a=b"),
             (&half, "02", &format!("a=b,ot={rv}"), RecordAndSample, &format!("ot=th:8;{rv},a=b")),
-            // The threshold of the parent decides or, without one, its flag.
+            // The parent's threshold decides or, without a threshold, the parent's flag.
             (&follow, "02", "ot=th:4", RecordAndSample, "ot=th:4"),
             (&follow, "03", "ot=th:8", Drop, ""),
             (&follow, "03", "a=b", RecordAndSample, "a=b"),
