@@ -35,7 +35,7 @@ fn sections() -> Vec<Section> {
     toml::from_str::<Table>(TABLE).expect("the table is TOML").section
 }
 
-/// Returns the cells of the counts of all statuses, and of all rows.
+/// Returns the cells of a table row: the number of rows with each status, and the number of all rows.
 fn counts(sections: &[Section]) -> String {
     let counts = STATUSES.map(|status| sections.iter().map(|section| section.count(status)).sum::<usize>());
     let counts = counts.into_iter().chain([sections.iter().map(|section| section.rows.len()).sum()]);

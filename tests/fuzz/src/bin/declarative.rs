@@ -1,4 +1,5 @@
-//! Any text as OpenTelemetry's declarative configuration: after its version, and after a processor that has a secret.
+//! Reads any text as a part of OpenTelemetry's declarative configuration, including files whose other parts contain a
+//! secret.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
