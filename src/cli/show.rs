@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
         return show_live(inputs, options, style);
     }
     let mut view = View::new(&options.view, terminal.is_terminal, MAX_TRACE_BYTES, style.clone());
-    // All lines of files get the same time, so that no trace is drawn as incomplete because reading takes long.
+    // All lines of files get the same time. Otherwise, slow reading could cause traces to be drawn as incomplete.
     let started = Instant::now();
     let (mut all_bad, mut all_records, mut names) = (0, 0, Vec::new());
     for (name, is_regular, size, lines) in inputs {

@@ -203,7 +203,7 @@ impl Store {
     /// Evicts records until each kind is within its share of the limit.
     fn evict(&mut self) {
         // Five eighths of the limit are for traces, two for log records, and one for metrics (`SeriesStore`). Traces of
-        // the largest service go first, so that a noisy service does not displace the others.
+        // the largest service are removed first, so that a noisy service does not displace the others.
         while self.trace_bytes > self.limit / 8 * 5 {
             let largest = self.by_service.values_mut().max_by_key(|of_service| of_service.bytes);
             let Some(of_service) = largest else { break };
