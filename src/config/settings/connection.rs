@@ -245,8 +245,8 @@ setters! {
     /// is sent again.
     max_retry_after(longest: Duration) sets retry.max_retry_after of MAX_RETRY_AFTER;
     /// Sets the time after which a connection is replaced by a new one, before its next request; none unless set. Each
-    /// new connection resolves the host again, and tries the address of the previous connection last of its family
-    /// (IPv4 or IPv6), so that requests spread over all servers behind the name.
+    /// new connection resolves the host again, and among the addresses of a family (IPv4 or IPv6) it tries that of the
+    /// previous connection last, so that requests spread over all servers behind the name.
     max_connection_age(longest: Duration) sets connection.max_age of MAX_CONNECTION_AGE;
     /// Limits the size of a response in bytes; 4 MiB unless set, 1 KiB to 64 MiB. If a response is longer, the records
     /// of its request count as refused, because such a server is probably not a collector.
