@@ -231,7 +231,8 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     }
 }
 
-/// Formats a number with three digits, or with its digits before the point if these are more or `whole` is true.
+/// Formats a number with three digits. Larger numbers keep all digits before the point, and `whole` omits those after
+/// it.
 pub(crate) fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,
