@@ -74,7 +74,8 @@ pub(crate) type CredentialsResult = Result<Credentials, Box<dyn Error + Send + S
 #[derive(Clone)]
 pub(crate) struct HeaderSource {
     pub(crate) get: Arc<dyn Fn() -> CredentialsResult + Send + Sync>,
-    /// Text of the configuration if the source reads a local file, which takes so little time that the worker waits.
+    /// Text of the configuration if the source reads a local file, `None` if it calls a function. Reading a file takes
+    /// so little time that the worker waits for it.
     pub(crate) written: Option<Arc<str>>,
 }
 

@@ -47,8 +47,7 @@ pub(super) const TLS: Keys =
 const TEMPORALITIES: [(&str, &str); 3] =
     [("cumulative", "cumulative"), ("delta", "delta"), ("low_memory", "lowmemory")];
 
-/// Name of a provider, its signal, its limits, and the keys that it may have. The first of these keys holds the list of
-/// its processors or readers.
+/// Name, signal, limits and allowed keys of a provider. The first key is that of its list of processors or readers.
 type Provider = (&'static str, Signal, &'static [Limit], &'static [&'static str]);
 pub(super) const PROVIDERS: [Provider; 3] = [
     (

@@ -163,7 +163,7 @@ impl Writer<'_> {
         self.warn(source, key, "is left out: the format has no place for it", "set it in code");
     }
 
-    /// Writes a setting that belongs to no exporter, if it is set and has a limit.
+    /// Writes a setting that belongs to no exporter, unless it is not set, or set to `any`, which means no limit.
     fn general(&mut self, depth: usize, name: &str, row: &GeneralRow) {
         self.done.push(row.key);
         let value = row.kind.show(self.config);
@@ -303,7 +303,8 @@ impl Writer<'_> {
             (_, Some(text)) if text.contains("%{") => Some(self.template(text, &source, &key)),
             _ => None,
         };
-        // The URL is the endpoint, perhaps with a scheme before it, and a port and a path after it.
+        // The URL contains the endpoint. It may have a scheme before the endpoint, and a port and a path after the
+        // endpoint.
         match written.zip(url.split_once(http.endpoint.trim_end_matches('/'))) {
             Some((written, (before, after))) => {
                 quote(&format!("{before}{}{}", written.trim_end_matches('/'), escaped(after)))
