@@ -116,7 +116,7 @@ pub(crate) fn next_step(
     let requested = requested.map(|requested| requested.min(settings.max_retry_after));
     let back_off = back_off(settings, attempt);
     // The pause that the server asked for, or the back-off if that is longer. Between the first and the second attempt,
-    // the server's wish holds even if it is shorter than the back-off, or zero. If a server asks for a zero pause
+    // the server's pause is used even if it is shorter than the back-off, or zero. If a server asks for a zero pause
     // again, the back-off applies: otherwise it would get thousands of requests per second.
     let (time, by_server) = match requested {
         _ if matches!(verdict, Verdict::ProxyRefused { .. }) => (attempt.proxy_pause, true),

@@ -64,7 +64,7 @@ impl Share {
     }
 
     /// Makes room for `more` bytes in `body`, whose capacity this share has reserved. If the capacity must grow, it at
-    /// least doubles, up to `most`: it exceeds `most` only if the content does.
+    /// least doubles, but it exceeds `most` only if the content does not fit otherwise.
     ///
     /// # Errors
     /// Returns the errors of [`grow`](Self::grow). The body is then unchanged.

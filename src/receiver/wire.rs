@@ -21,8 +21,8 @@ pub(super) struct Wire<'a> {
     /// `None` for no deadline.
     deadline: Option<Instant>,
     late_reads: u32,
-    /// Set if the last received byte stays in the kernel's buffer, because closing a socket with unread data resets the
-    /// connection: whether a byte is held back now.
+    /// `Some` if the last received byte is left in the kernel's buffer, because closing a socket with unread data
+    /// resets the connection. The value is whether a byte is held back now.
     pub(super) held_back: Option<bool>,
 }
 

@@ -97,7 +97,8 @@ fn container_id<'t>(cgroup: &'t str, mountinfo: &'t str) -> Option<&'t str> {
         let name = name.rsplit([':', '-']).next()?;
         name.split('.').next().filter(|id| is_hex(id, ID_DIGITS))
     };
-    // The fourth field is what is mounted. On a host, the fifth (where it is mounted) contains ids of its containers.
+    // The fourth field is the mounted directory or file. The fifth, the mount point, is not used: on a host, mount
+    // points contain the ids of its containers.
     let mut mounted = mountinfo.lines().filter_map(|line| line.split(' ').nth(3));
     let of_mount = |root: &'t str| {
         let is_group = root.contains("/crio-") || root.contains("cri-containerd:");
@@ -182,7 +183,7 @@ mod tests {
             ("0::/docker/too-short", "9 8 0:4 /crio-0123 /sys rw"),
             ("12:cpu:/docker/{UPPER}", "1 2 3 /docker/containers/{UPPER}/hostname"),
             ("0::/", "1 2 3 /var/lib/containers/storage/overlay/{ID}/merged /"),
-            // A host mounts the memory of its containers.
+            // A host also lists the mounts of its containers' shared memory.
             ("0::/init.scope", "7 6 0:9 / /var/lib/docker/containers/{ID}/mounts/shm rw - tmpfs shm rw"),
             (
                 "0::/init.scope",

@@ -351,8 +351,7 @@ fn invalid_data(error: Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 
-/// Returns the error for the alert by which a TLS 1.3 server requires a client certificate if `is_missed`, and
-/// otherwise the error itself.
+/// Returns `error` or, if `is_missed`, the error for the alert by which a TLS 1.3 server requires a client certificate.
 fn require_certificate_if(is_missed: bool, error: io::Error) -> io::Error {
     if is_missed { invalid_data(Error::AlertReceived(AlertDescription::CertificateRequired)) } else { error }
 }
