@@ -136,7 +136,7 @@ fn keeps_the_old_pair_while_only_the_certificate_is_replaced() {
     drop(first);
     deliver(&telemetry);
     let problem = problems.wait_for(ProblemKind::Configuration);
-    let expected = "the changed certificates cannot be used, the old ones stay: client key: it does not belong to the client certificate";
+    let expected = "the new certificates cannot be used, so the old ones stay: client key: it does not belong to the client certificate";
     assert_eq!(problem.message, expected);
     std::fs::write(&key, &new.key_pem).unwrap();
     relay.lead_to(third.address());

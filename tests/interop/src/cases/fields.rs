@@ -24,7 +24,7 @@ pub(super) fn write(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Se
 /// Sends every field to the socket of the transport in this folder, and compares.
 pub(super) fn send_to_socket(order: Order<'_>, folder: &Path, stage: &Stage) -> Result<Sent, Error> {
     let socket = folder.join(format!("{}.sock", order.transport.name()));
-    // The server listens on its port and on its sockets in an order of its own.
+    // The server opens its port and its sockets in any order, so the socket may not be ready yet.
     wait_until("the server does not listen on its socket", || UnixStream::connect(&socket).is_ok())?;
     play(&Setup { to: To::UnixSocket(&socket), ..setup(order, true, stage) }, stage)
 }
