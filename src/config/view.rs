@@ -83,8 +83,9 @@ impl KeySelection {
 }
 
 impl View {
-    /// Returns a view of the instruments with this name, which it exports unchanged. In the name, `*` stands for any
-    /// characters and `?` for one; case is ignored. `*` selects all instruments.
+    /// Returns a view that selects the instruments with this name, and exports them unchanged until other methods are
+    /// called. In the name, `*` stands for any characters and `?` for one; case is ignored. `*` selects all
+    /// instruments.
     pub fn new(name: &str) -> Self {
         Self { pattern: Some(name.to_owned()), source: SettingSource::Code, ..Self::default() }
     }

@@ -206,7 +206,7 @@ struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a span, and returns the share of spans that meets the limit, in spans per second.
+    /// Counts a span, and returns the share of spans that may be kept within the limit, which is in spans per second.
     fn share(&mut self, limit: f64, now: Instant) -> f64 {
         // The first span counts as the only one in a full second, so a program may start with a burst.
         let decay = self.last.map_or(0.0, |last| (-now.saturating_duration_since(last).as_secs_f64()).exp());

@@ -140,7 +140,7 @@ pub(super) enum Action {
     },
     /// Flushes. The caller waits for this time.
     Flush(Duration),
-    /// The process is frozen for this time, as a serverless platform or a suspended machine does.
+    /// The process is frozen for this time, as by a serverless platform, or when its machine is suspended.
     Freeze(Duration),
     /// Stops with this budget.
     Stop(Duration),
