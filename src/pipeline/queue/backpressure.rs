@@ -299,8 +299,8 @@ impl Parker {
 #[derive(Default)]
 pub(crate) struct Latch {
     deliveries: AtomicU64,
-    /// One more than the value of `deliveries` at which the latch was shut; 0 if it was never shut. A delivery in the
-    /// meantime makes the two differ.
+    /// `deliveries + 1` at the time when the latch was shut; 0 if it was never shut. The latch is shut as long as no
+    /// further delivery was counted, that is, as long as this equals `deliveries + 1`.
     shut_at: AtomicU64,
 }
 
