@@ -38,15 +38,7 @@ const MAX_PARALLEL_PROBES: usize = 32;
 /// A file whose name ends in .yaml or .yml is read as YAML, any other file as TOML. With - the configuration is read
 /// from standard input, as TOML or YAML, and its relative paths start at the working directory.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  standpipe check telemetry.toml
-  standpipe check --env --offline
-  standpipe check --json telemetry.toml | jq .errors
-  standpipe check --to otel telemetry.toml > otel.yaml
-
-Exit code: 0 if there are no errors (there may be warnings, and the file may describe no exporter),
-           1 if there is an error or the probe of an endpoint fails, 2 if the file cannot be read")]
+#[command(after_help = include_str!("../help/check.txt").trim_ascii_end())]
 pub(crate) struct Options {
     /// The configuration file, or - for standard input.
     #[arg(required_unless_present = "env", conflicts_with = "env")]

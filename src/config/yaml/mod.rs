@@ -18,8 +18,8 @@ use std::collections::HashMap;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
-pub(super) use self::tree::Lookup;
 use self::tree::{Contents, Frame, MERGE, OpenTable, Substituted, Weight};
+pub(super) use self::tree::{Lookup, reference};
 use super::Location;
 use super::error::{Diagnostic, Fault};
 use super::node::{Document, Mistake, Node, Places, Tree};

@@ -262,7 +262,7 @@ impl Substituted {
 }
 
 /// Splits `NAME` or `NAME:-default`.
-fn reference(content: &str) -> Option<(&str, Option<&str>)> {
+pub(in crate::config) fn reference(content: &str) -> Option<(&str, Option<&str>)> {
     let end = content.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(content.len());
     let (name, rest) = content.split_at(end);
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit());

@@ -18,6 +18,7 @@ use crate::config::settings::kind::SettingValue;
 use crate::config::settings::{ENDPOINT, HEADERS, SIGNALS, SettingRow, rows};
 use crate::config::text::{encode, is_credential_name, quote, shown};
 use crate::config::values::{Named, header};
+use crate::config::yaml::reference;
 use crate::config::{Config, Exporter, ProviderName, Setting, SettingSource, Transport};
 use crate::record::Signal;
 
@@ -53,7 +54,7 @@ fn text(text: &str) -> String {
 }
 
 /// Returns the value of a variable.
-fn reference(variable: &str) -> String {
+fn value_of(variable: &str) -> String {
     quote(&format!("${{{variable}}}"))
 }
 
@@ -183,7 +184,7 @@ impl Writer<'_> {
             let (value, kind) = match (&source, node) {
                 (SettingSource::Environment(variable), None) if is_credential_name(key) => {
                     // This list has a lower priority than the other attributes.
-                    variables = vec![("attributes_list", reference(variable))];
+                    variables = vec![("attributes_list", value_of(variable))];
                     continue;
                 }
                 _ if is_credential_name(key) && !has_reference => {
@@ -320,7 +321,7 @@ impl Writer<'_> {
             let source = exporter.header_source(index);
             if let SettingSource::Environment(variable) = source {
                 // One variable sets all headers.
-                return ("headers_list", reference(variable));
+                return ("headers_list", value_of(variable));
             }
             let line = match node {
                 Some(Tree::List(lines)) => lines.get(index).and_then(Node::as_text),
@@ -363,13 +364,8 @@ impl Writer<'_> {
         let mut text = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let variable = part.strip_prefix("env:").and_then(|part| part.split_once("}%"));
-            let is_name = |name: &str| {
-                let mut bytes = name.bytes().enumerate();
-                bytes.all(|(at, byte)| {
-                    byte.is_ascii_alphabetic() || byte == b'_' || at > 0 && byte.is_ascii_digit()
-                })
-            };
-            let Some((name, after)) = variable.filter(|(name, _)| is_name(name.trim())) else {
+            let is_name = |(name, _): &(&str, &str)| matches!(reference(name.trim()), Some((_, None)));
+            let Some((name, after)) = variable.filter(is_name) else {
                 let fix = "for other programs, write a variable like ${NAME}";
                 self.warn(source, key, "contains a reference that only standpipe knows", fix);
                 return written;
@@ -383,10 +379,9 @@ impl Writer<'_> {
     fn secret(&mut self, source: &SettingSource, key: &str, parts: &[&str]) -> String {
         let name = format!("secret_{}", parts.join("_")).to_ascii_uppercase();
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        let value = format!("${{{name}}}");
-        let what = format!("may be a secret, so {value} is written in its place");
+        let what = format!("may be a secret, so ${{{name}}} is written in its place");
         self.warn(source, key, what, "set this variable to the value");
-        quote(&value)
+        value_of(&name)
     }
 }
 
