@@ -197,7 +197,10 @@ impl Log<'_> {
     #[inline]
     pub fn set_in_place(&mut self, key: &str, value: impl IntoValue) {
         if let Some(open) = &mut self.open {
-            value.with_value(|value| open.record.set(key, value));
+            match value.as_value() {
+                Some(value) => open.record.set(key, value),
+                None => value.with_value(|value| open.record.set(key, value)),
+            }
         }
     }
 
