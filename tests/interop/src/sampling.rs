@@ -118,7 +118,8 @@ fn samplers() -> Vec<(Vec<Word>, Sampler)> {
         (vec![Word::Name("always_on")], ComposableSampler::AlwaysOn),
         (vec![Word::Name("always_off")], ComposableSampler::AlwaysOff),
     ];
-    let of_ratio = |ratio| (vec![Word::Name("probability"), Word::Ratio(ratio)], ComposableSampler::Probability(ratio));
+    let of_ratio =
+        |ratio| (vec![Word::Name("probability"), Word::Ratio(ratio)], ComposableSampler::Probability(ratio));
     all.extend(RATIOS.map(of_ratio));
     let alone = all.clone().into_iter().map(|(words, sampler)| (words, Sampler::composite(sampler)));
     let below = all.into_iter().map(|(words, sampler)| following(words, sampler));
