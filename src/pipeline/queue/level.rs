@@ -64,8 +64,8 @@ pub(super) struct Level {
     largest: Largest,
 }
 
-/// The only word that every caller writes. It has cache lines of its own: a write invalidates them in the caches of other
-/// cores, but not the lines with the rest of the queue, which callers only read.
+/// The only word that every caller writes. It has cache lines of its own: a write invalidates them in the caches of
+/// other cores, but not the lines with the rest of the queue, which callers only read.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Left(AtomicU64);

@@ -379,9 +379,10 @@ impl Writer<'_> {
     fn secret(&mut self, source: &SettingSource, key: &str, parts: &[&str]) -> String {
         let name = format!("secret_{}", parts.join("_")).to_ascii_uppercase();
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        let what = format!("may be a secret, so ${{{name}}} is written in its place");
+        let value = format!("${{{name}}}");
+        let what = format!("may be a secret, so {value} is written in its place");
         self.warn(source, key, what, "set this variable to the value");
-        value_of(&name)
+        quote(&value)
     }
 }
 
