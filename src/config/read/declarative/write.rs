@@ -22,7 +22,7 @@ use crate::config::yaml::reference;
 use crate::config::{Config, Exporter, ProviderName, Setting, SettingSource, Transport};
 use crate::record::Signal;
 
-/// Returns the text of a file with this configuration, and warnings about secrets and about what is left out.
+/// Returns the text of a file with this configuration, and warnings about secrets and omitted settings.
 pub fn to_declarative(config: &Config) -> (String, Vec<Diagnostic>) {
     let mut writer = Writer { config, text: String::new(), found: Vec::new(), done: Vec::new() };
     let is_declarative = |it: &&Exporter| PROVIDERS.iter().any(|(name, ..)| it.path().starts_with(name));
