@@ -162,6 +162,9 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
             // A run that was killed may have left records in the spool, which would be delivered and counted now.
             let _ = fs::remove_dir_all(&spool);
+            // A queue that stays below a quarter of its size, because the flight recorder is several times as large, and
+            // its start writes all its pages.
+            let exporter = exporter.queue_records(1 << 16).queue_bytes(64 << 20);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;
             Ok(calls::sending(Arc::new(telemetry), burst))
