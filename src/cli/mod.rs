@@ -78,12 +78,14 @@ const EXEC_LINK: &str = "standpipe-exec";
 const SECRET_OPTIONS: [&str; 3] = ["--attr", "--endpoint", "--header"];
 
 /// Options of otel-cli that this command does not have, and what replaces them.
-const OTEL_CLI_OPTIONS: [(&str, &str); 19] = [
+const OTEL_CLI_OPTIONS: [(&str, &str); 23] = [
     ("--attrs", "--attr KEY=VALUE, once for each attribute"),
     ("--config", "OpenTelemetry's environment variables"),
     ("--force-parent-span-id", "--parent TRACEPARENT"),
+    ("--force-span-id", "no option: each span gets a new random id"),
     ("--force-trace-id", "--parent TRACEPARENT"),
     ("--insecure", "an endpoint that begins with http://"),
+    ("--otlp-blocking", "no option: each command waits until its records are delivered"),
     ("--otlp-headers", "--header NAME=VALUE, once for each header"),
     ("--protocol", "--grpc"),
     ("--sockdir", "span start --file FILE"),
@@ -94,9 +96,11 @@ const OTEL_CLI_OPTIONS: [(&str, &str); 19] = [
     ("--tls-client-key", "--client-key-file"),
     ("--tls-no-verify", "--ca-file FILE, with the certificate of the server"),
     ("--tp-carrier", "--parent FILE"),
+    ("--tp-disable-inject", "OTEL_PROPAGATORS=none"),
     ("--tp-export", "exec --print-to FILE"),
     ("--tp-ignore-env", "env -u TRACEPARENT standpipe"),
     ("--tp-print", "exec --print-to stderr"),
+    ("--tp-required", "test -n \"$TRACEPARENT\" before the command"),
     ("--traces-endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
 ];
 

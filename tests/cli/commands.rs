@@ -295,6 +295,8 @@ fn usage_mistakes_go_to_standard_error_with_code_2() {
         ),
         (&["init", "env", "a", "b"], "unexpected argument 'b'"),
         (&["exec", "--naem", "a", "b"], "a similar argument exists: '--name'"),
+        (&["exec", "--tp-disable-inject", "b"], "use OTEL_PROPAGATORS=none"),
+        (&["span", "--otlp-blocking"], "use no option: each command waits until its records are delivered"),
         (&["exec", "--tp-carrier", "f", "b"], "tip: instead of --tp-carrier of otel-cli, use --parent FILE"),
         (
             &["span", "a", "--attrs", "k=v"],
