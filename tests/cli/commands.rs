@@ -274,7 +274,7 @@ fn other_commands_end_quietly_too_when_nobody_reads() {
 #[test]
 fn usage_mistakes_go_to_standard_error_with_code_2() {
     let long = "x".repeat(100_000);
-    let cases: [(&[&str], &str); 35] = [
+    let cases: [(&[&str], &str); 37] = [
         (&[], "requires a subcommand"),
         (&["recieve"], "a similar subcommand exists: 'receive'"),
         (&["help", "chekc"], "unrecognized subcommand 'chekc'"),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::record::Period;
+use crate::tests::share_of;
 
 /// Returns a generator of numbers that depend only on the seed (SplitMix64).
 fn seeded(seed: u64) -> impl FnMut() -> u64 {
@@ -44,15 +45,15 @@ proptest! {
         size in prop::sample::select(vec![1usize, 1, 2, 3, 20]),
         beyond in prop::sample::select(vec![0usize, 1, 2, 30, 100]),
     ) {
-        const TRIALS: usize = 20_000;
+        let trials = share_of(20_000);
         let (count, mut random) = (size + beyond, seeded(seed));
         let mut drawn = vec![0usize; count];
-        for _ in 0..TRIALS {
+        for _ in 0..trials {
             let (kept, _) = sample(size, count, &mut random);
             prop_assert_eq!(kept.len(), size);
             kept.values().for_each(|element| drawn[*element] += 1);
         }
-        let expected = (TRIALS * size) as f64 / count as f64;
+        let expected = (trials as usize * size) as f64 / count as f64;
         let distance: f64 = drawn.iter().map(|times| (*times as f64 - expected).powi(2) / expected).sum();
         let freedom = (count - 1) as f64;
         prop_assert!(distance <= freedom + 9.0 * (2.0 * freedom).sqrt() + 25.0, "{distance}: {drawn:?}");
