@@ -162,8 +162,8 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
             // A run that was killed may have left records in the spool, which would be delivered and counted now.
             let _ = fs::remove_dir_all(&spool);
-            // A queue that stays below a quarter of its size, because the flight recorder is several times as large, and
-            // its start writes all its pages.
+            // This queue is smaller than that of `parked`: the flight recorder is several times as large as the queue,
+            // and its start writes all its pages. Each burst still fills less than a quarter of the queue.
             let exporter = exporter.queue_records(1 << 16).queue_bytes(64 << 20);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;

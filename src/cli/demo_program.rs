@@ -60,7 +60,8 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // The visitors leave when this sender is dropped, even if a customer panics.
+            // Dropped at the end of this closure, even if serving a customer panics. This ends `serve_visitors`, for
+            // which the scope waits.
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             if let Some(order) = self.checkout(4711, false) {

@@ -134,7 +134,8 @@ fn is_key(key: &str) -> bool {
     !name.is_empty() && name.chars().all(is_plain) && !name.split('.').any(is_token)
 }
 
-/// Returns whether this is the name of a header. The rules are stricter, because a header line may begin with a secret.
+/// Returns whether this is the name of a header. The rules are stricter than those of [`is_key`], because a header line
+/// may begin with a secret.
 fn is_header(key: &str) -> bool {
     let name = name_of(key).rsplit("headers.").next().unwrap_or_default();
     is_key(key) && name.len() <= MAX_NAME && !name.contains(|c: char| c.is_ascii_digit())

@@ -197,7 +197,8 @@ impl Palette {
     /// Returns whether a resource or a scope is new, so that it has to be drawn.
     pub(crate) fn announce(&mut self, origin: &str) -> bool {
         if self.origins.len() == Self::MAX_ORIGINS {
-            // Clearing the set only repeats some lines. Evicting the least recently used entry would need their order.
+            // After the set is cleared, some lines are drawn again. To evict only the least recently used entry, the
+            // set would have to store the order in which the entries were used.
             self.origins.clear();
         }
         self.origins.insert(origin.to_owned())

@@ -20,8 +20,8 @@ pub(crate) struct Clock {
     ///   are the mark of its rate (see [`Rates`]);
     /// - clear: the system's monotonic clock at the start, in nanoseconds.
     since: u64,
-    /// With a rate: the wall clock at the start. Without: that time minus `since`. Never zero, so that
-    /// `Option<Clock>` needs no extra word.
+    /// With a rate: the wall clock at the start. Without a rate: the wall clock at the start minus `since`. Never
+    /// zero, so that `Option<Clock>` needs no extra word.
     ahead: NonZeroU64,
 }
 

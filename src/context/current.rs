@@ -66,7 +66,7 @@ struct Bridged {
 
 /// An entered span.
 pub(crate) struct Frame {
-    /// Id of the entry, and [`CHANGES_OFFERING`].
+    /// Id of the entry, with the bit [`CHANGES_OFFERING`] if leaving the entry may change [`offering`].
     id: NonZeroU64,
     pub(crate) context: SpanContext,
     /// Clock of the nearest recorded span, which may be this one; `None` if the trace is not recorded.

@@ -14,10 +14,10 @@ pub enum Propagator {
     TraceContext,
     /// W3C Baggage: `baggage`.
     Baggage,
-    /// B3 of Zipkin in one header: `b3`. Reads several headers as well.
+    /// B3 of Zipkin in one header: `b3`. Also reads the headers of [`B3Multi`](Self::B3Multi).
     B3,
-    /// B3 in several headers: `x-b3-traceid`, `x-b3-spanid`, `x-b3-sampled` and `x-b3-flags`. Reads the single header
-    /// as well.
+    /// B3 in several headers: `x-b3-traceid`, `x-b3-spanid`, `x-b3-sampled` and `x-b3-flags`. Also reads the header
+    /// of [`B3`](Self::B3).
     B3Multi,
 }
 

@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn waits_for_a_longer_interval_while_readings_are_wide() {
         let mut machine = Machine::new();
-        // Two such readings may be wrong by 1 µs, which is accurate enough after four seconds (see `MAX_ERROR`).
+        // Between readings of this width, an interval may be wrong by 1 µs. `MAX_ERROR` accepts this error only if the
+        // interval is at least four seconds long.
         machine.now.width = FREQUENCY / 1_000_000;
         (0..4).for_each(|_| machine.measure_after(1, FREQUENCY));
         assert!(machine.calibration.rate == 0 && machine.mark().is_none(), "four seconds are needed");

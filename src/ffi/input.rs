@@ -19,8 +19,8 @@ const NUL_TERMINATED: usize = usize::MAX;
 /// Maximum nesting depth of a value. It exceeds the depth that records accept, and ends the traversal of a value that
 /// contains itself.
 const MAX_DEPTH: usize = 32;
-/// Maximum size of all nested lists in a value. It exceeds the default size of a request, and bounds the traversal of
-/// lists that share sublists, whose expansion could be exponential.
+/// Maximum size of all nested lists in a value, larger than the default `batch-bytes`. Without a maximum, lists that
+/// share sublists could expand exponentially.
 const MAX_NESTED_BYTES: usize = 4 << 20;
 
 /// A zero-terminated text from C, or null.

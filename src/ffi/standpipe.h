@@ -415,7 +415,7 @@ void standpipe_log_with(const standpipe_logger *logger, const standpipe_log_opti
 standpipe_meter *standpipe_meter_new(const standpipe *telemetry, const char *scope, const char *version);
 void standpipe_meter_free(standpipe_meter *meter);
 
-/* Kinds of an instrument, and the function that measures with it. */
+/* Kinds of instruments, each with the function that records a measurement. */
 #define STANDPIPE_COUNTER 1                /* standpipe_add; no negative values */
 #define STANDPIPE_UP_DOWN_COUNTER 2        /* standpipe_add */
 #define STANDPIPE_GAUGE 3                  /* standpipe_record; exports the last value */

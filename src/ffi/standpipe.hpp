@@ -217,7 +217,8 @@ private:
     detail::owned<standpipe_logger, standpipe_logger_free> handle_;
 };
 
-/* An instrument of any kind. `add` and `record` return false if it has another kind: see standpipe.h. */
+/* An instrument of any kind. `add` and `record` return false if a call is invalid, for example `record` on a counter:
+ * see standpipe.h. */
 class instrument {
 public:
     explicit instrument(standpipe_instrument *raw) noexcept : handle_(raw) {}

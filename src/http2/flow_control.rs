@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(window.shift(1), Ok(()));
         assert_eq!(window.available(), MAX_STREAM as usize);
         assert_eq!(window.shift(1).map_err(|fault| fault.code), Err(Code::FLOW_CONTROL));
-        // Begins at the lowest value that settings can cause.
+        // The first shift brings this window to the lowest value that a change of settings can cause.
         let mut window = Window::new(0);
         window.shift(-i64::from(MAX_STREAM)).unwrap();
         window.shift(i64::from(MAX_STREAM)).unwrap();

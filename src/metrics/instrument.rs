@@ -58,7 +58,7 @@ pub(super) struct Descriptor {
     pub(super) limit: Option<usize>,
     /// Attribute keys that the program has chosen.
     pub(super) keys: Option<Arc<KeySelection>>,
-    /// One or more streams per exporter of metrics. None if all are dropped.
+    /// Streams to the exporters of metrics, one or more per exporter. Empty if views drop all of them.
     pub(super) streams: Box<[Stream]>,
 }
 

@@ -35,7 +35,7 @@
 // - `storage`: the series of a stream, by temporality; `table` finds the series of a set of attributes.
 // - `aggregator`: the state of a series, shared by threads; `aggregation`: the arithmetic.
 // - `reservoir`: the exemplars of a series.
-// - `observable`: instruments with a callback; `collection`: the pass over all of them.
+// - `observable`: instruments with a callback; `collection`: the pass over all instruments.
 
 mod aggregation;
 mod aggregator;

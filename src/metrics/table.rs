@@ -39,7 +39,8 @@ pub(super) struct Table {
     overflow: OnceLock<Arc<Series>>,
     /// All series in the order of their creation. Locked while one is added.
     all: Mutex<Vec<Arc<Series>>>,
-    /// True if idle series were forgotten since the last collection. A second attempt would find no more.
+    /// True if idle series were already removed to make room since the last collection. A second removal would rarely
+    /// find any.
     is_cleared: AtomicBool,
 }
 

@@ -303,7 +303,8 @@ impl ExporterSet {
                 }
             }
         };
-        // Records of an instrumented allocator would need the exporters that are being started here.
+        // Starting allocates memory, and an instrumented allocator may then emit records. Such records are suppressed,
+        // because they would need the exporters that are being started here.
         context::suppress_instrumentation(|| self.handles.get_or_start(prepare, start))
     }
 

@@ -41,8 +41,8 @@ impl Gate {
     }
 }
 
-/// Calls the program's hook, on a thread of the exporter or, without such a thread, when the program drives the
-/// exporter.
+/// Calls the program's hook. It runs on a thread of the exporter, or, if callers drive the exporter, on the thread of
+/// the caller that does so.
 #[derive(Default)]
 pub(crate) struct ProblemReporter {
     exporter: String,

@@ -126,8 +126,8 @@ impl Value<'_> {
 
     /// Writes an integer. Returns `None` if the field cannot hold it.
     fn whole(&mut self, number: i128) -> Option<()> {
-        // A list is not a number. The match below refuses fields of other types, and numbers outside the range of the
-        // field.
+        // A repeated field needs a list, not a single number. The match below refuses fields of other types, and
+        // numbers outside the range of the field.
         if self.context == ValueContext::List {
             return None;
         }

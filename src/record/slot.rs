@@ -77,7 +77,8 @@ const GUARD: u32 = 239;
 /// Largest number that can be guarded, about 17 MiB.
 pub(crate) const MAX_GUARDED: u32 = u32::MAX / GUARD;
 
-/// Returns the guarded word of a number up to [`MAX_GUARDED`]. Guarded words are ordered like their numbers.
+/// Returns the guarded word of a number up to [`MAX_GUARDED`]. Of two guarded words, the greater one has the greater
+/// number.
 #[inline(always)]
 pub(crate) fn guard(number: u32) -> u32 {
     number.wrapping_mul(GUARD)
@@ -146,7 +147,8 @@ impl SlotPlace {
 
     fn settle(&self, end: u32) {
         if self.is_mapped() && !self.owner.keeps_records() {
-            // Parts of a chunk may be settled in any order. Guarded words are ordered like their numbers.
+            // Parts of a chunk may be settled in any order, so the greatest end counts. Of two guarded words, the
+            // greater one has the greater number.
             self.header.settled.fetch_max(guard(end), Ordering::Release);
         }
     }

@@ -10,7 +10,8 @@ use prost::Message;
 
 use super::Value;
 
-/// Returns whether a test asks for the wrong order of a change, to prove that the test detects it.
+/// Returns whether the step `what` must be done wrong, for example with its stores in the wrong order. A test of crash
+/// recovery asks for this by an environment variable, to prove that the test detects the mistake.
 pub(super) fn is_wrong(what: &str) -> bool {
     static WRONG: LazyLock<String> =
         LazyLock::new(|| std::env::var("STANDPIPE_WRONG_ORDER").unwrap_or_default());

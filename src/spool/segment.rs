@@ -125,8 +125,9 @@ pub(crate) struct Header {
     pub(crate) body_crc: u32,
 }
 
-/// Where an entry begins. The header's checksum includes the place, so a copy elsewhere is not taken for an entry:
-/// bytes of a segment in the value of an attribute, or an old block that a file system exposes after a power loss.
+/// Where an entry begins. The header's checksum includes the place, so a copy of an entry at another place is not taken
+/// for an entry. Such a copy exists if the value of an attribute contains bytes of a segment, or if a file system
+/// exposes an old block after a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: u64,

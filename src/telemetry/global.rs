@@ -99,8 +99,8 @@ impl InstallGuard {
             if CURRENT.load(Ordering::Relaxed) != self.number {
                 return None;
             }
-            // Stored before the provider is taken. Otherwise a `Global` could make a value without a provider and keep
-            // it for this installation.
+            // The count changes before the provider is removed, so that no `Global` can keep a no-op value, made
+            // without the provider, as its value for this installation.
             CURRENT.store(self.number + 1, Ordering::Release);
             installed.take()
         });

@@ -28,8 +28,8 @@ use crate::record::{IntoValue, SpanHead, SpanKind, SpanRef, TraceId, Value};
 /// ```
 ///
 /// The order of the calls does not matter. Attributes and links are borrowed until the start and then written at once,
-/// so they need no allocation, and no time if the span is not recorded. Each of them extends the type `A`, so a builder
-/// cannot collect them in a loop; set such attributes on the started span.
+/// so they need no allocation, and no time if the span is not recorded. Each attribute and each link extends the type
+/// `A`, so a loop cannot add them to a builder. Add them to the started span instead.
 #[derive(Clone)]
 #[must_use = "a span begins with start()"]
 pub struct SpanBuilder<'a, A = ()> {

@@ -426,7 +426,7 @@ mod tests {
             let decided = decide(sampler, Some(&parent), parent.trace_id);
             assert_eq!(decided, (result, expected.to_owned()), "{sampler}, {flags}, {state}");
         }
-        // The randomness of the example is kept for thresholds up to it.
+        // This trace id has the randomness 6e6d1a75832a2f: thresholds up to this number sample the trace.
         let trace_id = parent("03", "").expect("it is valid").trace_id;
         for (state, result) in [("ot=th:6e6d1a75832a2f", RecordAndSample), ("ot=th:6e6d1a75832a3", Drop)] {
             let parent = parent("03", state).expect("it is valid");

@@ -1,5 +1,5 @@
 //! [`Span`], a guard that ends and sends the span when it is dropped, and the builders of its events and links. An
-//! event or a link is a message inside the span's message, and complete when its builder is dropped.
+//! event or a link is a protobuf message inside the span's message. Dropping its builder completes it.
 
 use std::fmt;
 use std::marker::PhantomData;

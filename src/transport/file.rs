@@ -12,8 +12,9 @@
 //!
 //! # Torn lines
 //! On a full disk, a write may store only a part of its line. The lock is also held while a line is written, so that
-//! the part can be cut off. If a process died during its write, the next line begins with a line end. A process that
-//! does not get the lock in time, because its owner is suspended, appends its line without it.
+//! the part can be cut off. If a process died during its write, the next write begins with a newline, which ends the
+//! torn line. A process that does not get the lock in time, because the process that holds it is suspended, appends its
+//! line without the lock.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

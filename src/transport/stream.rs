@@ -266,7 +266,8 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let mut stream = Stream::Tcp(pair(Instant::now() + hour).0);
         assert!(stream.is_fresh());
-        // The wall clock is ahead, as after the machine was suspended, or behind, as after the time was set.
+        // In the first case, the wall clock went ahead of the monotonic clock, for example while the machine was
+        // suspended. In the second case, the wall clock was set back.
         for wall in [SystemTime::now() - hour, SystemTime::now() + hour] {
             stream.tcp().used.1 = wall;
             assert!(!stream.is_fresh(), "{wall:?}");

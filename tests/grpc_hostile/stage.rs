@@ -34,7 +34,7 @@ pub(crate) enum Fate {
     /// Delivered, with a problem reported.
     Warned,
     Rejected,
-    /// Would be retried, but was given up here.
+    /// Failed in a way that permits a retry, but [`Setting`] ended the retries: dropped as `gave_up`.
     Later,
     Refused,
     NotTaken,

@@ -50,7 +50,8 @@ impl<'a> EventRecord<'a> {
             // The failure of the function itself, from `#[instrument(err)]`, replaces an earlier status.
             open.record.set_status(Status::Error(failure));
         } else if *self.metadata.level() == Level::ERROR {
-            // Any other event at ERROR marks the span, but must not hide a status with a description.
+            // Any other event at ERROR sets an error status without a description, unless the span already has a
+            // status, which may have a description.
             open.status_unless_set(Status::Error(""));
         }
         if layer.exceptions && self.fields.has_errors {

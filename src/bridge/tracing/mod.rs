@@ -166,8 +166,8 @@ impl TracingLayer {
         self
     }
 
-    /// Sets whether spans and log records have the attribute `target`. By default they do if the target is not their
-    /// scope. Span events always have it.
+    /// Sets whether spans and log records have the attribute `target`. By default, they have the attribute only after
+    /// [`scope`](Self::scope) was called; otherwise their scope is the target. Span events always have the attribute.
     pub fn target(self, enabled: bool) -> Self {
         Self { target: Some(enabled), ..self }
     }

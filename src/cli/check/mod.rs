@@ -116,8 +116,8 @@ pub(crate) fn run(options: &Options, style: &Style) -> Result<ExitCode, Failure>
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Prints a configuration without errors as OpenTelemetry's declarative configuration, and reports its problems and
-/// what the format cannot express on standard error.
+/// Prints a configuration in the form of OpenTelemetry's declarative configuration, unless it has errors. Reports its
+/// problems, and everything that the format cannot express, on standard error.
 fn convert(subject: &Subject) -> Result<ExitCode, Failure> {
     let (text, diagnostics, code) = match examine::read(subject, &mut Vec::new()) {
         Ok(config) => {

@@ -24,7 +24,7 @@ const NOT_FOUND: i32 = 127;
 const TIMED_OUT: i32 = 124;
 /// Programs that run the text after `-c`.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish"];
-/// Maximum width of a span name that is made from a shell's text, in terminal cells.
+/// Maximum width, in terminal cells, of a span name that is made from the text after a shell's `-c`.
 const MAX_TEXT_NAME: usize = 60;
 const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_METRICS_EXPORTER"];
 
@@ -44,8 +44,8 @@ const EXPORTERS: [&str; 3] = ["OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER", "OTE
 /// The span has the attributes process.executable.name, process.pid, process.exit.code and, if a signal ended COMMAND,
 /// process.exit.signal. If the system reports the usage of resources, the span also has the processor time of COMMAND
 /// and of the processes that COMMAND waited for (process.cpu.time.user and process.cpu.time.system, in seconds), and
-/// the peak memory of the largest of these processes (process.memory.max_rss, in bytes). A peak below that of standpipe
-/// cannot be measured, and is left out.
+/// the peak memory of the largest of these processes (process.memory.max_rss, in bytes). A process begins as a copy of
+/// standpipe, so a peak that does not exceed the peak of standpipe cannot be measured, and is left out.
 /// An exit code other than 0 sets the status of the span to error. Only the file name of COMMAND is recorded; --args
 /// records the whole command line.
 #[derive(Debug, Args)]

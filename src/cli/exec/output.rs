@@ -178,7 +178,8 @@ fn pass_on<R: Read>(
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Writes all bytes. Waits and tries again if the file is full and another program has made it non-blocking.
+/// Writes all bytes. Another program may have made the output non-blocking: while it accepts no bytes, this function
+/// waits and tries again.
 fn write(to: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     loop {
         let done = match piece {

@@ -168,7 +168,7 @@ impl Test {
                 text.len() >= MIN_ID_DIGITS && describe::id(&trace.key).starts_with(text.as_str())
                     || trace.spans.iter().any(|received| self.matches_span(received))
             }
-            // Each condition may be met by another span of the trace.
+            // Each condition is tested separately, so different spans of the trace may meet different conditions.
             _ => trace.spans.iter().any(|received| self.matches_span(received)),
         }
     }

@@ -297,8 +297,8 @@ fn listen(
             if let Some(page) = &page {
                 page.show(batch);
             }
-            // The printer's queue is last: the command ends when the output is closed, and by then each batch that the
-            // printer has seen must be queued for the file.
+            // The printer's queue gets each batch last. If the output is closed, the command ends; at that time, each
+            // batch that the printer has received must already be in the queue for the file.
             queues.iter().rev().for_each(|queue| queue.add(batch));
         })
         .on_refusal(move |refused| {

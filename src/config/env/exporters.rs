@@ -54,8 +54,8 @@ fn groups(signals: Vec<Signal>, reader: &mut Reader<'_>) -> Vec<Vec<Member>> {
         let value = |row| Some((row, reader.value(signal, row)?));
         let member = Member { signal, values: rows().filter_map(value).collect() };
         let agreeing = groups.iter_mut().filter(|group| group.iter().all(|other| other.agrees_with(&member)));
-        // If several groups match, join the group with the fewest values: the additional values of the other groups
-        // were set for other signals.
+        // If several groups match, the signal joins the group with the fewest values. The other groups have additional
+        // values, which were set for other signals and should not apply to this one.
         match agreeing.min_by_key(|group| group[0].values.len()) {
             Some(group) => group.push(member),
             None => groups.push(vec![member]),
@@ -158,7 +158,8 @@ pub(in crate::config) fn with_defaults(
     exporter
 }
 
-/// The settings that variables give one signal, or all signals of an exporter, in the order of the rows.
+/// Values that variables set for one signal, or for all signals of an exporter, each with the row of its setting. They
+/// are in the order of the rows.
 pub(super) type EnvValues = Vec<(&'static SettingRow, EnvValue)>;
 
 /// The value of one setting, from a variable.

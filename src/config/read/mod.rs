@@ -226,7 +226,8 @@ impl Format {
             return false;
         }
         let mut names = FIRST_NAMES.iter().chain(&["file_format"]);
-        // A text may be valid in both formats by accident. Only a section that we know shows which one was meant.
+        // A text may be valid in the other format by accident. That format was meant only if the text has a section or
+        // key that we know.
         let mut has_sections =
             |root: &Node| is_of_collector(root) || names.any(|name| root.get(name).is_some());
         self.other().parse("", text).is_ok_and(|other| other.mistakes.is_empty() && has_sections(&other.root))

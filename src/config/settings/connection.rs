@@ -306,8 +306,9 @@ impl Exporter {
 
     /// Adds headers that sign each request over HTTP, such as those of AWS Signature Version 4. The function runs for
     /// each attempt, as the last step, on the thread of the exporter, and must not wait. It gets the URL, the headers
-    /// and the body as it is sent. If it fails, the problem is reported and the records wait as in an outage. The
-    /// validity of the returned headers has no effect. Over gRPC, this is an error at start.
+    /// and the body as it is sent. If it fails, the problem is reported and the records wait as in an outage.
+    /// [`valid_for`](crate::config::Credentials::valid_for) has no effect on the returned headers, because each attempt
+    /// is signed again. Over gRPC, this is an error at start.
     ///
     /// ```
     /// use standpipe::{Exporter, config::Credentials};
@@ -414,7 +415,8 @@ impl ConnectionSettings {
         (used != authority(&self.shown_endpoint)).then_some(used)
     }
 
-    /// Returns texts other than headers that messages must not show, even if a server repeats them.
+    /// Returns the host and the user agent, each only if it contains an expanded secret. Messages must not show these
+    /// texts, even if a server repeats them.
     pub(crate) fn hidden_texts(&self) -> impl Iterator<Item = &str> {
         let host = self.hidden_authority().map(|authority| match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

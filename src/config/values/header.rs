@@ -30,7 +30,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Returns credentials without a header, which are valid for one minute.
+    /// Returns credentials without headers, to which [`header`](Self::header) adds headers. The credentials are valid
+    /// for one minute, unless [`valid_for`](Self::valid_for) sets another time.
     pub fn new() -> Self {
         Self::default()
     }

@@ -206,7 +206,8 @@ pub(super) struct Substituted {
 }
 
 /// Substitutes `${NAME}`, `${env:NAME}` and `${NAME:-default}` by the rules of OpenTelemetry's declarative
-/// configuration: `$$` becomes `$` and separates the text into pieces, and inserted text is not searched again.
+/// configuration: `$$` becomes `$`, a reference that overlaps a `$$` is not substituted, and inserted text is not
+/// searched again.
 ///
 /// # Errors
 /// Returns an error if a reference is malformed, a variable is not UTF-8, or the text becomes too long.

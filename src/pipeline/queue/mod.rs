@@ -205,7 +205,8 @@ impl Queue {
         reservation.is_some()
     }
 
-    /// Enqueues a frame unless the queue is full. Returns true if the record was accepted or counted as not enqueued.
+    /// Enqueues a frame unless the queue is full. Returns false if the record was neither enqueued nor counted as not
+    /// enqueued: the caller may then wait for room.
     #[inline(never)]
     fn enqueue_if_room(&self, shard: &Shard, scope: &Arc<Scope>, frame: &[u8], records: usize) -> bool {
         // A record that can never fit must not wait for room.

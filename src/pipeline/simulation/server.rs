@@ -42,7 +42,8 @@ pub(super) struct Book {
     /// True if records may arrive out of order: while the disk fails, records in memory are sent before those on
     /// disk.
     pub(super) is_lenient: bool,
-    /// Last time at which a round was allowed to begin regardless of the throttle.
+    /// Last time at which the program had a reason to begin a round before the end of the throttle, such as a nearly
+    /// full queue.
     pub(super) hurried: Option<Instant>,
 }
 

@@ -197,7 +197,8 @@ impl<'a> Reply<'a> {
             }
             _ => {
                 let body = match Sendable::of(answer, Form::PROTOBUF) {
-                    // The prefix has 32 bits for the length. Other bodies are never that long.
+                    // The prefix has 32 bits for the length. Only a body of zeros, which is generated while it is sent,
+                    // can be longer.
                     Sendable::Zeros(length) => Sendable::Zeros(length.min(u64::from(u32::MAX))),
                     body => body,
                 };

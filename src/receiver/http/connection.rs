@@ -29,7 +29,7 @@ pub(in crate::receiver) fn serve(shared: &Shared, socket: &TcpStream, number: u6
 pub(in crate::receiver) type OnPageRequest =
     dyn Fn(Result<(&ReceivedRequest, &[u8]), &RefusedRequest>, &TcpStream) -> Option<Answer> + Send + Sync;
 
-/// Returns a function like [`serve`] for pages: `answer` answers the requests.
+/// Returns a function that serves the requests for pages on a connection, by calling `answer`.
 pub(in crate::receiver) fn page_server(answer: Arc<OnPageRequest>) -> impl Serve {
     move |shared: &Shared, socket: &TcpStream, number| {
         let mut connection = Connection::new(shared, socket, number);

@@ -94,7 +94,7 @@ impl Pattern {
         known.is(key, &self.bytes)
     }
 
-    /// Returns the hash of any pairs.
+    /// Returns the hash of pairs that need not follow the pattern.
     pub(crate) fn hash_of_any(&self, pairs: &[(&str, Value<'_>)]) -> u64 {
         AttributeSet::hash(pairs, self.seed)
     }
@@ -143,7 +143,7 @@ impl AttributeSet {
     }
 }
 
-/// The hash of some pairs, and their values if all are medium texts.
+/// The hash of `N` pairs, and the values of the pairs if every value is a [`MediumText`].
 pub(crate) struct Digest<const N: usize> {
     pub(crate) hash: u64,
     texts: Option<[MediumText; N]>,

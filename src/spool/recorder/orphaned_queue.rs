@@ -137,7 +137,8 @@ impl OrphanedQueue {
             interrupted: BTreeMap::new(),
             last_alive: 0,
             is_of_other_boot,
-            // After another boot it is unknown whether the recorder or the segments reached the disk last.
+            // After another boot, the recorder on disk may be older or newer than the segments, so its count says
+            // nothing about them.
             spooled: if is_of_other_boot { [0; Signal::COUNT] } else { Signal::ALL.map(spooled) },
             damaged,
             lost: [0; Signal::COUNT],

@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(stream.read(&mut into[..1]).unwrap(), 1);
         assert_eq!(stream.read_waiting(&mut into).unwrap(), Some(3));
         assert_eq!(stream.read_waiting(&mut into).unwrap(), None);
-        // A blocking read waits again.
+        // `read_waiting` has made the socket blocking again, so `read` waits for bytes.
         server.write_all(b"x").unwrap();
         assert_eq!(stream.read(&mut into).unwrap(), 1);
         drop(server);

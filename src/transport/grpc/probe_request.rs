@@ -52,7 +52,7 @@ impl Grpc {
     ) -> Result<CallResponse, ProbeFailure> {
         let reply = match self.call(&Payload { signal, body: &[] }, deadline) {
             Ok(answer) => reply(&answer),
-            // A reset is a kind of response.
+            // The server has responded by resetting the call: the error code of the reset stands for the status.
             Err(failure @ CallFailure::Reset(code)) => {
                 let what = failure.what();
                 response_of(Status::of_reset(code), what, is_retryable(&failure.verdict("")))

@@ -64,7 +64,8 @@ impl Status {
         }
     }
 
-    /// Returns the code, or `UNKNOWN` if gRPC does not define it: a server must not create series of metrics at will.
+    /// Returns the code, or `UNKNOWN` if gRPC does not define the code. The code becomes an attribute of metrics, so a
+    /// server could otherwise cause any number of series.
     pub(super) fn defined(self) -> Self {
         if self.0 <= Self::UNAUTHENTICATED.0 { self } else { Self::UNKNOWN }
     }

@@ -116,7 +116,7 @@ impl TlsConnector {
     }
 }
 
-/// Checks configured certificates that no connection needs.
+/// Checks the certificates that are configured for an endpoint without TLS, so that mistakes in them are reported.
 ///
 /// # Errors
 /// Returns an error if a certificate or a key cannot be used.

@@ -70,7 +70,7 @@ impl Reply {
         find(&self.headers, name)
     }
 
-    /// From the trailers, or from headers that are also the trailers.
+    /// Returns a field of the trailers, or of the headers if the answer consists of headers only.
     pub(crate) fn trailer(&self, name: &str) -> Option<&str> {
         find(self.trailers.as_ref().unwrap_or(&self.headers), name)
     }

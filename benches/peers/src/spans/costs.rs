@@ -200,8 +200,8 @@ fn add_all(figures: &mut Figures, found: &Findings, measures: &[(&Measure, &str)
     Ok(())
 }
 
-/// Prints a table with a row per contender, a column per measure, and a column for what does not arrive. `name` is that
-/// of its place in `benches/README.md`, if it has one.
+/// Prints a table with a row per contender, a column per measure, and a column for what does not arrive. `name` is the
+/// name of the table's place in `benches/README.md`, or `None` if the table is not written there.
 fn show<const COLUMNS: usize>(
     name: Option<&str>,
     measures: &[Measure],

@@ -11,7 +11,7 @@ const GAP = { layer: 128, box: 40 };
 const LANE = 9;
 /** Distance of these lines from boxes, if there is room. */
 const CLEAR = 60;
-/** Distance of the calls back to earlier layers. */
+/** Vertical distance between the lines of calls back to earlier layers, which pass below all boxes. */
 const RETURN = 24;
 /** Width of their turns. */
 const TURN = 32;

@@ -130,7 +130,8 @@ export class TracesView {
     }
   }
 
-  /** Returns the address that a trace leads to: itself, or its comparison with the trace that was chosen before. */
+  /** Returns the address to open for a trace: the page of the trace, or, if the user has chosen another trace to
+   * compare, the page that compares the two. */
   target(id) {
     const { compared } = this.app;
     return compared && compared.id !== id ? `/compare/${compared.id}/${id}` : `/trace/${id}`;

@@ -69,7 +69,8 @@ fn starters_and_recipes_keep_their_effect() {
         include_str!("../../../cli/init/qualitytrace.yaml"),
         include_str!("../../../cli/init/telemetry.env"),
     ];
-    // The examples of the starters are switched on, too.
+    // Uncomments the examples of a starter file, so that they are tested, too. Examples that name a certificate or key
+    // file stay comments.
     let switched = |text: &str, sign: &str| {
         let is_example = |line: &&str| {
             line.starts_with("#")

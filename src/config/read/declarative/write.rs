@@ -226,7 +226,7 @@ impl Writer<'_> {
         Some(flow([(name, parameters)]))
     }
 
-    /// Writes the processor or reader of a signal. Returns the settings of the signal that the schema does not have.
+    /// Writes the processor or reader of a signal. Returns those settings for which the schema has no key.
     fn processor(&mut self, exporter: &Exporter, signal: Signal) -> String {
         let (defaults, transport) = (with_defaults("", "", None, &[signal]), exporter.connection.transport);
         let is_left = |row: &&SettingRow| {

@@ -195,7 +195,8 @@ struct Model<M: Medium> {
     /// Consecutive failed reads of each signal's oldest entry.
     failed_reads: [u32; Signal::COUNT],
     now_ms: i64,
-    /// Number of faults when the journal was opened, and the bytes that it found.
+    /// State of the medium when the journal was opened last: the number of faults until then, and the bytes of all
+    /// segments.
     opened: (u64, u64),
     left_alone: Vec<u64>,
     had_fault_or_power_loss: bool,
@@ -395,7 +396,8 @@ impl<M: Medium> Model<M> {
     fn reopen(&mut self, power_loss: Option<u64>) {
         let is_power_loss = power_loss.is_some_and(|seed| self.medium.lose_power(seed));
         self.journal = Journal::open(self.medium.nothing(), LIMITS).expect("nothing fails").0;
-        // If a fault is still armed, it affects this call, as in a process that ends right after its start.
+        // Models a process that ends right after its start. A fault that is still armed affects this process, not the
+        // next one.
         let _ = Journal::open(self.medium.storage(), LIMITS);
         self.medium.arm(None);
         self.opened = (self.medium.faults(), self.medium.contents().1);
