@@ -24,7 +24,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const BURST: u64 = 256 * TRACE;
 /// Attributes per span, for the rows that show how the cost grows.
 const GROWTH: [u64; 4] = [0, 1, 5, 20];
-/// Parts of a child whose spans are not sampled.
+/// Names of the programs whose spans are not sampled.
 const UNSAMPLED_CHILD: &str = "unsampled-child";
 const UNSAMPLED_ROOT: &str = "unsampled-root";
 
@@ -167,7 +167,7 @@ fn count_instructions(receiver: &Receiver, sizes: (u64, u64), table: &mut Table)
             table.row([measure, whole(count), target.to_owned()]);
         }
     }
-    // These calls take so few instructions that a short run would mostly show noise.
+    // Unsampled spans take so few instructions that a short run would mostly show noise.
     let sizes = (16 * sizes.0, 16 * sizes.1);
     for (part, measure, target) in [
         (UNSAMPLED_CHILD, "instructions, caller, unsampled child, 5 attributes", "≤ 40"),

@@ -1,8 +1,8 @@
 //! Measures the encoding of a span: directly to protobuf bytes, compared with prost structs.
 //!
 //! The figures of standpipe cover the whole call of a program: ids, clock, current span, encoding, and the copy into
-//! the queue. The figures of structs that are built for each trace include ids and clock readings, but no queue. Those of
-//! ready structs include only the encoding.
+//! the queue. The figures of structs that are built for each trace include ids and clock readings, but no queue. Those
+//! of ready structs include only the encoding.
 //!
 //! Run it with `cargo bench --bench encode`. With `-- --smoke`, a short run only checks that the benchmark works.
 

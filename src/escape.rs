@@ -10,7 +10,7 @@ pub fn shows_itself(c: char) -> bool {
     !c.is_control() && !is_invisible(c)
 }
 
-/// Writes every character for which `these` returns false as a Rust escape, such as `\n` or `\u{200b}`.
+/// Replaces every character for which `these` returns false by a Rust escape, such as `\n` or `\u{200b}`.
 pub fn escape_all_but(these: impl Fn(char) -> bool, text: &str) -> Cow<'_, str> {
     if text.chars().all(&these) {
         return Cow::Borrowed(text);

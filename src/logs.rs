@@ -49,7 +49,7 @@ impl LoggerShared {
         severity.number() >= self.min_severity
     }
 
-    /// Counts a record that was not built because no exporter's level includes it. Records about the export itself are
+    /// Counts a record that was not built because no exporter's level includes it. Records of a thread that exports are
     /// not counted.
     #[inline]
     fn count_if_filtered(&self, severity: Severity) {
@@ -134,7 +134,7 @@ impl Logger {
         self.is_enabled(severity)
     }
 
-    /// Returns whether a record of this severity would be sent or counted.
+    /// Returns whether a record of this severity would be sent, or counted as suppressed.
     #[cfg(any(feature = "log", feature = "tracing"))]
     #[inline]
     pub(crate) fn is_of_use(&self, severity: Severity) -> bool {
@@ -306,7 +306,7 @@ impl OpenLog {
     /// Returns a new record; `None` if no exporter would send it.
     #[inline(never)]
     fn begin(shared: &LoggerShared) -> Option<Box<Self>> {
-        // Asked first, so that without an exporter no storage is taken from the pool.
+        // Checked first, so that no storage is taken from the pool if no exporter exports log records.
         let largest = shared.largest?;
         let mut open = Pool::take(&POOL).unwrap_or_else(|| {
             let record = LogRecord::default();

@@ -6,14 +6,14 @@
 //! moment of the fork, the child never sees the lock released or the change completed. The library therefore follows
 //! these rules:
 //!
-//! 1. *Generation.* `pthread_atfork` handlers count the forks since the first process ([`generation`]). Each owner of
-//!    a thread, a socket or a file lock records the generation in which it was made. A later generation neither uses
-//!    nor drops the owner: [`PerProcess`] makes a new value, and the worker leaks its state.
+//! 1. *Generation.* `pthread_atfork` handlers count the forks since the first process ([`generation`]). Each owner of a
+//!    thread, a socket or a file lock records the generation in which it was made. A process of a later generation
+//!    neither uses nor drops the owner: [`PerProcess`] makes a new value, and the worker leaks its state.
 //! 2. *Fork lock.* Shared state that a child needs is changed only inside [`with_fork_lock`]. A fork waits for this
 //!    lock, so a child never sees such state half changed. Code under the lock must not fork, wait for another
 //!    thread, or call code of the program other than its allocator.
-//! 3. *First use.* A foreign library may initialize a static while it is called. A fork waits until that is over: see
-//!    [`first_use`].
+//! 3. *First use.* A foreign library may initialize a static when it is first called. A fork waits until this call is
+//!    over: see [`first_use`].
 //! 4. *Only std's locks.* A lock that a child may touch must keep its whole state in itself, as `std::sync::Mutex`
 //!    does. `parking_lot` keeps a global table of waiting threads, which may stay locked forever in a child.
 //! 5. *Inherited records.* Records that were queued or open at the fork belong to the parent, which sends and counts
@@ -46,8 +46,8 @@
 //!
 //! Two rules keep the program's own code out of this order:
 //!
-//! - The problem hook and the callbacks of the program are called without any other lock. Foreign libraries, which may
-//!   call the program's loggers, are called without the fork lock and without locks of the queue.
+//! - The problem hook and the callbacks of the program are called without any lock except these two. Foreign libraries,
+//!   which may call the program's loggers, are called without the fork lock and without locks of the queue.
 //! - The program's allocator may emit a record. So a caller that emits a record never allocates or frees while it
 //!   holds a lock of the queue. [`with_fork_lock`] may be entered again by the same thread for the same reason.
 

@@ -261,14 +261,14 @@ impl Telemetry {
     }
 
     /// Drives the exporters on this thread: collects metrics, and sends and retries batches as throttle, linger and
-    /// back-off allow. Returns the time at which the program should call it again; the program should also call it
-    /// after emitting records. Returns `None` if nothing is queued and no metrics are to be collected, and always if
-    /// the exporters have [threads](Self::start).
+    /// back-off allow. Returns the time of the next call; the program should also call `pump` after emitting records.
+    /// Returns `None` if nothing is queued and no metrics are to be collected, and always if the exporters have
+    /// [threads](Self::start).
     ///
     /// The call returns at once if nothing is due, and begins no attempt after the budget is used up. It does not
     /// interrupt an attempt, because the collector might already have the records. So a call may exceed its budget by
-    /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, it only
-    /// returns the time.
+    /// one [`timeout`](Exporter::timeout) of an exporter; set the timeout accordingly. With a budget of zero, `pump`
+    /// only returns the time of the next call.
     ///
     /// A call from a [hook](Config::on_problem) or from the callback of a metric does nothing.
     pub fn pump(&self, budget: Duration) -> Option<Instant> {

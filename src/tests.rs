@@ -7,12 +7,12 @@ use std::io::{self, Write};
 /// The default of proptest.
 const ALL: u32 = 256;
 
-/// How many of `cases` a search tries.
+/// Returns how many of `cases` a search tries.
 pub(crate) fn share_of(cases: u32) -> u32 {
     (u64::from(cases) * u64::from(tried()) / u64::from(ALL)).max(1) as u32
 }
 
-/// The step of a search through all bits or bytes of a file. It is odd, so that the search reaches every bit of a byte.
+/// Returns the step of a search through the bits or bytes of a file. An odd step reaches each of the 8 bits of a byte.
 #[cfg(feature = "spool")]
 pub(crate) fn stride() -> usize {
     (ALL / tried()).max(1) as usize | 1

@@ -162,8 +162,8 @@ pub(crate) fn start(name: &str, endpoint: &str) -> Result<Program, Error> {
             let spool = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool");
             // A run that was killed may have left records in the spool, which would be delivered and counted now.
             let _ = fs::remove_dir_all(&spool);
-            // This queue is smaller than that of `parked`: the flight recorder is several times as large as the queue,
-            // and its start writes all its pages. Each burst still fills less than a quarter of the queue.
+            // This queue is smaller than that of `parked`: the start of the flight recorder writes all pages of the
+            // recorder, which is several times as large as the queue. A burst fills less than a quarter of the queue.
             let exporter = exporter.queue_records(1 << 16).queue_bytes(64 << 20);
             let telemetry = workload::start(exporter.spool(spool).spool_open_spans(open_spans))?;
             let burst = make(&telemetry)?;
@@ -201,7 +201,7 @@ fn with_event(telemetry: &Telemetry) -> Result<Burst, Error> {
     }))
 }
 
-/// Starts a span and sets five attributes, without the branches that select the number of attributes.
+/// Starts a span and sets five attributes. Unlike [`Workload`], it has no branches for other numbers of attributes.
 #[inline(never)]
 fn with_five_attributes(span: SpanBuilder<'_>) -> Span {
     let mut span = span.kind(SpanKind::Client).start();
@@ -232,7 +232,7 @@ fn bridged(telemetry: &Telemetry) -> Result<Burst, Error> {
     Ok(Box::new(move |spans| (0..spans / TRACE).for_each(|_| bridged_trace(&remote))))
 }
 
-/// Does the same without the attributes of location and thread. Fields set the names and kinds of the spans.
+/// Like [`bridged`], without the attributes of location and thread. Fields set the names and kinds of the spans.
 fn bridged_lean(telemetry: &Telemetry) -> Result<Burst, Error> {
     let layer = TracingLayer::new(telemetry).location(false).threads(false);
     set_global_default(Registry::default().with(layer).with(LevelFilter::INFO))?;

@@ -35,7 +35,7 @@ struct Sizes {
     /// Rounds of each timed measurement. The best round counts.
     rounds: usize,
     spans: &'static [u64],
-    /// Numbers of spans for which instructions are counted, which takes fifty times as long.
+    /// Numbers of spans for which instructions are counted. A run under callgrind takes fifty times as long.
     counted_spans: &'static [u64],
     threads: &'static [u64],
     /// Spans of all threads together.
@@ -162,7 +162,7 @@ fn over_spans(sizes: &Sizes, sink: &Sink) -> Result<Vec<Option<Chart>>, Error> {
     Ok(vec![Some(time), Some(Chart { is_flat: false, ..memory })])
 }
 
-/// Counts the instructions of the same programs, which do not depend on the load of the machine.
+/// Counts the instructions of the same programs. Unlike times, the counts do not depend on the load of the machine.
 fn instructions(sizes: &Sizes, sink: &Sink) -> Result<Chart, Error> {
     let count = |spans: u64| {
         let before = sink.span_count();
@@ -248,7 +248,7 @@ fn of_caller(points: Vec<Point>) -> Curve {
     Curve { name: "caller".to_owned(), points, colour: Colour::Orange, show: whole }
 }
 
-/// Returns a curve for another figure with the unit of the chart.
+/// Returns a curve for a figure that is neither of the caller nor of the whole process.
 fn same_unit(name: &str, points: Vec<Point>) -> Curve {
     Curve { name: name.to_owned(), points, colour: Colour::Teal, show: whole }
 }

@@ -131,12 +131,12 @@ impl Clocks {
         Ok(Self { caller: process::thread_cpu_time()?, process: process::cpu_time()? })
     }
 
-    /// Returns the processor time that this thread has used since then.
+    /// Returns the processor time that this thread has used since the start.
     fn caller(&self) -> Result<Duration, Error> {
         Ok(process::thread_cpu_time()? - self.caller)
     }
 
-    /// Returns the processor time that the whole process has used since then.
+    /// Returns the processor time that the whole process has used since the start.
     fn process(&self) -> Result<Duration, Error> {
         Ok(process::cpu_time()? - self.process)
     }

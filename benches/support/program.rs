@@ -19,7 +19,7 @@ pub(crate) const BURST: u64 = 8192;
 const INSTRUCTIONS: (u64, u64) = (BURST / 4, BURST);
 /// Bursts in the short and in the long run when the instructions of the whole process are counted.
 ///
-/// The short run allocates the buffers that later bursts reuse.
+/// Both runs allocate the buffers that later bursts reuse, so the difference does not include these allocations.
 const BURSTS: (u64, u64) = (2, 6);
 const SHORT_BURST: u64 = BURST / 8;
 
@@ -80,7 +80,7 @@ impl Program {
 #[inline(never)]
 pub(crate) fn measured_burst(burst: &dyn Fn(u64), calls: u64) {
     burst(calls);
-    // Prevents a tail call, with which this function would end for callgrind before the burst begins.
+    // Prevents a tail call: with one, callgrind would see this function end before the burst begins.
     black_box(());
 }
 

@@ -33,7 +33,7 @@ impl Sink {
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
-                // Connection errors are ignored: the spans of the connection are missing in the count.
+                // Connection errors are ignored: the spans of the connection are missing from the count.
                 thread::spawn(move || serve(&socket, delay, &counter));
             }
         })?;

@@ -33,7 +33,7 @@ pub(crate) struct Curve {
     pub(crate) show: fn(f64) -> String,
 }
 
-/// Color of a curve, the same for the same subject in all charts. The colors differ even without red.
+/// Color of a curve, the same for the same subject in all charts. Readers who cannot see red can tell the colors apart.
 #[derive(Clone, Copy)]
 pub(crate) enum Colour {
     Blue,
@@ -228,7 +228,7 @@ fn draw_line(curve: &Curve, area: &Area, svg: &mut String) {
     }
 }
 
-/// Draws each value above or below its point, where less is in the way.
+/// Draws each value above or below its point, wherever it overlaps fewer lines and values.
 fn draw_values(curve: &Curve, area: &Area, taken: &mut Taken, svg: &mut String) {
     let style = format!("class=\"value\" text-anchor=\"middle\" style=\"fill: {}\"", curve.colour.code());
     for ((x, y), (_, value)) in area.places(curve).into_iter().zip(&curve.points) {

@@ -46,8 +46,8 @@
 //! | level of each exporter | [`Exporter::level`](crate::Exporter::level); `level` in a file, where the default is `info` | yes, by exporter |
 //!
 //! After `install`, and without a [chained](LogBridge::chain) logger, the dynamic level is at most that of the most
-//! verbose exporter. The ledger then counts filtered records only for exporters with a less verbose level. Calls of
-//! `enabled` and `log_enabled!` are never counted.
+//! verbose exporter. Of the records that pass this level, the ledger then counts those that less verbose exporters
+//! exclude. Calls of `enabled` and `log_enabled!` are never counted.
 //!
 //! The bridge ignores records that ureq, an HTTP client, logs at `trace`: they contain whole requests with credentials.
 
@@ -95,7 +95,7 @@ pub struct LogBridge {
     provider: Provider,
     by_target: ScopeCache<Box<str>, Logger>,
     by_place: ScopeCache<Place, Arc<CallSite>, MAX_CALL_SITES>,
-    /// Logger for questions whose answer does not depend on the target.
+    /// Logger for checks and counts that do not depend on the target.
     any: Logger,
     level: LevelFilter,
     location: bool,
@@ -118,8 +118,8 @@ impl LogBridge {
         }
     }
 
-    /// Adds a logger that also gets every record. The added logger is called first, so it does not wait for room in a
-    /// queue. It applies its own filters, and also gets the records that the exporters' own threads log.
+    /// Adds a logger that also gets every record, including those that the exporters' own threads log. The logger is
+    /// called before the bridge, so it never waits for room in a queue, and applies its own filters.
     pub fn chain(mut self, other: impl Log + 'static) -> Self {
         self.others.push(Box::new(other));
         self
@@ -136,12 +136,12 @@ impl LogBridge {
         Self { location, ..self }
     }
 
-    /// Returns the most verbose level that the bridge and any of the exporters accept. `log` itself can filter more
-    /// verbose calls at almost no cost.
+    /// Returns the most verbose level that the bridge and any of the exporters accept. With this maximum level, `log`
+    /// itself skips more verbose calls at almost no cost.
     ///
     /// If there is a chained logger, this function returns `Trace` instead, because that logger may accept different
-    /// levels for different targets. If you know a less verbose level, set it with [`log::set_max_level`] after
-    /// [`install`](Self::install).
+    /// levels for different targets. If a less verbose level suffices for all loggers, set it with
+    /// [`log::set_max_level`] after [`install`](Self::install).
     pub fn max_level(&self) -> LevelFilter {
         if !self.others.is_empty() {
             return LevelFilter::Trace;
@@ -159,7 +159,7 @@ impl LogBridge {
     /// [`chain`](Self::chain) instead of installing it.
     pub fn install(self) -> Result<(), SetLoggerError> {
         let finest = self.max_level();
-        // The logger first: if it is refused, the program keeps its own logger and its own level.
+        // The logger is set first: if the program already has one, its level must not change.
         log::set_boxed_logger(Box::new(self))?;
         log::set_max_level(finest);
         Ok(())
@@ -242,8 +242,8 @@ impl Log for LogBridge {
             return;
         }
         if self.any.is_of_use(severity) {
-            // Formatting the message may panic. Dropping the guard then counts the record. Without a panic, `forget`
-            // disarms it.
+            // If formatting the message panics, dropping the guard counts the record. Otherwise `forget` disarms the
+            // guard.
             let on_panic = OnPanic(|| self.any.count_panic(severity));
             self.emit(record);
             mem::forget(on_panic);
@@ -285,7 +285,7 @@ fn location<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'static str, Valu
 struct CallSite {
     target: Box<str>,
     logger: Logger,
-    /// `None` if the attributes must be set one by one.
+    /// `None` if the location cannot be encoded in advance; its attributes are then set one by one.
     location: Option<EncodedAttributes>,
 }
 

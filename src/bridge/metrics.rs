@@ -212,7 +212,8 @@ struct Instruments<I: Instrument> {
     handles: AppendMap<Arc<Handle<I>>>,
 }
 
-/// All handles of one name. Fields are set under the fork lock, because a child continues to use them.
+/// All handles of one name. Fields are set under the fork lock: a `OnceLock` that another thread was setting during a
+/// fork would stay locked in the child.
 struct Family<I: Instrument> {
     metadata: LateMetadata,
     instrument: OnceLock<I>,
@@ -307,7 +308,7 @@ struct Handle<I: Instrument> {
 
 impl<I: Instrument> Handle<I> {
     fn new(instrument: &I, key: Option<&Key>) -> Self {
-        // Binding once is what makes a measurement cheap: it needs no lookup of its labels.
+        // The labels are bound once, so a measurement needs no lookup of its labels.
         let bound = match key {
             Some(key) => {
                 let labels = key.labels().map(|label| (label.key(), Value::from(label.value())));
@@ -319,8 +320,8 @@ impl<I: Instrument> Handle<I> {
     }
 
     fn has(&self, key: &Key) -> bool {
-        // The labels are first compared in the given order, because most callers keep it, and sorting many labels
-        // would allocate.
+        // Compared in the given order first: most callers always pass their labels in the same order, and `==` sorts
+        // the labels, which allocates if there are many.
         let is_as_given = |own: &Key| own.name() == key.name() && own.labels().eq(key.labels());
         self.key.as_ref().is_some_and(|own| is_as_given(own) || own == key)
     }

@@ -1,4 +1,4 @@
-//! Bridges: telemetry that programs already emit through other crates.
+//! Bridges export the telemetry that programs already emit through other crates.
 //!
 //! Each bridge is a feature with its own module, and writes records in wire format directly, without another SDK in
 //! between. All bridges take a [`Telemetry`](crate::Telemetry), whose main provider they use, or a

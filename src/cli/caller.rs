@@ -63,7 +63,7 @@ impl Caller {
             (None, None) => {}
             (None, Some(_)) => caller.report_error(STATE, "set without TRACEPARENT"),
             (Some(Err(error)), _) => {
-                // The name of the header is removed, because the report begins with the name of the variable.
+                // The report begins with `TRACEPARENT`, so the prefix `traceparent: ` of the error is removed.
                 let error = error.to_string();
                 caller.report_error(PARENT, error.strip_prefix("traceparent: ").unwrap_or(&error));
             }

@@ -60,8 +60,8 @@ impl DemoProgram {
         self.storefront.logger("shop").info("open for business").emit();
         let (door, closed) = mpsc::channel();
         thread::scope(move |scope| {
-            // Dropped at the end of this closure, even if serving a customer panics. This ends `serve_visitors`, for
-            // which the scope waits.
+            // The scope waits for `serve_visitors`, which runs until `_door` is dropped. The closure owns `_door`, so a
+            // panic drops it, too.
             let _door: Sender<Infallible> = door;
             scope.spawn(move || self.serve_visitors(&closed));
             if let Some(order) = self.checkout(4711, false) {
@@ -104,7 +104,7 @@ impl DemoProgram {
         }
     }
 
-    /// Serves one customer. Returns the context of the message that announces the order, or `None` if it was not paid.
+    /// Serves one customer. Returns the context of the message about the order, or `None` if the card was declined.
     fn checkout(&self, order: i64, is_card_expired: bool) -> Option<SpanContext> {
         let (begun, logger) = (Instant::now(), self.storefront.logger("checkout"));
         let sales = self.storefront.meter("sales");

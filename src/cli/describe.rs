@@ -131,7 +131,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the severity: `WARN`, `INFO2`, or any other text of the sender, with the number: `notice(10)`.
+    /// Returns the severity: `WARN`, `INFO2`, or another text of the sender with the number, if any: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {
@@ -191,7 +191,7 @@ fn name_of(number: i32) -> Option<&'static str> {
     Some(severity.name())
 }
 
-/// Returns whether the severity text adds nothing to the name: it is empty, or for example `warning` for WARN2.
+/// Returns whether the severity text adds nothing to the name. For WARN2: an empty text, `warn2`, `warn` or `warning`.
 fn is_usual(text: &str, name: &str) -> bool {
     let class = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let same = |word: &str| text.eq_ignore_ascii_case(word);
@@ -231,8 +231,8 @@ pub(crate) fn round_duration(nanos: u64, style: &Style) -> String {
     }
 }
 
-/// Formats a number with three digits. Larger numbers keep all digits before the point, and `whole` omits those after
-/// it.
+/// Formats a number with three digits. Larger numbers keep all digits before the point. With `whole`, decimals are
+/// omitted.
 pub(crate) fn three_digits(number: f64, whole: bool) -> String {
     let digits = match number.abs() {
         _ if whole || number == 0.0 => 0,

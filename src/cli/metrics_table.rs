@@ -86,7 +86,7 @@ pub(crate) fn draw_series(
     if rest > 0 {
         lines.push(style.line_of(Ink::FAINT, &format!("and {rest} more series")));
     }
-    // Live rows show the change at the newest point, so only the exemplars of that point are listed.
+    // With `with_change`, only the newest point of a series is new, so only its exemplars are listed.
     lines.extend(draw_exemplars(&rows, if with_change { 1 } else { usize::MAX }, style));
     lines
 }

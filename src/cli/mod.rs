@@ -260,7 +260,7 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::Message(format!("a thread cannot be started: {error}; raise the limit of processes (ulimit -u)"))
 }
 
-/// Calls `on_first` at the first Ctrl-C or SIGTERM. The second one ends the process at once.
+/// Calls `on_first` at the first Ctrl-C or SIGTERM. The same signal a second time ends the process at once.
 fn on_interrupt(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let handled = interrupt::on_interrupt(on_first);
     handled.map_err(|error| Failure::Message(format!("Ctrl-C cannot be handled: {error}")))

@@ -184,7 +184,7 @@ impl Sender {
     /// configuration is not an error here: [`finish`](Self::finish) reports it.
     ///
     /// # Errors
-    /// Telemetry that cannot be started is started without exporters. Returns an error only if that fails as well.
+    /// If the telemetry cannot be started, it is started without exporters. Returns an error if that fails, too.
     pub(crate) fn start(
         destination: &Destination,
         variables: Vec<(String, OsString)>,
@@ -195,7 +195,7 @@ impl Sender {
             Ok(config) => (config, None),
             Err(error) => {
                 let mut errors = errors(&error);
-                // The messages name variables, but the user has written options.
+                // The messages name variables, but the user has written options, so the names are replaced.
                 for (option, end, _) in
                     destination.tls_files().into_iter().filter(|(.., file)| file.is_some())
                 {
@@ -214,7 +214,7 @@ impl Sender {
         };
         let hook = report.clone();
         let hook = move |problem: &Problem| match problem.kind {
-            // A warning is not the reason why records are not delivered.
+            // Not kept as the last problem: a warning is not the reason why records are not delivered.
             ProblemKind::Configuration if !is_verbose => {}
             ProblemKind::Configuration => report_error(&problem.message),
             _ => hook(in_words(problem)),
@@ -273,7 +273,7 @@ pub(crate) fn is_on(variable: &str) -> bool {
 
 /// Returns the value of an otel-cli variable for an option, or `None` if it is unset or invalid.
 ///
-/// An invalid variable is ignored, because it is not part of the command line.
+/// Unlike an invalid option, an invalid variable is ignored, because it is not part of the command line.
 pub(crate) fn choice<T: ValueEnum>(variable: &str) -> Option<T> {
     of_environment(variable).and_then(|value| T::from_str(&value, false).ok())
 }

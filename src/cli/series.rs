@@ -22,7 +22,7 @@ const DELTA: i32 = 1;
 /// Estimated memory of a series without its points and texts.
 const SERIES_BYTES: usize = 1024;
 
-/// Recently received series. If they exceed the memory limit, those without new points are evicted first.
+/// Recently received series. If they exceed the memory limit, the least recently updated are evicted first.
 #[derive(Default)]
 pub(crate) struct SeriesStore {
     /// Series by the hash of their identity.

@@ -110,7 +110,7 @@ fn is_inside_a_text(text: &str, line: usize) -> bool {
 /// `headers`.
 fn is_header_of_table(line: &str) -> bool {
     let name = line.trim().trim_start_matches('[').trim_end_matches(']');
-    // A quoted name may be the only element of an array that began above.
+    // A line such as `["name"]` is refused, because it may be an element of an array that began above.
     line.trim().starts_with('[') && is_key(name) && !name.contains(['"', '\'']) && !name.contains(".headers.")
 }
 

@@ -274,7 +274,7 @@ struct Draining<'a> {
     reported: HashSet<String>,
     /// Message to print after the first request that could not be delivered.
     retry_message: Option<&'static str>,
-    /// False if records may be lost that the ledger does not count.
+    /// False if records that the ledger does not count may be lost.
     is_accounted: bool,
 }
 

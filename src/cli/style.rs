@@ -191,14 +191,13 @@ pub(crate) struct Palette {
 impl Palette {
     /// Maximum number of services with a color.
     const MAX_SERVICES: usize = 256;
-    /// Maximum number of resources and scopes that are remembered. Beyond it, they are drawn again.
+    /// Maximum number of resources and scopes that are remembered. When it is reached, all are forgotten.
     const MAX_ORIGINS: usize = 4096;
 
     /// Returns whether a resource or a scope is new, so that it has to be drawn.
     pub(crate) fn announce(&mut self, origin: &str) -> bool {
         if self.origins.len() == Self::MAX_ORIGINS {
-            // After the set is cleared, some lines are drawn again. To evict only the least recently used entry, the
-            // set would have to store the order in which the entries were used.
+            // Evicting only the least recently used entry would require storing the order of use.
             self.origins.clear();
         }
         self.origins.insert(origin.to_owned())

@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
             column.is_some_and(|column| column.when_narrow == WhenNarrow::IsLeftOutLast)
         };
         while table.least_width() > style.width {
-            // If no column may go, the terminal cuts the line.
+            // If no further column may be left out, lines may be longer than the width.
             let Some(last) = table.columns.iter().rposition(goes) else { break };
             table.columns[last] = None;
         }

@@ -141,8 +141,7 @@ pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
     duration.ok_or("write a time such as 100ms, 1.5s or 5m")
 }
 
-/// Returns the width of a character in cells. Control characters have none, because they are escaped before they are
-/// drawn.
+/// Returns the width of a character in cells: 0 for control characters, which are escaped before they are drawn.
 fn cells(c: char) -> usize {
     c.width().unwrap_or(0)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Config;
 use crate::escape::{escape_all_but, shows_itself};
 
-/// Text of a message. Most texts are constants, which are borrowed, so that no code has to copy them.
+/// Text of a message. Most texts are constants; because they are borrowed, the program contains no code to copy them.
 pub(super) type Words = Cow<'static, str>;
 
 /// An invalid configuration, with all diagnostics.
@@ -240,7 +240,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Adds a diagnostic to a list that does not contain it.
+/// Adds a diagnostic to a list, unless the list already contains an equal one.
 pub(super) fn add_new(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
     if !diagnostics.contains(&diagnostic) {
         diagnostics.push(diagnostic);

@@ -23,8 +23,8 @@ use crate::record::{Severity, Signal};
 /// One destination of telemetry: the address of a collector, with settings for queue, batches, retries and credentials.
 ///
 /// Start with [`Exporter::http`], [`Exporter::grpc`], [`Exporter::file`] or [`Exporter::console`]; every other method
-/// overrides one default. The methods check nothing: `Telemetry::start` reports values that are out of range, by the
-/// key that files use for the setting.
+/// overrides one default. The methods check nothing: `Telemetry::start` reports values that are out of range, with the
+/// key that the setting has in files.
 ///
 /// ```
 /// use std::time::Duration;
@@ -303,7 +303,7 @@ impl Exporter {
         exporter
     }
 
-    /// Returns an exporter with all defaults for Tracetest's files, in which some keys have other names.
+    /// Returns an exporter with the defaults of Tracetest's files: log records below `info` are not sent.
     pub(super) fn of_tracetest(name: String, path: String, location: Location) -> Self {
         let table = Table { path, location: Some(location), is_of_tracetest: true };
         Self { level: Level(Some(Severity::Info)), ..Self::new(name, Some(table)) }

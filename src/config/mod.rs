@@ -7,9 +7,8 @@
 //! origin. The guide lists [every setting](crate::guide::configuration) and [every
 //! variable](crate::guide::environment).
 //!
-//! In the source, each setting of an exporter is one row in `config/settings/delivery.rs` or
-//! `config/settings/connection.rs`, next to its default and the builder's method. `config/settings/mod.rs` explains how
-//! to add one.
+//! In the source, each setting of an exporter is one row in `delivery.rs`, `connection.rs` or `file.rs` of
+//! `config/settings`, next to its default and the builder's method. `config/settings/mod.rs` explains how to add one.
 
 // code ───────────────────────→ Exporter ─→ Config ─→ validate ─→ Telemetry::start
 // file → toml, yaml → node → read ─┤                     └ error: every diagnostic, and the configuration without
@@ -102,7 +101,7 @@ use crate::record::IntoValue;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Config {
-    /// Resource and sampler of all exporters that are not the application's.
+    /// Settings of the program's own provider.
     pub(crate) main: ProviderSettings,
     pub(crate) application: ProviderSettings,
     /// Exporters of both providers.

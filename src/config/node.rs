@@ -7,7 +7,8 @@ use super::Location;
 use super::error::Diagnostic;
 use super::section::Owner;
 
-/// A parsed document. If it has syntax errors, the tree contains the rest of the text.
+/// A parsed document. If it has mistakes, the tree contains only the parts that could be read. After a syntax error in
+/// YAML, the tree is empty.
 pub(super) struct Document<'d> {
     pub(super) root: Node,
     pub(super) mistakes: Vec<Mistake>,
@@ -42,7 +43,7 @@ pub(super) enum Tree {
         value: f64,
     },
     Text(String),
-    /// Text into which a YAML file inserts variables. It is not searched for further references.
+    /// Text of a YAML file into which the values of variables were inserted. It is not searched for further references.
     #[cfg(feature = "yaml")]
     Inserted {
         /// The text of the file, with its references. Messages show it instead of `text` if `is_secret`.
@@ -148,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Returns the field of a table; `None` if it is absent or the node is not a table.
+    /// Returns a field by its name; `None` if the field is absent or the node is not a table.
     pub(super) fn get(&self, name: &str) -> Option<&Field> {
         self.as_table()?.iter().find(|field| field.name == name)
     }

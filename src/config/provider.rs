@@ -154,7 +154,7 @@ impl ProviderSettings {
         self.resource.get_str(SERVICE_NAME).is_some_and(|name| !name.is_empty())
     }
 
-    /// Returns the configured resource, with the service name that code sets as the fallback.
+    /// Returns the configured resource. If it has no service name, adds the fallback that code has set, if any.
     pub(crate) fn named_resource(&self) -> Resource {
         let mut resource = self.resource.clone();
         if let Some(name) = self.default_name.as_ref().filter(|_| !self.has_own_name()) {
@@ -386,8 +386,8 @@ pub enum ComposableSampler {
     Probability(f64),
     /// Samples about this number of spans per second at most. The share adapts to the rate of the last second.
     RateLimited(f64),
-    /// Samples a span if its parent's threshold says so or, without a threshold, if its parent is sampled. The inner
-    /// sampler decides about spans without a parent.
+    /// Decides by the threshold of the span's parent. Without a threshold, samples the span if its parent is sampled.
+    /// The inner sampler decides about spans without a parent.
     ParentThreshold(Box<ComposableSampler>),
     /// The first rule that matches a span decides. A span that no rule matches is not sampled.
     RuleBased(Vec<SamplingRule>),
@@ -410,14 +410,14 @@ pub struct SamplingRule {
 }
 
 /// A condition of a [`SamplingRule`] on an attribute that [`SpanBuilder::set`](crate::SpanBuilder::set) sets. Numbers
-/// and booleans are compared as text, and one element of an array must meet the condition. The condition is not met by
-/// spans without the attribute. Values of the program's own types are seen if they implement
+/// and booleans are compared as text, and at least one element of an array must meet the condition. The condition is
+/// not met by spans without the attribute. Values of the program's own types are compared only if they implement
 /// [`IntoValue::peek`](crate::IntoValue::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttributeCondition {
     /// The key of the attribute.
     pub key: String,
-    /// Values that meet the condition. Without values and patterns, every value does.
+    /// Values that meet the condition. If `values` and `included` are empty, all values meet it except `excluded` ones.
     pub values: Vec<String>,
     /// Patterns of values that meet the condition.
     pub included: Vec<String>,

@@ -17,8 +17,9 @@ pub(super) const ENABLE_LOGS: &str = "enable.log-exporter";
 pub(super) const ENABLE_SPANS: &str = "enable.span-exporter";
 pub(super) const METRICS: [&str; 2] = ["metrics", "open-telemetry"];
 pub(super) const TELEMETRY: &str = "telemetry";
-/// The section that describes exporters by name, and the one that selects among them.
+/// Section that describes exporters by name.
 pub(super) const EXPORTERS: [&str; 2] = [TELEMETRY, "exporters"];
+/// Section that selects exporters by their names.
 pub(super) const SERVER: [&str; 2] = ["server", "telemetry"];
 
 /// First parts of the paths of all sections.
@@ -137,7 +138,7 @@ impl Section {
         }
     }
 
-    /// Returns the setting that the section knows by this name.
+    /// Returns the setting that has this key in the section.
     pub(super) fn row(&self, name: &str) -> Option<&'static SettingRow> {
         self.rows().find(|row| self.spelling(row).0 == name)
     }

@@ -136,8 +136,7 @@ impl ExporterSummary {
     }
 }
 
-// Written by hand, as for the ledger: serde's derive macro would increase the number of crates that a program is built
-// from by a third.
+// Written by hand, as for the ledger: with serde's derive macro, a program would be built from a third more crates.
 /// Writes the settings as fields of the same object as the other fields.
 impl Serialize for ExporterSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -12,7 +12,7 @@
 //! The value of a setting that was accepted, such as a resource attribute, may consist of several words. [`shown`]
 //! masks it only if it names a credential.
 //!
-//! A value may be as long as a file and be judged once for every exporter, so only its beginning is inspected.
+//! Only the beginning of a value is inspected: a value may be as long as a file, and is checked once per exporter.
 
 use std::borrow::Cow;
 use std::fmt;

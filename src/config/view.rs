@@ -46,7 +46,7 @@ pub struct View {
     pub(crate) description: Option<String>,
     pub(crate) keys: Option<Arc<KeySelection>>,
     pub(crate) aggregation: ViewAggregation,
-    /// Whether histograms contain their minimum and maximum.
+    /// True if histograms omit their minimum and maximum.
     pub(crate) omits_min_max: bool,
     pub(crate) limit: Option<usize>,
     pub(super) source: SettingSource,

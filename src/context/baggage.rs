@@ -11,7 +11,7 @@ use super::ContextGuard;
 
 pub(super) const BAGGAGE: &str = "baggage";
 
-/// Maximum members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least this much.
+/// Limits of members and bytes of a baggage. W3C Baggage requires every implementation to propagate at least this much.
 const MAX_MEMBERS: usize = 64;
 const MAX_BYTES: usize = 8192;
 
@@ -129,7 +129,7 @@ impl Baggage {
         let (mut members, mut end) = (Vec::new(), 0);
         let is_within = |text: &&str| {
             end += text.len() + 1;
-            // The comma after the last member does not count.
+            // `end` counts a comma after each member; the last one has none.
             end - 1 <= MAX_BYTES
         };
         let texts = header.split(',').take(MAX_MEMBERS).take_while(is_within);
@@ -207,7 +207,7 @@ impl Member {
     }
 
     fn metadata(&self) -> &str {
-        // Semicolons in a value are percent-encoded.
+        // The first semicolon ends the value, in which semicolons are percent-encoded.
         self.encoded.split_once(';').map_or("", |(_, metadata)| metadata)
     }
 }

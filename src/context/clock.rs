@@ -10,8 +10,8 @@ use super::ticks::{self, RATES, Rates, TICK_BITS};
 /// Maximum age of a clock in nanoseconds. After that the wall clock is read again, because it may have been set.
 pub(super) const CLOCK_AGE: u64 = 60_000_000_000;
 
-/// The wall-clock time at one moment, and a counter that continues from there. The spans of a trace use the same clock
-/// until it is older than [`CLOCK_AGE`], so their times are consistent with each other and cost one reading each.
+/// The wall-clock time at one moment, and the value of a counter at that moment. The spans of a trace use the same
+/// clock until it is older than [`CLOCK_AGE`], so their times are consistent, and each takes one reading of a counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     /// One of two values, told apart by the highest bit:
@@ -44,7 +44,7 @@ impl Clock {
         (clock, wall)
     }
 
-    /// Returns a clock that starts at this value of the processor's counter; `None` if its rate is not known.
+    /// Returns a clock that starts at this value of the processor's counter; `None` if the rate is unknown or too old.
     pub(super) fn at(wall: u64, ticks: u64, rates: &Rates) -> Option<Self> {
         let since = rates.mark_at(ticks)? | ticks & ((1 << TICK_BITS) - 1);
         Some(Self { since, ahead: non_zero(wall) })
@@ -81,7 +81,7 @@ impl Clock {
     }
 
     /// Returns the nanoseconds from the start to this value of the processor's counter; `None` if the counter has gone
-    /// back, because the machine was suspended.
+    /// back, for example because the machine was suspended.
     #[inline(always)]
     pub(super) fn nanos_until(&self, ticks: u64, rates: &Rates) -> Option<u64> {
         // The shift removes the mark.
@@ -120,9 +120,8 @@ pub(super) fn monotonic_nanos() -> u64 {
 
 /// Returns the time of a clock of the system: 0 is the wall clock, 1 the monotonic clock.
 ///
-/// [`SystemTime`] and [`std::time::Instant`] make the same system call, but return opaque values. A number must be
-/// computed from them by subtracting another reading, which takes three times as long, and every span needs the time
-/// twice.
+/// [`SystemTime`] and [`std::time::Instant`] make the same system call, but return opaque values. Getting a number from
+/// them, by subtracting another value, takes three times as long as this function. Every span needs the time twice.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[allow(unsafe_code)]
 #[inline]
@@ -172,7 +171,7 @@ mod tests {
             before = now;
         }
         let (one, other) = (before.0 - first.0, before.1 - first.1);
-        // An interruption between two readings takes less than this.
+        // Tolerates an interruption of the thread between two readings.
         assert!(one.abs_diff(other) < 10_000_000_000, "{one} and {other} ns");
         assert!(one > 0 && other > 0);
     }

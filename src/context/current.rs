@@ -69,19 +69,18 @@ pub(crate) struct Frame {
     /// Id of the entry, with the bit [`CHANGES_OFFERING`] if leaving the entry may change [`offering`].
     id: NonZeroU64,
     pub(crate) context: SpanContext,
-    /// Clock of the nearest recorded span, which may be this one; `None` if the trace is not recorded.
+    /// Clock of the nearest recorded span, which may be this one; `None` if it is not known.
     pub(crate) clock: Option<Clock>,
 }
 
 /// Bit in the id of a frame that means: [`offering`] may change when the frame is left.
 ///
-/// The id in the frame's [`Entered`] never has the bit, so it differs from the id of such a frame. Then `leave` takes
-/// its slow path, which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, leaves
-/// [`OFFERING`] unchanged.
+/// The id in [`Entered`] never has the bit. So if a frame has the bit, the ids differ, and `leave` takes its slow path,
+/// which updates [`OFFERING`]. The fast path, for a child that is sampled like its parent, leaves it unchanged.
 const CHANGES_OFFERING: u64 = 2;
 
-/// Entry of the stack that means "no span", whatever is below. It is sampled and has no clock, so that neither fast
-/// path of a new span takes it for a parent, and only the slow paths must check for it.
+/// Entry of the stack that means "no span", whatever is below. Because it is sampled and has no clock, neither fast
+/// path of a new span uses it as the parent, so only the slow paths must check for it.
 const NO_SPAN: SpanContext = SpanContext {
     trace_id: TraceId([0; 16]),
     span_id: SpanId([0; 8]),
@@ -102,7 +101,7 @@ impl Frame {
     }
 }
 
-/// Returns the bits of [`offering`] while this is the current span.
+/// Returns the bits of [`offering`] for a thread whose current span has this context and clock.
 #[inline(always)]
 fn offering_of(context: &SpanContext, clock: Option<&Clock>) -> u8 {
     if clock.is_some() && context.is_sampled() { ANYWHERE | IN_SAMPLED_SPAN } else { ANYWHERE }
@@ -123,7 +122,7 @@ pub(super) fn current() -> Option<(SpanContext, Option<Clock>)> {
     })
 }
 
-/// Returns the innermost span of this thread, if there is one, and the time by the span's clock.
+/// Returns the innermost span of this thread, if there is one, and the current time, by the span's clock if it has one.
 #[inline]
 pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     let current = read_stack(|stack| {
@@ -140,8 +139,8 @@ pub(crate) fn span_and_time() -> (Option<SpanRef>, u64) {
     }
 }
 
-/// Returns the innermost span of this thread that does not belong to another layer, and its clock. If that entry is
-/// [`NO_SPAN`], it is returned as well, so that entering it again means "no span".
+/// Returns the innermost entry of this thread that does not belong to another layer, and its clock. The entry may be
+/// [`NO_SPAN`], so that a caller that enters it again has no current span.
 #[cfg(feature = "tracing")]
 pub(crate) fn current_without_other_layers(layer: u64) -> Option<(SpanContext, Option<Clock>)> {
     read_stack(|stack| {
@@ -338,7 +337,7 @@ impl Stack {
     fn leave(&mut self, id: NonZeroU64) {
         match self.frames.get_mut(self.depth.wrapping_sub(1)) {
             Some(frame) if frame.id == id => {
-                // The frame is reused. Release the state of this span now.
+                // Released now, because the frame stays allocated for the next span.
                 frame.context.clear_state();
                 self.depth -= 1;
             }
@@ -396,7 +395,7 @@ impl ContextGuard {
         Self { entered: enter(context, clock), baggage: None, not_send: PhantomData }
     }
 
-    /// Makes a guard under which the thread has no current span.
+    /// Makes the thread have no current span until the guard is dropped.
     pub(crate) fn enter_no_span() -> Self {
         match current() {
             Some(_) => Self::enter(&NO_SPAN, None),

@@ -57,8 +57,8 @@ const SAMPLED: u8 = 0x01;
 /// Trace flag: the trace id is random (W3C Trace Context, level 2).
 pub(crate) const RANDOM: u8 = 0x02;
 
-/// Not a trace flag, but stored among them: the span is recorded, but not sampled. It travels from the sampler to the
-/// span's start, which clears it before a caller can read the context.
+/// Not a trace flag, but stored among them: the span is recorded, but not sampled. The sampling decision sets it, and
+/// the span's start clears it before a caller can read the context.
 const RECORD_ONLY: u8 = 0x80;
 
 /// The identity of a span, as carried to another thread, to another process, or in a link.
@@ -80,15 +80,15 @@ pub struct SpanContext {
     pub(crate) flags: u8,
     pub(crate) is_remote: bool,
     pub(crate) b3: Option<B3Mark>,
-    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty. The fast paths copy no mark,
-    /// so they only start children of contexts without a state.
+    /// The `tracestate`. A context with a B3 mark always has a state, even if it is empty: the fast paths, which do not
+    /// copy the mark, serve only parents without a state.
     pub(crate) state: Option<Arc<str>>,
 }
 
 /// A sampling state of B3 that W3C Trace Context cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum B3Mark {
-    /// The caller left the decision to its callee.
+    /// The caller left the sampling decision to this process.
     Deferred,
     /// The trace is sampled for debugging. Every process propagates this state.
     Debug,
@@ -326,7 +326,7 @@ impl Context {
         &self.baggage
     }
 
-    /// Returns this context with another baggage.
+    /// Returns this context with the given baggage instead of its own.
     #[must_use]
     pub fn with_baggage(self, baggage: Baggage) -> Self {
         Self { baggage, ..self }

@@ -75,8 +75,8 @@ impl Propagators {
         self.0.into_iter().flatten()
     }
 
-    /// Returns the names of the headers that [`inject`](Self::inject) may set. Before a carrier is used again, remove
-    /// them.
+    /// Returns the names of the headers that [`inject`](Self::inject) may set. Remove these headers before you inject
+    /// another context into the same request.
     pub fn fields(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.iter().flat_map(Propagator::fields).copied()
     }

@@ -52,7 +52,7 @@ pub(crate) fn suppress_for_ever() {
     sdk::suppress_for_ever();
 }
 
-/// Runs `work` with instrumentation suppressed, for work on an exporter that is done on a caller's thread.
+/// Runs `work` with instrumentation suppressed, for the part of an exporter's work that runs on a caller's thread.
 pub(crate) fn suppress_instrumentation<T>(work: impl FnOnce() -> T) -> T {
     while_exporting_for(EXPORTS_FOR.get(), work)
 }

@@ -1,8 +1,8 @@
 //! Consistent probability sampling: the sampling threshold and the randomness of a trace, in the member `ot` of its
 //! `tracestate`, as in `ot=th:c;rv:6e6d1a75832a2f`.
 //!
-//! A trace is sampled if its randomness, a number of 56 bits, is not below the threshold. The randomness is `rv`, or
-//! the last 56 bits of the trace id.
+//! A trace is sampled if its randomness, a number of 56 bits, is not below the threshold. The randomness is `rv` or,
+//! without `rv`, the last 56 bits of the trace id.
 
 use std::sync::Arc;
 

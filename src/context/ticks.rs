@@ -1,14 +1,15 @@
 //! The processor's time counter, which is read without a call: the TSC of x86-64, the generic timer of aarch64.
 //!
 //! Workers measure its rate against the system's monotonic clock ([`Calibrator`]), if the counter has a constant rate
-//! and the kernel uses it as its own clock source. A clock stores the mark of a published rate ([`Rates`]) and its
-//! start.
+//! and the kernel uses it as its own clock source. A [`Clock`](super::clock::Clock) stores the value of the counter
+//! at its start, and a mark, which identifies one of the published rates ([`Rates`]).
 //!
 //! - *Accuracy.* A measurement is wrong by at most 0.25 µs per second. A rate is published when two consecutive
 //!   measurements agree, and withdrawn when a later one disagrees. So clocks drift by less than 1 µs per second.
 //! - *Monotonic clocks.* A clock keeps the rate with which it started. There are two places for rates: a new rate is
-//!   written to one, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is longer
-//!   than a trace uses a clock. Only a span that stays open for longer may end with a newer rate.
+//!   written to one, while older clocks still read the other. Writes are at least [`MIN_REST`] apart, which is 30
+//!   seconds longer than a trace uses a clock. So only a span that is open for longer than 30 seconds may end with a
+//!   newer rate.
 //! - *No dependence on a worker.* New clocks use the system's clock if the rate was not measured within [`MAX_AGE`]:
 //!   while workers are idle or have no thread, in a forked child, or after the machine was suspended.
 

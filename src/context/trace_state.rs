@@ -26,7 +26,7 @@ const LONG_ENTRY: usize = 128;
 ///
 /// # Limits
 ///
-/// A list has at most 32 entries and, as a header, 512 bytes. If a new entry exceeds this number, the last entry is
+/// A list has at most 32 entries and, as a header, 512 bytes. If a new entry would be the 33rd, the last entry is
 /// removed. If the header would be longer, whole entries are removed: first those of more than 128 bytes, then others,
 /// both from the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl TraceState {
     /// header is malformed, repeats a key, or has more than 32 entries, as the standard demands.
     pub fn from_header(header: &str) -> Self {
         let entries = header.split(',').map(|entry| entry.trim_matches([' ', '\t']));
-        // Takes one entry more than allowed, so that the length shows a header with too many.
+        // Takes one entry more than allowed, to detect a header with too many entries.
         let entries: Vec<&str> = entries.filter(|entry| !entry.is_empty()).take(MAX_ENTRIES + 1).collect();
         let is_valid = |(index, entry): (usize, &&str)| {
             let is_new = entries[..index].iter().all(|known| key_of(known) != key_of(entry));

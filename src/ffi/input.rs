@@ -128,7 +128,7 @@ fn not_ascii(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Returns whether all bytes are ASCII. For short keys and values, this takes a third of the time of the standard
-/// library.
+/// library's check.
 #[inline(always)]
 fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;

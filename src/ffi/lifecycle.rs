@@ -270,7 +270,7 @@ exported! {
     fn standpipe_free(handle: Pointer<'_>) {
         if let Some(handle) = handle.take() {
             let gate = Arc::clone(&handle.gate);
-            // Closed after the shutdown, so that records lost by the shutdown are still reported.
+            // The gate is closed after the shutdown, so that records lost by the shutdown are still reported.
             drop(handle);
             gate.close();
         }

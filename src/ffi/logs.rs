@@ -55,7 +55,7 @@ exported! {
     ) {
         let Some(logger) = logger else { return };
         let severity = nearest(severity);
-        // A record below the level is only counted.
+        // The body of a record below the level is not read, because the record is only counted.
         let body = if logger.is_enabled(severity) { body.option() } else { None };
         emit(logger.record(severity, body), span, attributes, count);
     }

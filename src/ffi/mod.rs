@@ -15,7 +15,7 @@
 
 #![allow(unsafe_code, reason = "only the caller can guarantee that a pointer from C is valid")]
 
-/// Defines functions of the header. A panic ends at the border: the function then returns the default of its type.
+/// Defines functions of the header. A panic does not reach the caller: the function returns the default of its type.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
         $(#[$doc])*
@@ -80,8 +80,8 @@ fn guarded<T: Default>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Suppresses the message of panics that this library catches. Other panics, of programs that also contain Rust code,
-/// are printed by the previous hook.
+/// Suppresses the message of panics that this library catches. The previous hook still prints all other panics, such as
+/// those of a program's own Rust code.
 fn keep_panics_silent() {
     static HOOK: Once = Once::new();
     // `take_hook` panics on a panicking thread.

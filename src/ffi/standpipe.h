@@ -29,7 +29,7 @@
  * - Order. Tracers, loggers, meters, instruments and spans may outlive standpipe_free. After standpipe_free, they are
  *   no-ops.
  * - Texts end with a zero byte, or have an explicit length. They are UTF-8; invalid bytes are sent as U+FFFD.
- * - Full queue. New records are dropped and counted as `not_enqueued`, and the caller never waits. With
+ * - Full queue. New records are lost and counted as `not_enqueued`, and the caller never waits. With
  *   STANDPIPE_BLOCK_WHEN_FULL, or if a file or a variable says so, the caller waits for room instead.
  * - Exit. Without standpipe_shutdown or standpipe_free, queued records are lost at the end of the process: the library
  *   registers nothing with atexit.
@@ -178,7 +178,7 @@ static inline standpipe_attr standpipe_attr_list(const char *key, uint32_t kind,
  * thread of the library, with two exceptions: a start function calls it on the calling thread for
  * STANDPIPE_PROBLEM_CONFIGURATION and STANDPIPE_PROBLEM_NO_SERVICE_NAME, and with STANDPIPE_MANUAL it runs on the
  * thread that sends. It never runs on two threads at once, and is never called after standpipe_free has returned. It
- * should return soon, and must neither throw nor longjmp. Records that it emits to the same telemetry are dropped and
+ * should return soon, and must neither throw nor longjmp. Records that it emits to the same telemetry are lost and
  * counted as `not_enqueued`. `message` contains no secrets and is valid until the callback returns; `times` is the
  * number of occurrences since the last report. */
 typedef void (*standpipe_problem_fn)(void *user, int32_t kind, const char *message, uint64_t times);
@@ -257,15 +257,15 @@ int32_t standpipe_start_from_file(const char *path, const standpipe_options *opt
 int32_t standpipe_start_from_toml(const char *text, size_t len, const standpipe_options *options, standpipe **out,
                                   char **error);
 
-/* Sends all accepted records, and the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not enough; *left is the
- * number of remaining records. If `problem` calls this function, it sends nothing. */
+/* Sends all accepted records, and collects and sends the metrics. Returns STANDPIPE_INCOMPLETE if the budget was not
+ * enough; *left is the number of remaining records. If `problem` calls this function, it sends nothing. */
 int32_t standpipe_flush(const standpipe *telemetry, uint32_t budget_ms, uint64_t *left);
 
 /* With STANDPIPE_MANUAL: sends and retries, on this thread, the batches that are due. *next_ms is the time until the
  * program should call this function again, or UINT32_MAX if nothing is queued and no metrics are to be collected. The
- * program should also call it after emitting records. It begins no request after the budget is used up, but a running
- * request may exceed the budget by up to the exporter's timeout. With a budget of 0, it only returns the time. Without
- * STANDPIPE_MANUAL, it does nothing. */
+ * program should also call it after emitting records. No request begins after the budget is used up, but a running
+ * request may exceed the budget by up to the exporter's timeout. With a budget of 0, the function only returns the
+ * time. Without STANDPIPE_MANUAL, it does nothing. */
 int32_t standpipe_pump(const standpipe *telemetry, uint32_t budget_ms, uint32_t *next_ms);
 
 /* Writes the current ledger. `ledger->size` must be set: only fields that both the caller's and the library's version
@@ -370,7 +370,7 @@ int32_t standpipe_span_traceparent(standpipe_span *span, char out[56]);
 /* Returns the length of the header, which has at most 512 bytes. Writes the header if it fits into `room` bytes with
  * its zero byte, else an empty text. */
 size_t standpipe_span_tracestate(standpipe_span *span, char *out, size_t room);
-/* Returns the thread's baggage as a header, of at most 8192 bytes, in the same way. */
+/* Like standpipe_span_tracestate, for the header of the thread's baggage, which has at most 8192 bytes. */
 size_t standpipe_baggage(char *out, size_t room);
 
 /* ---- Logs ---- */

@@ -114,7 +114,7 @@ private:
     detail::owned<::standpipe, standpipe_free> handle_;
 };
 
-/* Makes a span current until the end of the C++ scope. It stays on the thread that made it. */
+/* Makes a span current until the end of the C++ scope. The object must be destroyed on the thread that made it. */
 class scope {
 public:
     explicit scope(standpipe_span *span) noexcept { standpipe_span_enter(span, &raw_); }
@@ -169,7 +169,7 @@ public:
         }
         return text;
     }
-    /* Makes the span the parent of the thread's spans and log records, as long as the result exists. */
+    /* Makes the span the thread's current span, as long as the returned object exists. */
     [[nodiscard]] scope enter() const noexcept { return scope(raw_); }
     void end() noexcept { standpipe_span_end(&raw_); }
 

@@ -143,8 +143,8 @@ fn structs_have_the_layout_of_the_header() {
     let sizes = [("bool", size_of::<u8>()), ("standpipe_problem_fn", size_of::<Option<Callback>>())];
     let sizes = sizes.map(|(c, size)| format!("_Static_assert(sizeof({c}) == {size}, \"\");\n")).concat();
     let options = ["-x", "c", "-std=c11", "-fsyntax-only", "-I", env!("CARGO_MANIFEST_DIR"), "-"];
-    // Until it calls `exec`, a child would share the file locks that other tests are taking; the fork lock prevents
-    // that. `Command` does not run the fork handlers, which would wait for the fork lock.
+    // Spawned under the fork lock: otherwise the child would share the file locks that other tests take, until it calls
+    // `exec`. `Command` does not run the fork handlers, which would wait for the fork lock.
     let start = || Command::new("cc").args(options).stdin(Stdio::piped()).spawn();
     let Ok(mut compiler) = crate::process::with_fork_lock(start) else {
         return crate::tests::skip("there is no cc");

@@ -30,8 +30,8 @@
 //! | [`compliance`] | OpenTelemetry's compliance matrix, row by row: what is met, and where |
 //! | [`contributing`] | the modules, the test suites, frequent changes, the release |
 
-// The snippets of a chapter may need features. The published crate is tested without them as well, so such a chapter is
-// compiled as a doc test only with its features.
+// The snippets of some chapters need features. The published crate is tested without these features as well, so each of
+// these chapters is compiled as a doc test only with its features.
 #[cfg(any(
     not(doctest),
     all(feature = "tracing", feature = "log", feature = "metrics", feature = "opentelemetry")
@@ -112,8 +112,8 @@ pub mod operations {
 }
 
 pub mod page {
-    // Rustdoc does not copy pictures. In Markdown the first definition of a link wins, so those in
-    // `pictures.md` replace those in `page.md`, which are paths to files.
+    // Rustdoc does not copy pictures, so `pictures.md` contains them as data URLs. In Markdown the first definition of
+    // a link wins, so these URLs replace the paths of files in `page.md`.
     #![cfg_attr(doc, doc = include_str!("page/pictures.md"))]
     #![doc = include_str!("page.md")]
 }

@@ -1,5 +1,5 @@
-//! The client's side of a connection, without I/O. Its input is received bytes; its output is bytes to send, and the
-//! end of each call.
+//! The client's side of a connection, without I/O: takes received bytes, and produces the bytes to send and the end of
+//! each call.
 //!
 //! There is one call at a time, because one worker sends. The owner of the socket calls
 //! [`send`](ClientConnection::send), writes [`output`](ClientConnection::output), reads from the socket and calls

@@ -1,8 +1,8 @@
 //! The part of a connection that client and server share: frames, header blocks, settings, flow control and flood
 //! protection.
 //!
-//! The owner passes frames to [`Connection::handle`], which answers SETTINGS and PING, counts the connection's windows,
-//! and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
+//! The owner passes frames to [`Connection::handle`], which answers SETTINGS and PING, updates the connection's
+//! windows, and returns the frames that concern streams as [`Event`]s. Output collects in [`Connection::out`].
 
 use super::flow_control::{INITIAL_WINDOW, ReceiveWindow, Window};
 use super::frame::{self, Code, Fault, Frame, HEAD_BYTES, Head, MIN_MAX_FRAME, Settings, setting};
@@ -26,8 +26,8 @@ pub(crate) struct Connection {
     /// Number of RST_STREAM, GOAWAY and frames without effect on a call since the owner last set this field to 0.
     pub(crate) noise: u32,
     max_noise: u32,
-    /// True if the next header block must announce an empty table (RFC 7541, section 4.2), because the peer changed the
-    /// table's limit, or because it is the client's first block.
+    /// True if the next header block must set the size of the dynamic table to 0 (RFC 7541, section 4.2): it is the
+    /// client's first block, or the peer has sent a new limit of the table.
     pub(crate) owes_size_update: bool,
 }
 
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Begins a header block. If an announcement of an empty table is due, the block begins with it.
+    /// Begins a header block, with a dynamic table size update if one is due.
     pub(crate) fn begin_block(&mut self) -> Vec<u8> {
         let mut block = Vec::new();
         if std::mem::take(&mut self.owes_size_update) {

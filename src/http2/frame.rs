@@ -256,7 +256,7 @@ fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Fault> {
 pub(crate) struct Settings<'a>(&'a [u8]);
 
 impl<'a> Settings<'a> {
-    /// Returns the settings in their order, which is the order of their effect (section 6.5.3).
+    /// Returns the settings in the order in which they must be applied (section 6.5.3), or a fault for a wrong value.
     pub(crate) fn each(self) -> impl Iterator<Item = Result<(u16, u32), Fault>> + 'a {
         self.0.chunks_exact(6).map(|entry| {
             let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));

@@ -23,9 +23,9 @@
 //! | 10.5 denial of service | limits in `connection`, `client`, `hpack::decoder` |
 //!
 //! # Bounds
-//! Of the bytes that a hostile peer sends, `connection` holds at most one frame (16 KiB), one header block (32 KiB),
-//! one decoded header list, and the dynamic table (4 KiB). `client` also holds the headers, the trailers and at most 64
-//! KiB of the body of one response. Frames without effect are counted, and too many of them end the connection.
+//! Of the bytes that a hostile peer sends, `connection` holds at most the last read, one frame (16 KiB), one header
+//! block (32 KiB), one decoded header list, and the dynamic table (4 KiB). `client` also holds the headers, the
+//! trailers and at most 64 KiB of the body of one response. Too many frames without effect end the connection.
 
 pub(crate) mod client;
 pub(crate) mod connection;

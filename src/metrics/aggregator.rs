@@ -1,4 +1,4 @@
-//! The aggregated state of one series between two collections, updated by many threads.
+//! The aggregated state of one series, updated by many threads.
 //!
 //! Integer sums and gauges are atomic numbers: a measurement of a sum takes one atomic operation, and one of a gauge
 //! takes two. Sums of floats and histograms are *striped*: the state has up to eight parts, each behind a lock, and a
@@ -24,7 +24,7 @@ pub(super) enum AggregationKind {
     Gauge(NumberKind),
     Explicit(Arc<[f64]>),
     Exponential(ExponentialLimits),
-    /// An aggregation of floats whose measurements are integers.
+    /// A histogram that a view makes of another integer instrument, whose measurements it converts to floats.
     OfInts(Box<Self>),
 }
 
@@ -65,7 +65,7 @@ impl Aggregator {
         }
     }
 
-    /// Aggregates a measurement: the bits of an `i64` for integers, of an `f64` for the rest.
+    /// Aggregates a measurement: bits of an `i64` if [`number`](Self::number) returns integers, otherwise of an `f64`.
     #[inline]
     pub(super) fn update(&self, bits: u64) {
         match self {
@@ -126,7 +126,7 @@ impl Aggregator {
         }
     }
 
-    /// Returns the number of exemplars that are kept.
+    /// Returns the number of samples, and of exemplars in each sample, that the series keeps.
     pub(super) fn layout(&self) -> Layout {
         let (samples, exemplars) = match self {
             Self::Explicit(histogram) => (histogram.parameters.len() + 1, 1),
@@ -140,7 +140,7 @@ impl Aggregator {
     /// Returns whether [`take`](Self::take) would return nothing.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            // Cumulative, and so never removed.
+            // Only for cumulative series, which are never removed.
             Self::IntSum(_) => false,
             Self::IntDelta(_, is_measured) => !is_measured.load(Ordering::Acquire),
             Self::FloatSum(sum) => sum.is_empty(),
@@ -171,11 +171,11 @@ impl Aggregator {
         }
     }
 
-    /// Reads and resets: every measurement is exported exactly once.
+    /// Returns the value and resets it, so that every measurement is exported exactly once.
     pub(super) fn take(&self) -> Option<PointValue> {
         match self {
-            // A concurrent measurement may add its value before the swap below, and set the mark afterwards. Then this
-            // value contains the measurement, and the next collection exports a 0. No measurement is lost.
+            // A concurrent measurement may add its value before `sum` is swapped, and set `is_measured` afterwards.
+            // Then this value contains the measurement, and the next collection exports a 0. No measurement is lost.
             Self::IntDelta(sum, is_measured) if !is_measured.swap(false, Ordering::Acquire) => None,
             Self::IntSum(sum) | Self::IntDelta(sum, _) => {
                 Some(PointValue::Number(Number::Int(sum.swap(0, Ordering::Relaxed))))
@@ -265,7 +265,7 @@ impl LastValue {
         self.is_set.swap(false, Ordering::Acquire).then(|| self.bits.load(Ordering::Relaxed))
     }
 
-    /// Marks the value as unread again. The bits were not changed by `take`, and a newer value wins.
+    /// Marks the value as unread again. `take` has not changed the bits, so a value that was set since is kept.
     fn put_back(&self) {
         self.is_set.store(true, Ordering::Release);
     }

@@ -47,7 +47,7 @@ impl<'a> InstrumentBuilder<'a> {
         Self { meter, name, unit: "", description: "", buckets, limit, keys, late_metadata }
     }
 
-    /// Sets the unit, in the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has other
+    /// Sets the unit, in the Unified Code for Units of Measure: `s`, `By`, `{order}`. A histogram in `s` has its own
     /// [default bounds](Self::histogram).
     pub fn unit(self, unit: &'a str) -> Self {
         Self { unit, ..self }

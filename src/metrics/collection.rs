@@ -14,7 +14,7 @@ use crate::context::unix_now;
 use crate::problem::ProblemKind;
 use crate::record::{FrameLimits, FramedPoints, MetricFramer, MetricRecord, Period, Point, PointKind, Scope};
 
-/// One exporter's view of the instruments.
+/// Collects the metrics of all instruments for one exporter.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     registry: Arc<Registry>,
@@ -53,8 +53,8 @@ impl Reader {
         Self { registry, exporter }
     }
 
-    /// Returns whether each collection includes the previous ones. An older snapshot that could not be delivered is
-    /// then redundant.
+    /// Returns whether the points of a collection include the measurements of earlier ones. An undelivered snapshot is
+    /// then redundant once there is a newer one.
     pub(crate) fn is_cumulative(&self) -> bool {
         self.temporality() == Temporality::Cumulative
     }
@@ -182,7 +182,7 @@ impl Collect for Observable {
             let mut framer = framed(descriptor, stream, pass, &progress);
             for ObservedPoint { attributes, period, number } in pending {
                 let (period, point) = (covered(stream.point_kind, *period), Point::Number(*number));
-                // The worker calls the callback, so there is no span.
+                // No exemplars: the worker calls the callback, outside of the program's spans.
                 framer.add(attributes, period, &point, &[]);
                 if progress.status() != SinkStatus::Accepted {
                     break;
@@ -219,7 +219,7 @@ fn overflowing(descriptor: &Descriptor, stream: &Stream) -> Collected<'static> {
 /// Progress of framing one metric in parts.
 struct Progress {
     status: Cell<SinkStatus>,
-    /// Points in accepted parts, until [`newly_accepted`](Self::newly_accepted) takes them.
+    /// Number of points in accepted parts, since the last call of [`newly_accepted`](Self::newly_accepted).
     accepted: Cell<u64>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Descriptor {
     pub(super) limit: Option<usize>,
     /// Attribute keys that the program has chosen.
     pub(super) keys: Option<Arc<KeySelection>>,
-    /// Streams to the exporters of metrics, one or more per exporter. Empty if views drop all of them.
+    /// One or more streams per exporter of metrics. Empty if there is no such exporter, or if views drop all streams.
     pub(super) streams: Box<[Stream]>,
 }
 
@@ -152,7 +152,7 @@ impl Instrument {
         BoundSeries(self.storages().iter().map(|storage| storage.bind(pairs)).collect())
     }
 
-    /// Binds the series of a forked child that have the attributes of those that its parent has bound.
+    /// Binds, in a forked child, series with the attributes of the series that the parent had bound.
     pub(super) fn bind_in_child(&self, inherited: &BoundSeries) -> BoundSeries {
         let bound = |(storage, of_parent): (&MetricStorage, &BoundStream)| BoundStream {
             series: storage.bind_set(of_parent.series.attributes.clone()),

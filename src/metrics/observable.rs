@@ -95,7 +95,7 @@ impl StreamValues {
         }
     }
 
-    /// Returns all values. Those beyond the limit are combined in the overflow.
+    /// Returns all values. Those beyond the limit are combined in the overflow series.
     fn into_values(self) -> impl Iterator<Item = (AttributeSet, Number)> {
         self.values.into_iter().chain(self.rest.map(|rest| (overflow(), rest)))
     }
@@ -123,8 +123,8 @@ pub(super) struct Observable {
 struct ExportState {
     /// Time of the previous collection, or of the creation of the instrument.
     since: u64,
-    /// The series of sums that the previous collection observed, each with its start and its previous value. A series
-    /// starts at the last collection before the one that first observed it.
+    /// The series of sums that the previous collection observed, each with its start and, for deltas, its previous
+    /// value. A series starts at the last collection before the one that first observed it.
     known: HashMap<AttributeSet, (u64, Number)>,
     /// Points that the exporter's queue has not accepted yet.
     pending: Vec<ObservedPoint>,
@@ -147,8 +147,8 @@ impl ExportState {
     /// called, so that values may be missing. Returns the time of the points.
     fn update(&mut self, values: StreamValues, stream: &Stream, now: u64, is_complete: bool) -> u64 {
         let period = Period { start: self.since, time: now.max(self.since) };
-        // Series that are no longer observed are forgotten. After a panic they may be observed again, so they are kept,
-        // up to the limit.
+        // Series that are no longer observed are forgotten. After an incomplete observation they are kept, because the
+        // next one may include them, unless there are more series than the limit.
         if is_complete || self.known.len() > stream.limit {
             let rest = values.rest.map(|_| overflow());
             let is_observed = |attributes: &AttributeSet| {

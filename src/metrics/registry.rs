@@ -11,7 +11,7 @@ use crate::config::{ExemplarFilter, PeriodicReaderSettings, View};
 use crate::process::{self, lock};
 use crate::record::{Scope, random};
 
-/// Maximum number of instruments. A program with more generates names at run time; its further instruments do nothing.
+/// Maximum number of instruments. A program with more probably generates names; further instruments are not exported.
 const MAX_INSTRUMENTS: usize = 10_000;
 
 /// The instruments of one [`Telemetry`](crate::Telemetry).
@@ -25,12 +25,12 @@ pub(crate) struct Registry {
 struct Instruments {
     /// All instruments, in the order of their creation.
     entries: Vec<Arc<dyn Collect>>,
-    /// Indices of the instruments that have this name, or export a metric of this name. There are several only if
-    /// instruments contradict each other.
+    /// Indices of the instruments that have this name, or export a metric of this name. There are several if
+    /// instruments contradict each other, or if several callbacks observe the same metric.
     by_name: HashMap<Identity, Vec<usize>>,
 }
 
-/// Names are compared without regard to case.
+/// Scope and name of an instrument. The name is in lower case, because case does not distinguish instruments.
 type Identity = (Arc<Scope>, String);
 
 impl Instruments {
@@ -54,7 +54,7 @@ fn identity(descriptor: &Descriptor, name: &str) -> Identity {
     (Arc::clone(&descriptor.scope), name.to_ascii_lowercase())
 }
 
-/// Returns the names of the metrics that one exporter sends for an instrument.
+/// Returns the names of the metrics of an instrument, which are the same for all exporters.
 fn sent(descriptor: &Descriptor) -> impl Iterator<Item = &str> {
     let streams = descriptor.streams.iter().filter(|stream| stream.exporter == 0);
     streams.map(|stream| stream.name(descriptor))
@@ -72,7 +72,7 @@ impl Registry {
 
     /// Sets the function that the first measurement in a forked child calls.
     pub(crate) fn start_in_child_by(&self, start: impl Fn() + Send + Sync + 'static) {
-        // Set once, when the provider starts.
+        // Cannot fail: this is called only once, when the provider starts.
         let _ = self.shared.start_in_child.set(Box::new(start));
     }
 

@@ -58,8 +58,8 @@ impl Reservoir {
         Self { filter, skip: AtomicU64::new(0), samples: OnceLock::new() }
     }
 
-    /// Returns whether a measurement of this thread is offered now. If the series has only one sample, this test
-    /// already includes whether the sample skips the measurement.
+    /// Returns whether a measurement of this thread is offered now. If the series has only one sample, also returns
+    /// false for a measurement that the sample skips.
     #[inline(always)]
     pub(super) fn is_offered(&self) -> bool {
         self.filter & context::offering() != 0 && !skips(&self.skip)

@@ -1,4 +1,4 @@
-//! The series of one instrument for one exporter, by temporality.
+//! The series of one stream: one metric of an instrument for one exporter. Their temporality decides how they are read.
 //!
 //! Cumulative series are read and kept. Delta series are taken, put back unless their export is confirmed, and
 //! forgotten when they are idle.
@@ -14,7 +14,7 @@ use crate::config::KeySelection;
 use crate::process::lock;
 use crate::record::{AggregationTemporality, AttributeSet, Exemplar, Period, Value};
 
-/// The series of an instrument for one exporter, and their temporality.
+/// The series of one stream, and their temporality.
 #[derive(Debug)]
 pub(super) struct MetricStorage {
     series: SeriesTable,
@@ -82,7 +82,7 @@ impl Drop for PendingPoint {
         if self.is_taken {
             self.series.aggregator.put_back(&self.value);
         }
-        // Last: a series that is empty and not bound may be removed at once.
+        // Released after the value is put back: another thread may remove a series that is empty and not bound.
         self.release();
     }
 }
@@ -266,7 +266,8 @@ fn with_kept(keys: Option<&KeySelection>, pairs: &[Pair<'_>], take: impl FnOnce(
 fn update_held(table: &RwLock<Table>, pairs: &[Pair<'_>], bits: u64, removed: &dyn Fn() -> AttributeSet) {
     let held = read(table);
     let series = match held.find(pairs) {
-        // Only explicit histograms, whose updates may allocate, have more than one sample of exemplars.
+        // A series that needs no allocation is not an explicit histogram, so it has only one sample of exemplars, and
+        // `is_offered` decides for that sample.
         Some(series) if !series.aggregator.may_allocate() && !series.reservoir.is_offered() => {
             return series.aggregator.update(bits);
         }
@@ -318,13 +319,13 @@ fn copy(fill: impl Fn(&mut Vec<Arc<Series>>) -> Result<(), usize>) -> Vec<Arc<Se
     list
 }
 
-/// Removes idle series after a collection if the table is half full, usually before the limit is reached.
+/// Removes idle series after a collection if the table is more than half full, so that it rarely becomes full.
 fn renew(table: &RwLock<Table>) {
     let held = read(table);
     held.set_cleared(false);
     if held.is_half_full() {
         drop(held);
-        // Dropped after the write lock is released.
+        // The removed series are freed at the end of the block, after the write lock is released.
         let _forgotten = table.write().unwrap_or_else(PoisonError::into_inner).forget_idle();
     }
 }

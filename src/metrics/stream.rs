@@ -13,8 +13,8 @@ use crate::record::{
     PointKind,
 };
 
-/// One metric that one exporter sends for an instrument. Without views, an instrument has one stream per exporter;
-/// otherwise each view that selects the instrument makes one stream per exporter.
+/// One metric that one exporter sends for an instrument. If views select the instrument, each of them makes one stream
+/// per exporter; otherwise the instrument has one stream per exporter.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     /// Index of the exporter among those of metrics.
@@ -107,7 +107,7 @@ impl Stream {
             keys: view.keys.clone().or(descriptor.keys.clone()),
             limit: limit.unwrap_or(reader.cardinality_limit),
             // As OpenTelemetry advises, a histogram of an instrument that may measure negative values, such as an
-            // up-down counter, has no sum: readers take the sum of a histogram for a counter.
+            // up-down counter, has no sum: readers treat the sum of a histogram as a counter.
             has_sum: rises,
             has_min_max: !view.omits_min_max,
         }

@@ -15,11 +15,11 @@ use crate::context::unix_now;
 use crate::process::lock;
 use crate::record::{AttributeSet, Pattern};
 
-/// Maximum average length of the chains of a full table, unless this takes more buckets than [`MAX_BUCKETS`].
+/// Maximum average length of the chains of a full table, unless the table would need more than [`MAX_BUCKETS`] buckets.
 const MAX_CHAIN_LEN: usize = 8;
 const MAX_BUCKETS: usize = 1 << 16;
 
-/// How the series of a table aggregate their measurements, and which ones they keep as exemplars.
+/// How the series of a table aggregate their measurements, and which measurements they keep as exemplars.
 pub(super) type SeriesKind = (AggregationKind, ExemplarFilter);
 
 /// The series of one instrument. Nothing is allocated or freed while a lock is held, because an allocator that makes

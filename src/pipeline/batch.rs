@@ -143,7 +143,7 @@ impl Backlog {
         max_bytes: usize,
         resource: &[u8],
     ) -> Option<Next> {
-        // Records that were queued while metrics were collected are newer, so the snapshot is first.
+        // Records that were queued during a collection are newer than its snapshot, so the snapshot goes first.
         let is_snapshot = !self.snapshot.is_empty();
         let chunks = if is_snapshot { &mut self.snapshot } else { &mut self.chunks };
         let signal = chunks.front()?.signal();
@@ -340,7 +340,8 @@ struct Plan<'a> {
     max_records: usize,
     /// Bytes by which the body may still grow.
     room: usize,
-    /// Bytes that the first record may use. Larger than `room`, so that a large record is sent alone and not dropped.
+    /// Bytes that the first record may use. Only the configured size of a request limits them, so that a large record
+    /// is sent alone and not dropped.
     first_room: usize,
 }
 

@@ -12,9 +12,8 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Must be called before every wait in code that a simulation can run. In a simulation, lets the simulated time pass up
-/// to `until`, or only until `is_over` returns true if that is earlier; the wait itself then ends at once. With the
-/// system's clock, does nothing.
+/// Must be called before every wait in code that a simulation can run. In a simulation, lets time pass to `until`, or
+/// until `is_over` returns true, whichever is earlier, so that the wait itself ends at once. Otherwise does nothing.
 #[inline]
 pub(crate) fn before_wait(until: Option<Instant>, is_over: impl Fn() -> bool) {
     #[cfg(test)]

@@ -167,8 +167,9 @@ pub(crate) struct ExporterHandle {
     queues: Queues,
     counters: Arc<Counters>,
     stop: Sender<Stop>,
-    /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends also
-    /// holds this cell, so the channel stays connected even if the handle is dropped earlier.
+    /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends also holds
+    /// this cell, so the channel stays connected even if the handle is dropped earlier. To the worker, a disconnected
+    /// channel is a stop without a budget.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.
@@ -209,7 +210,7 @@ impl ExporterHandle {
                     owner.into_iter().for_each(context::export_for);
                     match worker.run() {
                         true => on_end(),
-                        // A forked child: queues, counters and worker are the parent's.
+                        // This is a forked child: queues, counters and worker belong to the parent.
                         false => mem::forget(on_end),
                     }
                 })?;
@@ -364,7 +365,7 @@ impl ExporterHandle {
         self.counters.count_not_enqueued(signal, reason, records);
     }
 
-    /// Counts a log record that only the exporter's level excludes.
+    /// Counts a log record as filtered if the exporter takes logs, but its level excludes this severity.
     #[inline]
     pub(crate) fn count_if_filtered(&self, severity: Severity) {
         if self.filter.takes(Signal::Logs) && !self.filter.takes_log(severity) {
@@ -372,7 +373,7 @@ impl ExporterHandle {
         }
     }
 
-    /// Returns the records of a signal that left the queue.
+    /// Returns the counts of the records of a signal that left the queue.
     pub(crate) fn handover(&self, signal: Signal) -> Handover {
         self.counters.handover(signal)
     }
@@ -421,8 +422,8 @@ impl ExporterHandle {
         let _ = self.stopped.set(self.stop.clone());
     }
 
-    /// Ends an attempt that was begun before the stop, if another signal has records to send: each signal gets a share
-    /// of the stop's time. The next attempt opens a new connection.
+    /// Ends an attempt that was begun before the stop, if another signal has something to send: each signal gets a
+    /// share of the stop's time. The next attempt opens a new connection.
     pub(crate) fn cut_attempt(&self) {
         let is_waiting = |signal: Signal| {
             let has_records = self.queues[signal as usize].as_ref().is_some_and(|queue| queue.level().0 > 0);

@@ -27,7 +27,7 @@ const INTERRUPT_GRACE: Duration = Duration::from_millis(30);
 /// A forked child starts its own exporters at its first record. The parent sends the records that the child inherited.
 pub(crate) struct ExporterSet {
     spec: Arc<ProviderSpec>,
-    /// Size of the largest record of each signal that any exporter can send.
+    /// For each signal, the size of the largest record that any exporter can send.
     largest_record: [Option<usize>; Signal::COUNT],
     /// Lowest severity number that at least one exporter takes.
     min_severity: u8,
@@ -117,7 +117,8 @@ impl ExporterSet {
         self.spec.exporters.is_empty()
     }
 
-    /// Warns that a probability sampler has decided about a trace whose caller does not promise a random id.
+    /// Warns that a probability sampler has decided about a trace whose id a remote caller may not have chosen at
+    /// random.
     pub(crate) fn warn_of_unpromised_randomness(&self) {
         let queue = self.handles().iter().find_map(|handle| handle.queue(Signal::Traces));
         let message = "a caller does not promise that its trace ids are random, so the probability sampler may record \
@@ -172,7 +173,7 @@ impl ExporterSet {
     #[inline]
     pub(crate) fn enqueue_span(&self, scope: &Arc<Scope>, record: &[u8]) {
         match self.handles() {
-            // An exporter that does not take spans has no queue for them, so the filter need not be asked.
+            // An exporter that does not take spans has no queue for them, so its filter is not checked here.
             [only] => only.enqueue_one(Signal::Traces, scope, record),
             handles => {
                 enqueue_to_each(handles, scope, record, 1, None, &|filter| filter.takes(Signal::Traces))
@@ -182,7 +183,7 @@ impl ExporterSet {
 
     /// Starts the exporters of a forked child that has records to send.
     pub(crate) fn start_in_child(&self) {
-        // An instrumented allocator emits while the exporters are being started; it must not start them again.
+        // A record that an instrumented allocator emits during the start must not start the exporters again.
         if self.suppression() != Suppression::Uncounted {
             self.handles();
         }
@@ -346,7 +347,7 @@ impl ExporterSet {
     }
 }
 
-/// Enqueues a frame for each exporter that takes it, first for those with room. It counts as `records` records.
+/// Enqueues a frame of `records` records for each exporter that takes it, first for the exporters with room.
 ///
 /// A caller that has to wait waits for all full exporters at the same time, from `since` on: their timeouts do not add
 /// up.
@@ -387,10 +388,10 @@ pub(crate) fn flush(exporter_sets: &[&ExporterSet], deadline: Instant) -> FlushO
     FlushOutcome::TimedOut { left: Ledger { exporters, ..Ledger::default() }.total().in_flight }
 }
 
-/// Drives the exporters without a thread: does their due work on this thread, and begins nothing after `until`.
+/// Drives the exporters that have no thread: does their due work on this thread, and begins nothing after `until`.
 ///
-/// Returns when more work will be due. `first` selects the exporter to begin with. The caller changes it with each
-/// call, so that a slow exporter cannot starve the others.
+/// Returns the time at which more work will be due. `first` selects the exporter to begin with. The caller changes it
+/// with each call, so that a slow exporter cannot starve the others.
 pub(crate) fn pump(exporter_sets: &[&ExporterSet], first: usize, until: Instant) -> Option<Instant> {
     // This call comes from code of the program that a worker has called, so this thread is already driving that worker.
     if context::may_be_suppressed() {
@@ -407,15 +408,16 @@ fn are_flushed_by(deadline: Instant, handles: &[&ExporterHandle]) -> bool {
     let pending: Vec<_> = handles.iter().map(|handle| handle.start_flush()).collect();
     let goals = handles.iter().zip(&pending).filter_map(|(handle, done)| handle.goal(&done.0));
     manual::drive(goals.collect(), deadline, deadline);
-    // A worker that has ended has settled or counted everything.
+    // A worker that has ended has also ended its flushes, because every record has an outcome.
     let left = || deadline.saturating_duration_since(clock::now());
     pending.iter().all(|flush| flush.ends_within(left()))
 }
 
 /// Stops every exporter of these sets, all at the same time: each may send its records until the deadline.
 ///
-/// If another caller's stop is under way, this call waits for its end, but does not shorten it. On an exporter's own
-/// thread the call does not wait: each worker sends its records until the deadline and closes its own counters.
+/// If another caller has begun a stop, this call only waits for the end of that stop, at most until `deadline`. On an
+/// exporter's own thread the call does not wait: each worker sends its records until the deadline and closes its own
+/// counters.
 pub(crate) fn stop(exporter_sets: &[&ExporterSet], deadline: Instant) {
     let (begun_here, begun_before): (Vec<&ExporterSet>, Vec<_>) =
         exporter_sets.iter().partition(|exporters| exporters.start_stop(deadline));

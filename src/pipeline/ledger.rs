@@ -3,7 +3,7 @@
 //! At every moment accepted + recovered = delivered + rejected + dropped + superseded + spooled + in flight. Records
 //! that were not enqueued are counted separately. `Telemetry::ledger` reads the counts, and `Config::on_problem`
 //! reports losses that are caused by the collector or by the bounds of a queue. [`worker`](crate::pipeline::worker)
-//! argues why each record is counted exactly once.
+//! explains why each record is counted exactly once.
 //!
 //! To find out why records were lost, look up the counts that are not zero. Paths are below `src/`:
 //!
@@ -19,7 +19,7 @@
 //! | `dropped.refused` | `pipeline/worker/attempt`: `Worker::apply_verdict` | correct the endpoint or the credentials: the collector refused the request with a status that must not be retried |
 //! | `dropped.gave_up` | `pipeline/worker/attempt`: `Worker::apply_verdict`, as `retry::next_step` decides | a reachable collector, a longer `give-up-after` |
 //! | `dropped.too_large` | `pipeline/worker/attempt`: `Worker::apply_verdict`, `next_part`; `worker/spooling`: `settle_dropped` | a higher limit of the collector, a larger `batch-bytes`, smaller records |
-//! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a longer budget for the shutdown |
+//! | `dropped.shutdown` | `pipeline/ledger`: `Counters::close` | a reachable collector, a longer budget for the shutdown |
 //! | `dropped.expired` | `pipeline/worker/spooling`, `spool/journal` | a reachable collector, a larger `spool-age` |
 //! | `dropped.damaged` | `pipeline/worker/spooling`: `Worker::count_damaged` | check the disk. The damaged file is kept as `*.damaged` |
 //! | `dropped.worker_panicked` | `pipeline/worker`: `Worker::try_once`, `write_off` | report it: this is a bug |
@@ -288,7 +288,7 @@ pub struct Dropped {
     /// Too large for the collector even alone in a request, or, with their scope, larger than
     /// [`batch_bytes`](crate::Exporter::batch_bytes).
     pub too_large: u64,
-    /// Not delivered when the budget of the shutdown was used up.
+    /// Not delivered before the end of the shutdown, which ends early if the collector cannot be reached.
     pub shutdown: u64,
     /// Lost because the worker panicked while it handled them.
     pub worker_panicked: u64,

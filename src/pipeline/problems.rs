@@ -41,8 +41,8 @@ impl Gate {
     }
 }
 
-/// Calls the program's hook. It runs on a thread of the exporter, or, if callers drive the exporter, on the thread of
-/// the caller that does so.
+/// Calls the program's hook on a thread of the exporter or, if callers drive the exporter, on the driving caller's
+/// thread.
 #[derive(Default)]
 pub(crate) struct ProblemReporter {
     exporter: String,
@@ -120,7 +120,7 @@ impl ProblemReporter {
 
     /// Reports a note of the spool, without the rate limit.
     pub(crate) fn report_note(&self, Note { message, is_unaccounted }: Note) {
-        // A file of a spool may hold records of several signals.
+        // No signal is named, because a file of a spool may hold records of several signals.
         let problem = self.problem(None, ProblemKind::Spool, &message, 1);
         self.pass_on(Problem { is_unaccounted, ..problem });
     }

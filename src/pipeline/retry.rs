@@ -1,7 +1,8 @@
 //! The retry policy: maps a verdict to the next step (done, try again, divide, drop, or give up). Pure: no I/O, no
 //! clock.
 //!
-//! Delays follow exponential back-off with full jitter, unless the server names a delay (`Retry-After`, `RetryInfo`).
+//! Delays follow exponential back-off with full jitter. A delay that the server names (`Retry-After`, `RetryInfo`) is
+//! used instead if it is longer, or if it follows the first attempt.
 //!
 //! This module does not decide which answers of a collector may be retried: the transport turns each answer into a
 //! [`Verdict`]. The list of retryable HTTP statuses is `RETRYABLE` in `transport/response/mod.rs`, and that of gRPC
@@ -39,8 +40,8 @@ pub(crate) enum NextStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) time: Duration,
-    /// True if the server asked for the pause, or the proxy refused the exporter. A flush does not shorten such a
-    /// pause.
+    /// True if a flush must not shorten the pause: the server asked for it, the proxy refused the exporter, the spool
+    /// cannot be read, or a caller is about to append a record.
     pub(crate) by_server: bool,
     /// True if the batch's time is up when the pause ends. One last attempt follows.
     pub(crate) is_last: bool,
@@ -313,7 +314,7 @@ mod tests {
         let paused =
             |minutes: u64| Attempt { proxy_pause: Duration::from_secs(60 * minutes), ..attempt(1, now) };
         assert_eq!(step(&paused(2), &refused, now), NextStep::TryAgain(asked(Duration::from_secs(120))));
-        // The pause is cut at the batch's `give-up-after` of five minutes: after that, it would not be sent anyway.
+        // The pause is cut at the `give-up-after` of five minutes, because the batch would not be sent after that.
         let cut = Pause { time: Duration::from_secs(300), by_server: true, is_last: true };
         assert_eq!(step(&paused(8), &refused, now), NextStep::TryAgain(cut));
         let last = Attempt { is_last: true, ..paused(3) };

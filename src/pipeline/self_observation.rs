@@ -2,8 +2,8 @@
 //! (`otel.sdk.*`).
 //!
 //! Callbacks read the values from the ledger when the metrics are collected. Durations are measured by the worker,
-//! which passes each event to an [`Observer`]. [`SpanCounts`] counts started spans; a tracer that counts has no fast
-//! path.
+//! which passes each event to an [`Observer`]. [`SpanCounts`] counts started spans, so with self-observation no span
+//! starts on a fast path.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ pub(crate) const SCOPE: &str = "standpipe";
 /// Receives the events of one exporter's worker.
 pub(crate) type Observer = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
 
-/// The end of an export of this signal, with all its attempts, or of a collection of metrics.
+/// The end of an export, with all its attempts, or of a collection of metrics.
 pub(crate) struct Observed<'a> {
     /// `None` for a collection.
     pub(crate) signal: Option<Signal>,
@@ -105,7 +105,7 @@ fn in_ledger_order(exporters: &[Exporter]) -> Vec<Exporter> {
     exporters
 }
 
-/// Returns a function that measures the durations of one exporter.
+/// Returns the observer of one exporter, which records durations in histograms.
 fn observer(meter: &Meter, number: usize, exporter: Exporter) -> Observer {
     let seconds = |name, description| meter.build(name).unit("s").description(description).bounds(&[]);
     let export = seconds("otel.sdk.exporter.operation.duration", "time to export a batch, with all attempts");
@@ -208,8 +208,8 @@ fn observe_spans(meter: &Meter, counts: Arc<SpanCounts>, live: impl Fn() -> u64 
     });
 }
 
-/// Function that returns the values of a metric, each with its `error.type`. The text is empty for successes and
-/// for levels, such as the length of a queue.
+/// Function that returns the values of a metric, each with its `error.type`, which is empty for successes and for
+/// levels such as the length of a queue.
 type Values = fn(&Exporter, &Counts, &Handover) -> Vec<(String, u64)>;
 
 fn level(level: u64) -> Vec<(String, u64)> {
@@ -236,8 +236,8 @@ fn exported(_: &Exporter, counts: &Counts, handover: &Handover) -> Vec<(String, 
         (Outcome::Expired, "expired", dropped.expired),
         (Outcome::Damaged, "damaged", dropped.damaged),
     ] {
-        // The cause of the last attempt is more precise than the ledger's reason, so the reason only gets the
-        // records without a cause.
+        // The cause of the last attempt is more precise than the ledger's reason, so only records without a cause are
+        // counted under the reason.
         let causes = handover.failures.iter().filter(|known| known.0 == outcome);
         let explained: u64 = causes.clone().map(|(_, _, records)| records).sum();
         values.extend(causes.map(|(_, cause, records)| (cause.clone(), *records)));
@@ -313,8 +313,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Returns the number of log records that were emitted. Each exporter of logs counts every record of its provider,
-    /// by outcome.
+    /// Returns the number of log records that were emitted. Each exporter that takes logs counts every log record of
+    /// its provider, so the largest count of a provider is the number of its records.
     fn created_logs(&self) -> u64 {
         let emitted = |logs: Counts| logs.accepted + logs.not_enqueued.total() + logs.filtered;
         let ledgers = self.exporter_sets.iter().filter_map(Weak::upgrade).map(|set| set.ledger());
@@ -331,7 +331,7 @@ impl Watch {
     ) {
         for set in self.exporter_sets.iter().filter_map(Weak::upgrade) {
             for handle in set.running() {
-                // Reading the handover first ensures that it has no record that the ledger does not count as accepted.
+                // Read the handover first, so that the ledger counts each of its records as accepted.
                 let (handover, ledger) = (handle.handover(signal), handle.ledger());
                 let is_it =
                     |exporter: &Exporter| exporter.signals.contain(signal) && exporter.name() == ledger.name;

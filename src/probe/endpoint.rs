@@ -35,7 +35,7 @@ pub(super) fn endpoints(exporter: &Exporter) -> Vec<Endpoint> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EndpointUrl {
     pub(super) is_tls: bool,
-    /// Real host, which must not be shown.
+    /// Real host, to connect to. It may be secret, so reports show `shown_host`.
     pub(super) host: String,
     /// The host, or `***`.
     pub(super) shown_host: String,

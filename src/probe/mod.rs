@@ -247,7 +247,7 @@ impl Spec {
     fn new(settings: &ConnectionSettings) -> Result<Self, SetupError> {
         match settings.transport {
             Transport::Grpc => GrpcSpec::for_probe(settings).map(|spec| Self::Grpc(Box::new(spec))),
-            // A console has no endpoint to probe.
+            // Files and the console have no endpoints, so this spec is not used for them.
             _ => HttpSpec::for_probe(settings).map(|spec| Self::Http(Box::new(spec))),
         }
     }
@@ -300,8 +300,7 @@ fn probe_endpoint(
     Probed { stages: stages.done, is_answered }
 }
 
-/// Returns the stages of a probe that panicked. The panic is a bug of this library. The reports of the other endpoints
-/// are not affected.
+/// Returns the stages of a probe that panicked, which is a bug of this library.
 fn panicked_stages() -> Vec<Stage> {
     let now = Instant::now();
     let mut stages = Stages { done: Vec::new(), since: now };

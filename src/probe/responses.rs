@@ -169,7 +169,7 @@ pub(super) fn signals_with(code: u32, replies: &[(Signal, CallResponse)]) -> Opt
 }
 
 fn taken(replies: &[(Signal, CallResponse)]) -> Outcome {
-    // The exporter counts this as a success, too.
+    // The exporter counts an odd answer with the status OK as a success, too.
     if let Some(odd) = replies.iter().find_map(|(_, reply)| reply.odd) {
         return Outcome::Noted { detail: format!("OK, but {odd}") };
     }

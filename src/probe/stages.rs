@@ -33,8 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // The placeholder is never shown: the failure is used only if the request did not reach a stage, and then the
-        // request has a failure.
+        // `Closed` is a placeholder and never reported: if a stage was not reached, the result is an error.
         let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {
@@ -172,8 +171,8 @@ pub(super) fn probe_http(target: &ProbeTarget<'_>, spec: &HttpSpec, stages: &mut
 /// Returns the peer's protocol. If the peer closed the connection without a response, other protocols are tried.
 fn protocol(target: &ProbeTarget<'_>, timeline: &Timeline, failure: &ProbeFailure) -> Protocol {
     let protocol = protocol_of(&timeline.first_bytes);
-    // The protocol is unknown only if the peer closed the connection without a byte. No second connection is made
-    // through a proxy, because it would send the credentials again.
+    // Other protocols are tried only if the peer closed a plaintext connection without sending a byte, and not through
+    // a proxy, because a second connection would send the proxy's credentials again.
     let hung_up = protocol == Protocol::Nothing && *failure == ProbeFailure::Closed;
     let Some(server) = target.server(timeline).filter(|_| hung_up && !target.url.is_tls) else {
         return protocol;

@@ -55,7 +55,7 @@ pub(crate) fn end() {
 
 impl Drop for FirstUse {
     fn drop(&mut self) {
-        // If the logger has forked, the count was reset in the child and must not be decremented there.
+        // If the program's logger has forked during the use, the child has reset the count and must not decrement it.
         if self.generation == generation() {
             UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
         }

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// The thread that does an exporter's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Driver {
-    /// A thread that the exporter starts. It may start further threads.
+    /// A thread that the exporter starts. The exporter may start further threads.
     #[default]
     OwnThread,
     /// The threads of callers. The exporter starts no thread at all.

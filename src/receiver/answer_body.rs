@@ -218,7 +218,7 @@ mod tests {
     fn a_status_keeps_its_meaning_on_the_way_there_and_back() {
         for code in [0, 2, 3, 4, 7, 8, 14, 16] {
             let back = code_of(status_of(code));
-            // HTTP has no status for an unknown error.
+            // HTTP has no status for UNKNOWN (2): it is sent as 500, which is read as INTERNAL (13).
             assert_eq!(back, if code == 2 { 13 } else { code }, "{code}");
         }
         assert_eq!((code_of(404), code_of(501), status_of(12)), (12, 12, 501));

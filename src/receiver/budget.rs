@@ -1,8 +1,8 @@
 //! Limits that all connections of a receiver share: the memory of their requests, and the threads that answer.
 //!
 //! Memory for a request is reserved before it is allocated, and stays reserved until the request is answered and its
-//! batch is dropped. Therefore no number of clients can make the receiver exceed the limit. A record takes at least
-//! the size of its message, so the budget limits the number of records, too.
+//! batch is dropped. Therefore no number of clients can make the receiver exceed the limit. Even an empty record counts
+//! with the size of its struct, so the budget limits the number of records, too.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -45,8 +45,8 @@ impl Share {
     /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// Returns a final refusal if the request alone exceeds the budget, and a retryable refusal if other requests leave
-    /// too little for it.
+    /// Returns a final refusal (413) if the request alone exceeds the budget, and a retryable one (503) if other
+    /// requests leave too little for it.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let limit = self.budget.limit;
         if self.bytes.saturating_add(bytes) > limit {
@@ -63,8 +63,8 @@ impl Share {
         Ok(())
     }
 
-    /// Makes room for `more` bytes in `body`, whose capacity this share has reserved. If the capacity must grow, it at
-    /// least doubles, but it exceeds `most` only if the content does not fit otherwise.
+    /// Makes room for `more` bytes in `body`, whose capacity this share has reserved. If the capacity must grow, it
+    /// doubles, but to at most `most`. If the content needs more than that, the capacity grows to the needed size.
     ///
     /// # Errors
     /// Returns the errors of [`grow`](Self::grow). The body is then unchanged.

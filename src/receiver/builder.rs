@@ -76,8 +76,8 @@ impl Builder {
     }
 
     /// Also serves OTLP over HTTP on a Unix socket, for exporters with the endpoint `unix:path`. A socket without a
-    /// listener at this path is replaced; the file is removed when the receiver stops. Its mode follows the umask. On
-    /// systems other than Unix, the start fails.
+    /// listener at this path is replaced; the file is removed when the receiver stops. The file's mode follows the
+    /// umask. On systems other than Unix, the start fails.
     ///
     /// ```
     /// use standpipe::receiver::Receiver;
@@ -111,8 +111,8 @@ impl Builder {
     /// Over gRPC, the answer is `RESOURCE_EXHAUSTED`. All unanswered calls of one connection together may be twice as
     /// long as this limit; a further call is answered with `UNAVAILABLE`.
     ///
-    /// A shorter body of very many empty messages is also refused if it would take more than sixteen times the limit in
-    /// memory.
+    /// A shorter body is also refused if its decoded messages, such as very many empty ones, would take more than
+    /// sixteen times the limit in memory.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_body_bytes = bytes;
         self

@@ -1,4 +1,4 @@
-//! Requests as lines of OTLP JSON: the format of file exporters and of the console exporter, which collectors accept.
+//! Requests as lines of OTLP JSON, a format that file exporters and the console exporter write and collectors read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ const MAX_LINE_RECORDS: usize = 4096;
 /// Maximum memory of one decoded line.
 const MAX_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 
-/// Error of a text that is not an export request in OTLP JSON. `Display` shows the reason.
+/// Error of [`Records::from_json`]. `Display` shows the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError(String);
 

@@ -15,7 +15,7 @@
 //! assert_eq!(test.received().spans()[0].attribute("phases"), 2);
 //! ```
 //!
-//! A program that is configured elsewhere sends to the endpoint of a [`Receiver`]:
+//! A program that configures its telemetry itself can send to the endpoint of a [`Receiver`]:
 //!
 //! ```
 //! use std::time::Duration;

@@ -54,7 +54,7 @@ pub(super) fn take_in(
         records.keep_first(accepted);
         shared.change(|state| state.store.add_records(signal, records, weight));
     }
-    // The stage is entered before the answer is sent, because the client may disconnect as soon as it has the answer.
+    // Entered before the answer is sent: once the client has the answer, another connection may replace this one.
     active.enter(Stage::Answering);
     Some((answer, active))
 }

@@ -145,7 +145,7 @@ impl Open {
         from.into_iter().for_each(|stage| self.stages[stage as usize] -= 1);
         to.into_iter().for_each(|stage| self.stages[stage as usize] += 1);
         self.since = Instant::now();
-        // A refused request is answered, too, but it must not protect a client that never sent a valid request.
+        // A refusal is also an answer, but must not protect a client that never sent a valid request from replacement.
         let sent_valid_request = self.last_valid_request.is_some() && matches!(to, Some(Stage::Answering));
         if sent_valid_request || matches!(to, Some(Stage::Held)) {
             self.last_valid_request = Some(self.since);
@@ -173,8 +173,8 @@ impl State {
     fn idlest(&self) -> Option<(u64, Instant)> {
         let is_idle = |open: &Open| !open.has(Stage::Held) && !open.has(Stage::InCallback);
         let idle = self.open.iter().filter(|(_, open)| is_idle(open));
-        // Not ordered by `replaceable_from`, which counts from the moment at which the thread records the end of its
-        // answer: that may be long after the client has read the answer.
+        // Not ordered by `replaceable_from`, which counts from the time at which the thread records the end of its
+        // answer: the client may have read the answer long before.
         let (number, open) = idle.min_by_key(|(_, open)| (open.last_valid_request, open.since))?;
         Some((*number, open.replaceable_from()))
     }

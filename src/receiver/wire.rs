@@ -21,8 +21,8 @@ pub(super) struct Wire<'a> {
     /// `None` for no deadline.
     deadline: Option<Instant>,
     late_reads: u32,
-    /// `Some` if the last received byte is left in the kernel's buffer, because closing a socket with unread data
-    /// resets the connection. The value is whether a byte is held back now.
+    /// `Some` if reads leave the last received byte in the kernel's buffer, so that closing the socket resets the
+    /// connection. The value is true while a byte is left there.
     pub(super) held_back: Option<bool>,
 }
 

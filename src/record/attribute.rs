@@ -160,7 +160,8 @@ pub(super) struct SmallInt(pub(super) u16);
 impl ShortValue for SmallInt {
     #[inline(always)]
     fn field_len_within(self, room: usize) -> Option<usize> {
-        // Tests for the longer of the two forms, so that the test is a constant if the key is a literal.
+        // Requires room for the longer form, so that the test does not depend on the number and is a constant if the
+        // key is a literal.
         (room >= 5).then_some(if self.0 < 0x80 { 4 } else { 5 })
     }
 
@@ -222,7 +223,7 @@ pub(super) fn write_short(
 }
 
 /// Like [`write_short`], for a key that was encoded before. `head` begins with the field up to the end of the key,
-/// which has `key_len` bytes; its length byte is written here.
+/// which has `key_len` bytes. The length of the field is written here.
 #[cfg(feature = "tracing")]
 #[inline(always)]
 pub(super) fn write_short_behind(
@@ -379,7 +380,7 @@ fn last_of_each_key<'s, 'a>(
 #[inline]
 fn cut(text: &str, longest: Longest) -> &str {
     match longest {
-        // A text with at most as many bytes as allowed characters is short enough.
+        // Other texts need no search: a text has at most as many characters as bytes.
         Some(characters) if text.len() > characters => match text.char_indices().nth(characters) {
             Some((end, _)) => &text[..end],
             None => text,

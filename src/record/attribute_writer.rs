@@ -53,10 +53,10 @@ const CUT: u8 = 4;
 
 /// The searchable fields of a message, and the number of attributes among them.
 ///
-/// The fast path does not count attributes: each sets one bit in `seen`, so the number of bits is the count. Only
-/// attributes that share a bit are counted, in `more`. The fast path is open while it cannot exceed the limit, even if
-/// it sets all bits (`KeyBit::COUNT + more <= max`). Once the fast path is closed, `counted` replaces `seen` as the
-/// filter, and all bits of `seen` are set, so that every attribute takes the slow path and is counted.
+/// The fast path does not count attributes: each sets a new bit in `seen`, so the number of bits is the count. An
+/// attribute whose bit is already set takes the slow path, which counts it in `more`. The fast path stays open while
+/// the limit holds even if all bits are set (`KeyBit::COUNT + more <= max`). Once it is closed, `counted` replaces
+/// `seen` as the filter, and all bits of `seen` are set, so that every attribute takes the slow path and is counted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fields {
     seen: KeyFilter,
@@ -81,7 +81,7 @@ impl Fields {
         let start = start as u32;
         let (seen, counted) = (KeyFilter::NONE, KeyFilter::ALL);
         *self = Self { seen, more: 0, counted, max, start, hashed_to: start, tag };
-        // With a limit below the number of bits, the bits alone cannot show that the limit holds.
+        // The fast path could set more bits than the limit allows, so it starts closed.
         if max < KeyBit::COUNT {
             *self = self.counted();
         }
@@ -154,7 +154,7 @@ impl AttributeWriter {
         self.dropped = 0;
         self.sub_message = None;
         self.tasks = if self.value_length < SHORT { CUT } else { 0 };
-        // With a smaller limit, records must not start on the fast path: `begin` sets up the limit for each of them.
+        // With a smaller limit, each record starts with a closed fast path, which only `begin` sets up.
         self.is_reset = max >= KeyBit::COUNT;
     }
 
@@ -195,7 +195,7 @@ impl AttributeWriter {
     }
 
     /// Sets an attribute like [`put_hashed`](Self::put_hashed), with the fast path inlined at the call site. The record
-    /// must have no `tasks`, so the tag of an attribute is `tag`.
+    /// must have no `tasks`: then no sub-message is open, and `tag` is the tag of the record's attributes.
     ///
     /// With a literal key the compiler folds all lengths and copies the key by constant stores.
     #[inline(always)]
@@ -366,7 +366,7 @@ impl AttributeWriter {
 
     fn write(&mut self, key: &str, bit: KeyBit, value: Value<'_>) -> bool {
         self.is_reset = false;
-        // The next attributes take the fast path again, even if the storage was too small for this one.
+        // Grow the storage for the next attributes as well, because the fast path does not grow it.
         self.buffer.make_window(2 * SHORT);
         let Some(attribute) = Attribute::new(key, value, Some(self.value_length)) else { return false };
         let tag = self.fields.tag;
@@ -383,7 +383,7 @@ impl AttributeWriter {
         true
     }
 
-    /// Counts a dropped attribute, or another dropped item that counts as one.
+    /// Counts a dropped attribute, or the dropped body of a log record, which counts as one.
     pub(super) fn drop_one(&mut self) {
         self.is_reset = false;
         self.dropped += 1;
@@ -400,7 +400,7 @@ impl AttributeWriter {
     pub(super) fn replace_field(&mut self, tag: u8, value: &[u8]) -> Option<usize> {
         self.close_sub_message();
         match self.buffer.find_field(self.fields.start as usize, |field| field[0] == tag) {
-            // `is_reset` stays: if it is true, `hashed_to` equals `start` already.
+            // `is_reset` may stay true: in that case, `hashed_to` already equals `start`, and nothing else changes.
             Some(at) => {
                 self.fields.hashed_to = self.fields.start;
                 self.buffer.replace_field(at, value)
@@ -461,8 +461,8 @@ impl AttributeWriter {
         frames(fields).any(|field| field[0] == tag && key_of_field(field) == key.as_bytes())
     }
 
-    /// Returns whether an existing key has the same hash. Each field is hashed once, so setting many attributes does
-    /// not search all fields each time.
+    /// Returns whether an existing key has the hash of `key`. Each field is hashed once, so setting many attributes
+    /// does not search all fields each time.
     fn has_hash_of(&mut self, key: &str) -> bool {
         let Fields { start, hashed_to, tag, .. } = self.fields;
         // A removal moves fields, so it resets `hashed_to` to `start` as well.

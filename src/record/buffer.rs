@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
         self.rest = tail;
     }
 
-    /// Like [`put`](Self::put), for short slices: copies without a call, for which registers would have to be saved.
+    /// Like [`put`](Self::put), for short slices: copies inline, because a call would have to save registers.
     #[inline(always)]
     pub(crate) fn put_short(&mut self, bytes: &[u8]) {
         let (head, tail) = std::mem::take(&mut self.rest).split_at_mut(bytes.len());
@@ -415,8 +415,8 @@ fn first_field_len(bytes: &[u8]) -> Option<usize> {
 /// Maximum size of pooled storage. Larger storage is freed, so that one large record does not pin memory.
 const MAX_POOLED_BYTES: usize = 16 << 10;
 
-/// Storage that a thread keeps for its next records: the last one used, and up to `MAX` others. Boxed, because open
-/// records are moved.
+/// Storage that a thread keeps for its next records: the last one used, and up to `MAX` others. Boxed, so that moving
+/// an open record moves only a pointer.
 pub(crate) struct Pool<T, const MAX: usize> {
     /// The storage that was used last. Usually no other is needed.
     last: Cell<Option<Box<T>>>,

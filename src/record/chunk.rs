@@ -2,7 +2,8 @@
 //! or read from a stored request.
 //!
 //! With a spool, the bytes of a chunk are in a slot of the *flight recorder*, a memory-mapped file from which the next
-//! process recovers them (`spool/recorder`). A record there is *settled* once its outcome is known.
+//! process recovers them (`spool/recorder`). A record there is *settled* once its outcome is known or the spool has
+//! it in a request.
 
 use std::mem;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ pub(crate) struct Chunk {
     settler: Option<Settler>,
 }
 
-/// The storage of the bytes.
 #[derive(Debug)]
 enum Storage {
     Heap(Vec<u8>),
@@ -137,7 +137,7 @@ impl Chunk {
         }
     }
 
-    /// Removes the chunk and its records from the flight recorder. Returns whether it was there.
+    /// Frees the slots of the chunk, and with them its records. Returns whether the chunk was in the flight recorder.
     pub(crate) fn leave_slot(&mut self) -> bool {
         self.settler = None;
         let is_in_slot = matches!(self.bytes, Storage::Slot(_));
@@ -147,15 +147,15 @@ impl Chunk {
         is_in_slot
     }
 
-    /// Gives back the slots of the flight recorder after the last byte of the chunk.
+    /// Gives the slots beyond the last byte of the chunk back to the flight recorder.
     pub(crate) fn shrink(&mut self) {
         if let Storage::Slot(slot) = &mut self.bytes {
             slot.shrink();
         }
     }
 
-    /// Writes the checksum of a complete chunk. A reader needs it if the whole machine failed, and not only the
-    /// process.
+    /// Gives back unused slots, and writes the checksum of the complete chunk. After a failure of the whole machine,
+    /// only the checksum proves that the bytes reached the disk.
     pub(crate) fn seal(&mut self, checksum: impl FnOnce(&[u8]) -> u32) {
         self.shrink();
         if let Storage::Slot(slot) = &self.bytes {
@@ -163,8 +163,8 @@ impl Chunk {
         }
     }
 
-    /// Notes in the flight recorder where the spool is about to write an entry with these records. All earlier
-    /// records of the same slot must be settled or in the spool.
+    /// Notes in the flight recorder where the spool is about to write an entry with these records. All earlier records
+    /// of the chunk must be settled or in the spool, because the note stores only the end of these records.
     pub(crate) fn note_entry(&self, segment: u32, offset: u32) {
         match &self.bytes {
             Storage::Heap(_) => self.settler.iter().for_each(|settler| settler.note_entry(segment, offset)),
@@ -279,7 +279,7 @@ impl Chunk {
         }
     }
 
-    /// Appends one record if it fits and `reserve` succeeds. The last run is looked up once.
+    /// Appends one record if it fits and `reserve` succeeds.
     #[inline(always)]
     pub(crate) fn append_reserved<T>(
         &mut self,

@@ -14,7 +14,7 @@ const MAX_CAUSES: usize = 64;
 /// A type that [`Span::error`](crate::Span::error) accepts: every [`Error`] including `dyn Error`, and types that
 /// contain a `dyn Error` without being an error, such as `Box<dyn Error>` and `anyhow::Error`.
 ///
-/// The compiler infers `Kind`, which is one of these two.
+/// The compiler infers `Kind`, which distinguishes these two groups of types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an error",
     label = "implements neither `std::error::Error` nor `DerefMut` to a `dyn Error`"

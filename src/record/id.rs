@@ -72,7 +72,8 @@ impl SpanId {
 /// Makes the ids of new spans and traces in place of random numbers. Set by
 /// [`Config::id_generator`](crate::Config::id_generator).
 ///
-/// An id of zeros is invalid and cannot be made: [`SpanId::from_bytes`] refuses it. After a panic, a random id is used.
+/// An id of zeros is invalid and cannot be made: [`SpanId::from_bytes`] refuses it. If a method panics, a random id is
+/// used.
 pub trait IdGenerator: Send + Sync {
     /// Returns the id of a new trace.
     fn trace_id(&self) -> TraceId;
@@ -198,14 +199,14 @@ fn seed() {
     SEEDED.set(generation);
 }
 
-/// Fork generation and random bits of [`instance_id`]. Locked only under the fork lock, because a child continues to
-/// use it.
+/// Fork generation and random bits of [`instance_id`]. Locked only under the fork lock, so that no child is forked
+/// while another thread holds this mutex: the child could never lock it.
 static INSTANCE: Mutex<Option<(u32, [u64; 2])>> = Mutex::new(None);
 
-/// Returns the id of this process: a random UUID (version 4). All telemetries of a process have the same id, and a
-/// forked child has its own.
+/// Returns the id of this process: a random UUID (version 4). All `Telemetry` values of a process have the same
+/// id, and a forked child has its own.
 pub(crate) fn instance_id() -> String {
-    // Without the handlers, a fork before the first start would not be noticed.
+    // Installs the fork handlers: without them, a fork before the first start would not be noticed.
     process::watch();
     let bits = process::with_locked(&INSTANCE, |known| match *known {
         Some((generation, bits)) if generation == process::generation() => bits,

@@ -152,8 +152,7 @@ impl LogRecord {
 
     #[inline(never)]
     fn set_text_body(&mut self, text: &str) {
-        // Fast path: each length takes one byte.
-        // Up to this length, the body with the text's tag and length is shorter than 0x80 bytes.
+        // Fast path: the text with its tag and length is shorter than 0x80 bytes, so each length takes one byte.
         let is_short = text.len() < 0x7e;
         let out = if is_short { self.attributes.buffer.claim_ready(4 + text.len()) } else { None };
         let Some(mut out) = out else { return self.set_any_body(Value::Str(text)) };
@@ -198,7 +197,7 @@ impl LogRecord {
         EncodedAttributes::new(tag::attributes, attributes)
     }
 
-    /// Sets the severity as its source spells it.
+    /// Sets the severity text, the name that the source of the record uses. The default is OpenTelemetry's name.
     pub(crate) fn set_severity_text(&mut self, text: &str) {
         if self.has_severity_text {
             self.attributes.take_back(tag::severity_text);
@@ -219,8 +218,8 @@ impl LogRecord {
         }
     }
 
-    /// Ends the record and returns its framed bytes; `None` if the record is larger than the largest message.
-    // `always`: otherwise the only caller, in another module, calls it or not depending on how the crate is divided.
+    /// Ends the record and returns its framed bytes; `None` if the record has outgrown its limit.
+    // `always`: otherwise the division of the crate into codegen units decides whether its only caller inlines it.
     #[inline(always)]
     pub(crate) fn finish(&mut self, severity: Severity, end: &LogEnd) -> Option<&[u8]> {
         let name = (!self.has_severity_text).then(|| &NAME_FIELDS[usize::from(severity.number() - 1)]);

@@ -193,8 +193,8 @@ fn put_fixed64(tag: u8, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an integer or a double, even if it is 0: the field is part of a oneof or optional, where absence has
-/// another meaning.
+/// Writes an integer or a double, even if it is 0: the field is part of a oneof or optional, so its absence would not
+/// mean 0.
 fn put_word(tag: u8, word: u64, out: &mut Vec<u8>) {
     out.push(tag);
     out.extend_from_slice(&word.to_le_bytes());

@@ -36,7 +36,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Returns the first byte in front of the field.
+    /// Returns the tag of the field, or the first of its two bytes if the field has a number above 15.
     const fn tag(&self) -> u8 {
         let wire_type = match (self.kind.number_type(), self.presence) {
             (None, _) | (_, Presence::Repeated) => WireType::LengthDelimited,
@@ -225,8 +225,8 @@ macro_rules! messages {
         #[repr(u8)]
         enum MessageIndex { $($message,)* }
 
-        /// The byte in front of each field, by message: its number and its wire type. In front of field 16, this is
-        /// the first of two bytes.
+        /// The tag of each field (its number and its wire type), by message. For numbers above 15, this is the first
+        /// of the tag's two bytes.
         #[allow(dead_code, unused_imports, non_snake_case, non_upper_case_globals, reason = "names of the protocol")]
         pub(crate) mod tag {
             $(pub(crate) mod $message {

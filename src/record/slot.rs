@@ -43,7 +43,7 @@ pub(crate) struct SlotHeader {
     pub(crate) state: AtomicU32,
     /// Length of the complete records, in bytes.
     pub(crate) committed: AtomicU32,
-    /// Bytes of records whose outcome is known, and which must not be sent again.
+    /// Number of leading bytes whose records have an outcome or are in the spool, and must not be sent from here.
     pub(crate) settled: AtomicU32,
     /// Sequence number, which orders chunks by the time they were begun.
     pub(crate) order: AtomicU32,
@@ -53,8 +53,8 @@ pub(crate) struct SlotHeader {
     /// when the chunk is complete.
     pub(crate) sealed: AtomicU32,
     pub(crate) checksum: AtomicU32,
-    /// Bytes that count as settled if the entry of the spool with their records was written completely, and the
-    /// position of that entry.
+    /// Number of leading bytes that count as settled if the entry of the spool at `segment` and `offset` was written
+    /// completely, because the entry contains their unsettled records.
     pub(crate) spooled: AtomicU32,
     pub(crate) segment: AtomicU32,
     pub(crate) offset: AtomicU32,
@@ -226,7 +226,7 @@ impl Slot {
         self.place.header.committed.store(guard(self.len as u32), Ordering::Release);
     }
 
-    /// Gives back the slots after the appended bytes.
+    /// Gives back the slots that the appended bytes do not reach.
     pub(super) fn shrink(&mut self) {
         let (slots, needed) =
             (self.data.len() / Chunk::SLOT_BYTES, self.len.div_ceil(Chunk::SLOT_BYTES).max(1));

@@ -222,7 +222,7 @@ impl SpanRecord {
     pub(crate) fn set_parent(&mut self, parent: &OtherSpan<'_>) {
         self.write_over(head::TRACE_ID, parent.trace_id.0);
         self.write_over(head::FLAGS, flags(parent.trace_flags, parent.is_remote).to_le_bytes());
-        // Replace the trace state first: only this field may shrink, so the record never exceeds its final size.
+        // Only the trace state may shrink. It is replaced first, so the record does not outgrow its limit in between.
         self.attributes.replace_field(tag::trace_state, parent.trace_state.as_bytes());
         self.attributes.replace_field(tag::parent_span_id, &parent.span_id.0);
         self.update_copies();
@@ -232,7 +232,7 @@ impl SpanRecord {
     pub(crate) fn set_identity(&mut self, span: &SpanRef, trace_state: &str) {
         self.write_over(head::TRACE_ID, span.trace_id.0);
         self.write_over(head::SPAN_ID, span.span_id.0);
-        // Only the first byte: the others say whether the parent is remote.
+        // Only the first byte of the flags: the other bytes say whether the parent is remote.
         self.write_over(head::FLAGS, [span.trace_flags]);
         self.attributes.replace_field(tag::trace_state, trace_state.as_bytes());
         self.update_copies();
@@ -281,7 +281,7 @@ impl SpanRecord {
         }
     }
 
-    // One function for each frequent kind of value, for spans that are copied or have an open event or link.
+    // The slow path for records with `tasks`: one function for each frequent kind of value.
 
     #[inline(never)]
     fn set_text(&mut self, key: &str, bit: KeyBit, text: &str) {
@@ -424,12 +424,12 @@ impl SpanRecord {
         if !self.attributes.is_reset {
             self.complete();
         }
-        // If the clock was set back, the end must not precede the start: collectors reject such spans.
+        // The end must not precede the start, even if the clock was set back: collectors reject such spans.
         self.write_over(head::END_TIME, end.max(self.start).to_le_bytes());
         self.attributes.buffer.framed()
     }
 
-    /// Writes what is still missing when a span ends.
+    /// Closes the open event or link, and writes the numbers of dropped items.
     #[inline(never)]
     fn complete(&mut self) {
         self.close_sub_message();

@@ -102,7 +102,7 @@ pub trait IntoValue {
     }
 
     /// Returns the value for a [`SamplingRule`](crate::config::SamplingRule), which reads attributes before the span
-    /// starts. `None` hides it.
+    /// starts. With `None`, the rule does not see the attribute.
     fn peek(&self) -> Option<Value<'_>> {
         self.as_value()
     }

@@ -20,8 +20,8 @@ pub struct Instance {
     pub started: Option<SystemTime>,
     /// Undelivered records by signal. Signals without records are left out.
     pub contents: Vec<Contents>,
-    /// Spans that are open, or were open when the process died. `contents` counts them, too; they are delivered as
-    /// interrupted spans.
+    /// Spans that are open, or were open when the process died. `contents` counts them, too. If their process has died,
+    /// they are delivered as interrupted spans.
     pub open_spans: u64,
     /// Total size of the files.
     pub bytes: u64,

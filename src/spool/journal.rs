@@ -155,7 +155,7 @@ impl<S: Storage> Journal<S> {
             self.damage.insert(id, scan.damage);
         }
         let signal = scan.pending.first().map_or(Signal::Traces, |slot| slot.header.signal);
-        // Not synced, as far as is known: the process that wrote the segment may have died before its sync.
+        // Counts as not synced, because the process that wrote the segment may have died before its sync.
         let (left, is_synced) = (scan.pending.len() as u64, false);
         let segment = Segment { signal, bytes: len, left, is_synced, is_damaged };
         self.segments.insert(id, segment);
@@ -426,8 +426,8 @@ impl<S: Storage> Journal<S> {
         self.settle(first.as_slice(), mark)
     }
 
-    /// Settles entries that have left their lane: removes segments without other entries, and marks the entries in all
-    /// other segments.
+    /// Settles entries that were taken out of their lane: removes the segments that have no pending entry left, and
+    /// marks the entries in the segments that remain.
     fn settle(&mut self, slots: &[Slot], mark: Mark) -> io::Result<()> {
         for Slot { place, .. } in slots {
             if let Some(segment) = self.segments.get_mut(&place.segment) {

@@ -82,7 +82,7 @@ pub(super) struct Jump {
 }
 
 impl Jump {
-    /// Returns the jump between two readings of both clocks, if the system clock advanced more than the monotonic one.
+    /// Returns the jump between two readings of both clocks, if the system clock gained more than a second.
     pub(super) fn between(then: (Instant, u64), now: (Instant, u64)) -> Option<Self> {
         let elapsed = now.0.saturating_duration_since(then.0).as_millis();
         let from_ms = then.1.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX));

@@ -251,8 +251,8 @@ impl Spool {
         &self.recorder
     }
 
-    /// Syncs, searches for files of dead processes and drops expired requests, once per interval. Returns the dropped
-    /// records, or `None` if no tick is due.
+    /// Syncs unless the policy is `Never`, searches for files of dead processes if a search is due, and drops expired
+    /// requests. Returns the dropped records, or `None` if no tick is due.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<[Dropped; Signal::COUNT]> {
         if self.next_tick.is_some_and(|next| now < next) {
             return None;
@@ -382,7 +382,7 @@ impl Spool {
         self.journal.pending(signal) > 0 || self.orphans.iter().any(|orphan| orphan.has_pending(signal))
     }
 
-    /// Returns the oldest request of a signal. Requests of dead processes come first.
+    /// Takes in hand the oldest request of a signal, and returns it. Requests of dead processes come first.
     ///
     /// # Errors
     /// Returns an error if the request cannot be read now. A later call tries again.
@@ -423,7 +423,7 @@ impl Spool {
         }
     }
 
-    /// Puts back the request in hand of this signal, which could not be sent. It becomes the oldest again.
+    /// Puts back the request in hand of this signal, as the oldest, if this process wrote it.
     pub(crate) fn put_back(&mut self, signal: Signal) {
         self.journal.put_back(signal);
     }

@@ -47,7 +47,7 @@ pub(crate) struct OrphanedSpool {
     /// Records that have disappeared from the segments, by signal. Reset when they are counted.
     lost: [u64; Signal::COUNT],
     recorder: Result<OrphanedQueue, Unreadable>,
-    /// Places in the recorder of the requests in hand, by signal.
+    /// Where the recorder has the records of the requests in hand, by signal; `None` for requests in segments.
     loaded: [Option<Place>; Signal::COUNT],
     /// Time of the takeover, in milliseconds since 1970. The age of queued records is counted from this time, because
     /// the recorder does not store when they were enqueued.
@@ -136,7 +136,7 @@ impl OrphanedSpool {
                 let left = recorder.leave_to_entries(|place| journal.has_whole(place))?;
                 if may_change {
                     // The slots must be noted as settled before the entries are delivered and removed. If that fails,
-                    // the slots must not be released.
+                    // the blocks of these slots must not be released, because the next process still reads them.
                     match recorder.note_settled(&left) {
                         Ok(()) => recorder.release_free_slots(),
                         Err(error) => notes.push(Note::new(format!(
@@ -295,7 +295,7 @@ fn add(sums: &mut [u64; Signal::COUNT], records: [u64; Signal::COUNT]) {
     sums.iter_mut().zip(records).for_each(|(sum, records)| *sum += records);
 }
 
-/// Returns a text that differs from all earlier ones, because equal notes are reported only once.
+/// Describes newly found damage. The text includes the total, because a note equal to an earlier one is not reported.
 fn describe_new(new: u64, all: u64, what: &str) -> String {
     match new == all {
         true => count(new, what),

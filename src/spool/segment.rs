@@ -263,7 +263,7 @@ pub(crate) struct Scan {
     pub(crate) damage: Damage,
     /// True if an earlier process found and counted a damaged entry.
     pub(crate) had_damage: bool,
-    /// Length of the partial entry at the end: its process died in the append, or the disk was full.
+    /// Length of the partial entry at the end: the process died in an append, or the disk was full.
     pub(crate) cut_bytes: u64,
     /// Header of that partial entry; `None` if the header itself is incomplete.
     pub(crate) cut: Option<Header>,

@@ -21,10 +21,10 @@ pub(super) const DAMAGED: &str = ".damaged";
 /// Numbered files that only grow, except that single bytes (marks) are replaced. A call that fails may have done a part
 /// of its work, as after a crash or on a full disk.
 pub(crate) trait Storage {
-    /// Lists the segments that no other process uses, in any order: number and range of the entries, or why the segment
-    /// cannot be used. The range begins at 0 if the header is damaged.
+    /// Lists the segments in any order: the number of each, and the range of its entries or why it cannot be used. The
+    /// range begins at 0 if the header is damaged. Only an inspection lists segments that another process uses.
     fn list(&mut self) -> io::Result<Vec<(u64, io::Result<Range<u64>>)>>;
-    /// Returns the length of a segment without entries.
+    /// Returns the length of a segment's header.
     fn header_len(&self) -> u64 {
         0
     }
@@ -62,7 +62,7 @@ pub(crate) struct Files {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// Owner of new segments, and of segments with a damaged header; `None` if unknown.
     pub(super) owner: Option<Owner>,
-    /// Owner whose segments are listed; `None` for every owner.
+    /// Owner whose segments may be used; `None` for every owner. The segments of others are listed with an error.
     pub(super) wanted: Option<Owner>,
     /// Locks of the segments in use.
     pub(super) locks: BTreeMap<u64, Arc<Map>>,
@@ -99,7 +99,7 @@ impl Files {
         open_own(&self.path(segment), options)
     }
 
-    /// Returns number and length of every segment, in use or not, or why the segment cannot be used.
+    /// Returns the number of every segment, in use or not, with its length or the reason why it cannot be used.
     pub(super) fn segments(&self) -> io::Result<Vec<(u64, io::Result<u64>)>> {
         let mut segments = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
@@ -134,7 +134,7 @@ impl Files {
     fn claim(&mut self, segment: u64, len: u64) -> io::Result<Option<Range<u64>>> {
         let path = self.path(segment);
         if self.is_read_only {
-            // A missing file was delivered by another process meanwhile.
+            // A missing file counts as in use: another process has delivered it meanwhile.
             self.is_in_use |= is_in_use(&path).unwrap_or(true);
             let (owner, start) = self.owner_of(segment, len)?;
             self.owner = owner;
@@ -286,7 +286,7 @@ impl Storage for Files {
             None if self.is_read_only => {}
             None => {
                 let path = self.directory.join(format!("{}.recorder", self.instance));
-                // Without a recorder there is no place for the number.
+                // The result is ignored: without a recorder there is no place for the counts.
                 let _ = note_spooled(&path, records);
             }
         }

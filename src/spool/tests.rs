@@ -311,7 +311,7 @@ fn what_seems_to_be_damaged_in_use_is_no_problem_before_its_process_has_ended() 
     let folder = Folder::new("inspected-in-use");
     let mut spool = folder.open();
     spool.tick(Instant::now());
-    // The state of a slot, as it may be read while the slot is reused.
+    // An invalid state of a slot, as an inspection may read it while the slot is being reused.
     folder.edit(".recorder", |bytes| bytes[2 * 4096..][..4].fill(0));
     let found = inspect(&folder.0).unwrap();
     assert_eq!((found[0].is_running, &found[0].problems[..]), (true, &[][..]));
@@ -430,7 +430,7 @@ fn the_end_of_an_append_that_was_under_way_is_no_damage() {
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), [format!("{}: {words}", segment.display())]);
     drop(spool);
-    // The previous process could not deliver the file, but has reported these bytes.
+    // The previous process has reported these bytes and removed them from the file.
     let mut spool = folder.open();
     assert_eq!(spool.take_notes(), Vec::<String>::new());
     assert_eq!(inspect(&folder.0).unwrap()[0].problems, Vec::<String>::new());
@@ -525,7 +525,7 @@ fn a_clock_that_is_set_forward_makes_nothing_older() {
     let (age_ms, today) = (age.as_millis() as u64, now_ms());
     NOW_MS.set(Some(today - age_ms - 1));
     folder.leave("otlp", &[b"of last week"]);
-    // The system boots without a clock.
+    // The system boots with a clock that begins at 1970.
     NOW_MS.set(Some(1000));
     folder.leave("otlp", &[b"first", b"second"]);
     NOW_MS.set(Some(2000));
@@ -609,8 +609,8 @@ impl Drop for Child {
     }
 }
 
-/// Runs `work`, and forks a child in the middle of it, while it uses the disk. No caller waits for the fork lock
-/// meanwhile.
+/// Runs `work`, and forks a child while `work` uses the disk. Panics if another thread would have to wait for the fork
+/// lock meanwhile.
 fn forked_meanwhile<T>(work: impl FnOnce() -> T) -> (T, Child) {
     watch();
     let forked = Rc::new(RefCell::new(None));

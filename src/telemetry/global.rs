@@ -215,8 +215,8 @@ struct Made<T> {
 }
 
 impl<T> Global<T> {
-    /// Returns a static whose value `make` creates: once for each installed telemetry, and once for the time before. It
-    /// should call [`tracer`], [`logger`] or [`meter`].
+    /// Returns a static whose value `make` creates: one for each installed telemetry, and one for the times without an
+    /// installed telemetry. `make` should call [`tracer`], [`logger`] or [`meter`].
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, idle: OnceLock::new(), installed: OnceLock::new() }
     }

@@ -1,4 +1,5 @@
-//! The resource that is sent: configured attributes, then detected ones, then the defaults.
+//! Builds the resource: configured attributes take precedence over detected ones, and these over the defaults, except
+//! for `telemetry.sdk.*`, which the library always sets.
 //!
 //! Detectors only read files, each up to 1 MiB: no process is started, and no name is looked up. The parsers get the
 //! text of the files as arguments.
@@ -78,7 +79,7 @@ fn detect(detectors: &[Detector], read: &dyn Fn(&str) -> Option<String>, resourc
                 set("process.creation.time", created.as_deref());
             }
             Detector::Container => set("container.id", container().as_deref()),
-            // `Resource::with_defaults` adds its attributes in any case.
+            // `Resource::with_defaults` adds the attributes of the service in any case.
             Detector::Service => {}
         }
     }

@@ -53,7 +53,7 @@ mod sealed {
         /// True if there is nothing to set. The span is then constructed in place and never copied.
         const IS_EMPTY: bool = false;
 
-        /// Returns whether the text of an attribute meets a condition, for the sampler.
+        /// Returns whether the text of the attribute `key` meets the condition of a sampler.
         fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool;
 
         fn apply(self, open: &mut OpenSpan);
@@ -74,7 +74,7 @@ mod sealed {
     impl<A: Apply, V: IntoValue> Apply for (A, (&str, V)) {
         fn has_text(&self, key: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
             let (before, (own, value)) = self;
-            // An absent value keeps one that was set before.
+            // An absent value, such as `None`, does not replace an earlier value of the key.
             let value = value.peek().filter(|_| *own == key);
             value.map_or_else(|| before.has_text(key, is_it), |value| value.has_text(is_it))
         }
@@ -279,13 +279,13 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Starts a span on the general path. The thread's stack is `None` while the thread ends.
+    /// Starts a span on the general path. Without the thread's stack, the span does not become current.
     #[inline(never)]
     pub(super) fn start_fully(&self, attributes: Option<&StartAttributes<'_>>) -> Span {
         context::with_stack(|stack| {
             let Started { mut context, can_enter, mut open, clock } =
                 self.begin(stack.as_deref().and_then(Stack::top), false, attributes);
-            // The mark is cleared before the context is pushed: children and headers must not inherit it.
+            // The record-only mark is cleared before the context is pushed: children and headers must not inherit it.
             let is_record_only = context.take_record_only();
             let entered = match stack {
                 Some(stack) if can_enter => Some(stack.push(context.clone(), clock)),
@@ -305,8 +305,8 @@ impl<'a> SpanSpec<'a> {
         })
     }
 
-    /// Starts a span that has no parent or an explicit one, such as that of a request (a fast path). Returns `None` if
-    /// the sampling decision needs more than the trace id and the sampled flag of the parent.
+    /// Starts a span without a parent, or with an explicit one such as a request's (a fast path). Returns `None` if the
+    /// span needs the general path, for example because the sampler reads more than the trace id and the parent's flag.
     #[inline(always)]
     pub(super) fn start_simply(&self, stack: &mut Stack) -> Option<SimplyStarted> {
         let current = stack.top();
@@ -317,7 +317,7 @@ impl<'a> SpanSpec<'a> {
             _ => return None,
         };
         let clock = clock.or(current.and_then(|frame| frame.clock));
-        // Checked first, because the general path would ask the sampler again, about another id.
+        // `None` must be returned before the sampler decides: the general path decides again, about another trace id.
         let simple = self.tracer.shared.policy.simple_start.filter(|_| !context::may_be_suppressed())?;
         let trace_id = parent.map_or_else(TraceId::random, |parent| parent.trace_id);
         let sampled = simple.keeps(trace_id, parent.map(SpanContext::is_sampled));
@@ -365,7 +365,7 @@ impl<'a> SpanSpec<'a> {
         }
     }
 
-    /// Opens a span that starts now below a recorded one (the fast path). Returns `None` for any other span.
+    /// Opens a span that starts now below a recorded one (a fast path). Returns `None` for any other span.
     #[inline(always)]
     pub(super) fn open_below_recorded(
         &self,
@@ -382,7 +382,7 @@ impl<'a> SpanSpec<'a> {
         Some((open, span, clock))
     }
 
-    /// Finds the parent, asks the sampler, and opens the record of a sampled span.
+    /// Finds the parent, asks the sampler, and opens the record if the span is recorded.
     #[inline(never)]
     fn begin(
         &self,
@@ -407,7 +407,7 @@ impl<'a> SpanSpec<'a> {
         let carries_parent = parent.is_some() && (is_detached || matches!(self.parent, Parent::Explicit(..)));
         let can_enter = !policy.is_idle || carries_parent;
         if !self.is_recorded(&context, is_detached) {
-            // A sampled span with a clock would pass for a recorded one, and exemplars would name it.
+            // On the stack, a sampled span with a clock counts as recorded, and exemplars would refer to it.
             let clock = clock.filter(|_| policy.is_idle || !context.is_sampled());
             return Started { context, can_enter, open: None, clock };
         }

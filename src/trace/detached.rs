@@ -33,7 +33,7 @@ use crate::record::{IntoValue, OtherSpan, SpanKind, Status, Value};
 /// });
 /// ```
 ///
-/// Its parent may [change](Self::set_parent) until its context has been read.
+/// Its parent may [change](Self::set_parent) until the span is entered or its context is read.
 #[must_use = "a span ends when it is dropped: give it a name, not `_`"]
 pub struct DetachedSpan {
     /// `None` once the span has ended.
@@ -50,7 +50,7 @@ pub(super) struct DetachedState {
     is_recording: bool,
     /// Whether the span may become current. Without an exporter, true only if the span carries the context of a parent.
     can_enter: bool,
-    /// Whether its context has been read. From then on its parent and its sampling cannot change.
+    /// True once the context was read or entered. From then on, the parent and the sampling decision cannot change.
     is_settled: bool,
     /// Time of its end, if it ended before it was dropped.
     ended: Option<u64>,
@@ -98,9 +98,9 @@ impl DetachedSpan {
         self.storage.take()
     }
 
-    /// Makes the span a child of another span, possibly in another trace. The sampler decides again; conditions of a
-    /// [`SamplingRule`](crate::config::SamplingRule) on name, kind and attributes are then not met. Attributes that
-    /// were set before are kept.
+    /// Makes the span a child of another span, possibly in another trace. Attributes that were set before are kept. The
+    /// sampler decides again, but no longer knows the span: a [`SamplingRule`](crate::config::SamplingRule) sees an
+    /// empty name, the kind `Internal` and no attributes.
     ///
     /// Returns false without effect if it is too late: the span has been [entered](Self::enter), or its
     /// [context](Self::context) has been read.
@@ -112,7 +112,7 @@ impl DetachedSpan {
         }
         let shared = Arc::clone(&storage.shared);
         let tracer = Tracer { shared };
-        // Name and attributes were encoded at the start, so the sampler cannot see them any more.
+        // Name, kind and attributes were encoded at the start, so the sampler cannot see them anymore.
         let spec = SpanSpec::new(&tracer, "", SpanKind::Internal);
         let mut context = tracer.shared.decide(Some(parent), &spec, None);
         if is_recording {
@@ -131,8 +131,8 @@ impl DetachedSpan {
         true
     }
 
-    /// Sets ids that were assigned before the span starts, for example by a process that has ended since. The flag in
-    /// this context decides whether the span is sampled, not the sampler. The parent does not change.
+    /// Sets ids that were assigned before the span starts, for example by a process that has ended since. The sampled
+    /// flag of `known` replaces the decision of the sampler. The parent does not change.
     ///
     /// ```
     /// # use standpipe::SpanContext;
@@ -157,14 +157,14 @@ impl DetachedSpan {
         true
     }
 
-    /// Returns the context that identifies the span to others. From now on its parent cannot change.
+    /// Returns the context that identifies the span to others. From then on, the span's parent cannot change.
     #[inline]
     pub fn context(&mut self) -> &SpanContext {
         self.storage_mut().settled_context()
     }
 
     /// Makes the span this thread's current span until the guard is dropped. It may be entered repeatedly, and on
-    /// several threads at once. From now on its parent cannot change.
+    /// several threads at once. From then on, the span's parent cannot change.
     #[inline]
     pub fn enter(&mut self) -> ContextGuard {
         self.storage_mut().enter()
@@ -185,7 +185,7 @@ impl DetachedSpan {
         self.storage.as_deref_mut().and_then(OpenSpan::recorded)
     }
 
-    /// Returns whether the span is recorded. If the sampler has not decided yet, returns true.
+    /// Returns whether the span is recorded or, as long as its parent may change, whether it may still be recorded.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.storage().is_recording()

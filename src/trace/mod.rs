@@ -105,16 +105,17 @@ struct SamplingPolicy {
     sampler: Arc<Decider>,
     /// The sampler, if it is simple and ids are random numbers.
     simple: Option<Simple>,
-    /// Like `simple`, but also requires that an exporter exports spans, and that the start of a span has no further
-    /// effect.
+    /// Like `simple`, but only if an exporter exports spans, and a start is not counted and copies no baggage to
+    /// attributes.
     simple_start: Option<Simple>,
     id_generator: Option<Arc<dyn IdGenerator>>,
     /// True if no exporter is configured, for any signal.
     is_idle: bool,
-    /// True if every child of a sampled span is recorded: the sampler samples it, an exporter exports spans, and no
-    /// baggage must be copied to attributes.
+    /// True if the children of a sampled span can take the fast path: the sampler samples all of them, an exporter
+    /// exports spans, ids are random numbers, and a start is not counted and copies no baggage to attributes.
     keeps_below_sampled: bool,
-    /// True if no child of an unsampled span is recorded, and an exporter is configured.
+    /// True if the children of an unsampled span can take a fast path: none of them is recorded, an exporter is
+    /// configured, ids are random numbers, and a start is not counted.
     drops_below_unsampled: bool,
     has_baggage_attributes: bool,
 }
@@ -176,7 +177,7 @@ impl Tracer {
         SpanBuilder::new(self, name)
     }
 
-    /// Starts a span like [`SpanBuilder::start`], for the common case. The arguments travel in registers;
+    /// Starts a span like [`SpanBuilder::start`], if only name and kind are given. These arguments travel in registers;
     /// a [`SpanSpec`] as the argument would travel in memory.
     #[inline(never)]
     fn start_child(&self, name: &str, kind: SpanKind) -> Span {

@@ -113,7 +113,7 @@ impl OpenSpan {
     /// Ends the span, now or at the given time, and enqueues it.
     #[inline(always)]
     pub(super) fn finish(mut self: Box<Self>, end: Option<u64>) {
-        // Before `enqueue`, because the caller may have to wait for room in the queue.
+        // Closed before `enqueue`, where the caller may wait for room in the queue: the span has already ended.
         self.mark.close();
         // A span that was open at a fork is sent by the parent.
         if self.generation == process::generation() {

@@ -50,7 +50,7 @@ pub(super) struct Candidate<'a> {
     randomness: u64,
     spec: &'a SpanSpec<'a>,
     attributes: Option<&'a StartAttributes<'a>>,
-    /// Set if the decision assumes a random trace id, which the caller has not promised.
+    /// True if the decision assumes a random trace id, but the flags of the parent do not promise one.
     pub(super) lacks_randomness: Cell<bool>,
 }
 
@@ -76,12 +76,12 @@ impl Decider {
         self.sampler == SamplerKind::AlwaysOff
     }
 
-    /// Returns whether every child of an unrecorded parent is dropped, whatever the trace id is.
+    /// Returns whether every child of an unsampled parent is dropped, whatever the trace id is.
     pub(super) fn keeps_nothing_below_unsampled(&self) -> bool {
         self.keeps_nothing() || matches!(self.sampler, SamplerKind::ParentBased(_))
     }
 
-    /// Returns whether every child of a recorded parent is recorded, whatever the trace id is.
+    /// Returns whether every child of a sampled parent is sampled, whatever the trace id is.
     pub(super) fn keeps_all_below_sampled(&self) -> bool {
         matches!(self.sampler, SamplerKind::ParentBased(_) | SamplerKind::AlwaysOn)
     }
@@ -184,7 +184,7 @@ impl<'a> Candidate<'a> {
         Self { parent, trace_id, ot, randomness, spec, attributes, lacks_randomness: Cell::new(false) }
     }
 
-    /// Returns the decision about the parent; `None` without one.
+    /// Returns the decision about the parent; `None` without a parent, or if it left the decision to this process.
     fn parent_sampled(&self) -> Option<bool> {
         self.parent?.sampling_decision()
     }

@@ -44,8 +44,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns whether the span is recorded: the sampler has sampled it, and there is an exporter. Use it to skip
-    /// attributes that are expensive to compute:
+    /// Returns whether the span is recorded: the sampler keeps it, and an exporter exports spans. Check this before you
+    /// compute expensive attributes:
     ///
     /// ```
     /// # let telemetry = standpipe::Telemetry::start(standpipe::Config::new()).unwrap();
@@ -239,8 +239,8 @@ macro_rules! setters {
                 self.error_with(error, &[])
             }
 
-            /// Records an error like [`error`](Self::error), with further attributes of the event:
-            /// `span.error_with(&error, &[("attempt", 3.into())])`. They replace attributes that the error has.
+            /// Records an error like [`error`](Self::error), with further attributes of the event, which replace the
+            /// error's own attributes with the same keys: `span.error_with(&error, &[("attempt", 3.into())])`.
             pub fn error_with<Kind>(
                 &mut self,
                 error: &(impl AsError<Kind> + ?Sized),

@@ -90,7 +90,7 @@ impl Route {
         Secrets::new(all.iter().map(String::as_str).chain(of_headers).chain(settings.hidden_texts()))
     }
 
-    /// Returns host and port of the server. A Unix socket has no port.
+    /// Returns host and port of the server; for a Unix socket, only the host.
     pub(super) fn authority(&self) -> String {
         match self.socket {
             Some(_) => self.host.clone(),
@@ -212,7 +212,7 @@ pub(crate) struct Timeline {
     /// Certificate of the server in DER, even if it is not valid.
     pub(crate) certificate: Option<Vec<u8>>,
     pub(crate) tls_version: &'static str,
-    /// First bytes from the server, decrypted.
+    /// First bytes from the server, decrypted. Over gRPC, the bytes after the last frame that was taken.
     pub(crate) first_bytes: Vec<u8>,
 }
 
@@ -246,7 +246,8 @@ impl NetworkError {
         }
     }
 
-    /// Returns the verdict on a request. Errors of certificates or the TLS protocol are final, other errors retryable.
+    /// Returns the verdict on a request. TLS faults are final, unless they may pass by themselves (see
+    /// [`TlsFault::is_passing`]). Other errors are retryable.
     pub(super) fn verdict(&self, request: &str) -> Verdict {
         self.verdict_with(format!("{request}: {}", self.what()))
     }
@@ -256,7 +257,7 @@ impl NetworkError {
         match self {
             Self::AtProxy { error, .. } => error.verdict_with(reason),
             Self::ProxyStatus { advice: Some(_), .. } => Verdict::ProxyRefused { reason },
-            // A wrong certificate stays wrong until someone acts.
+            // A retry would fail for the same reason.
             Self::Tls(fault) if !fault.is_passing() => Verdict::Refused { reason },
             Self::HostNotFound(_) => Verdict::Unreachable { reason },
             Self::Io(error)

@@ -20,7 +20,7 @@ use crate::process::{Driver, contain_panic, spawn};
 const INTERRUPTION_CHECK: Duration = Duration::from_millis(20);
 /// Time for which headers are used unless the function sets another time.
 const DEFAULT_VALIDITY: Duration = Duration::from_secs(60);
-/// Longest validity, which keeps every time within the range of `Instant`.
+/// Maximum validity, so that its end stays within the range of `Instant`.
 const MAX_VALIDITY: Duration = Duration::from_secs(86_400);
 
 type Headers = Vec<(String, Secret)>;
@@ -71,7 +71,7 @@ struct Renewing<T> {
 struct Source {
     source: HeaderSource,
     headers: Headers,
-    /// `None` before the first fetch and after a refusal.
+    /// `None` before the first fetch, after a refusal, and after headers that could not be used.
     valid_until: Option<Instant>,
     /// Unfinished call of an earlier attempt.
     pending: Option<Arc<Mailbox<Fetched>>>,
@@ -149,7 +149,7 @@ impl<T: SendsHeaders> Renewing<T> {
                     source.headers = headers;
                     source.valid_until = Some(Instant::now() + valid_for.min(MAX_VALIDITY));
                 }
-                // While a file is replaced, its last text may still be valid.
+                // A file may be unreadable while it is replaced, so its last text stays in use.
                 Err(_) if source.source.written.is_some() && source.valid_until.is_some() => {}
                 Err(error) => return Err(error),
             }

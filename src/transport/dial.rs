@@ -5,10 +5,10 @@
 //!
 //! Addresses are tried by Happy Eyeballs (RFC 8305): IPv6 and IPv4 alternate, and each address has a head start of 250
 //! ms before the next one is tried in parallel. The address family that succeeded is tried first the next time, so an
-//! unreachable family delays only one connection. Within a family, each connection begins with the address after that
-//! of the previous connection, so that the addresses of a headless service take turns, and a server that failed is not
-//! asked again at once. std has only blocking connects, so each address gets a short-lived thread. A thread that loses
-//! the race ends by the deadline of its attempt and closes its connection.
+//! unreachable family delays only one connection. Within this family, each connection begins with the address after
+//! that of the previous connection, so that the addresses of a headless Kubernetes service take turns, and a server
+//! that failed is not asked again at once. std has only blocking connects, so each address gets a short-lived thread. A
+//! thread that loses the race ends by the deadline of its attempt and closes its connection.
 //!
 //! Without threads (`Driver::Caller`), a lookup takes as long as the system takes. Several addresses are tried one
 //! after the other: each for at most 250 ms, then each again for an equal share of the remaining time.
@@ -123,7 +123,7 @@ impl Dialer {
             // Usually connects without another thread. A blocked connect cannot be interrupted, so it lasts at most
             // one head start.
             ([address], Driver::OwnThread) => match connect(address, time_left(deadline)?.min(HEAD_START)) {
-                // Continues on another thread, so that the attempt can be interrupted.
+                // Connects again on another thread, so that the attempt can be interrupted.
                 Err(error) if error.kind() == ErrorKind::TimedOut => self.race(&addresses, deadline),
                 connected => connected,
             },
@@ -137,7 +137,7 @@ impl Dialer {
 
     fn watch(&self, stream: TcpStream) -> io::Result<Arc<TcpStream>> {
         let stream = Arc::new(stream);
-        // An interruption during the connect found no socket to shut down. In this case `watch` fails.
+        // An interruption during the connect finds no socket to shut down, but makes `watch` fail.
         self.interrupter.watch(&stream)?;
         Ok(stream)
     }
@@ -158,7 +158,7 @@ impl Dialer {
             Driver::OwnThread if self.start(&results, move || connect_unix(&own)) => {
                 self.watch(results.take(left).unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?)
             }
-            // No thread was started, usually because all of them wait for a server that accepts no clients.
+            // No thread was started, usually because `MAX_THREADS` threads wait for a server that accepts no clients.
             Driver::OwnThread => Err(ErrorKind::TimedOut.into()),
             Driver::Caller => self.watch(connect_unix(socket)?),
         }
@@ -178,7 +178,7 @@ impl Dialer {
     }
 
     fn race(&self, addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
-        // If there are more addresses than threads, some addresses wait until earlier ones have failed.
+        // With more addresses than threads, some addresses wait until others have failed, and need a share of the time.
         let share = time_left(deadline)? / addresses.len().div_ceil(MAX_THREADS) as u32;
         let (results, mut waiting, mut running) = (Arc::new(Results::new()), addresses, 0_usize);
         lock(&self.interrupter.state).race = Arc::downgrade(&results);
@@ -198,7 +198,7 @@ impl Dialer {
             }
             match results.take(left.min(HEAD_START)) {
                 Some(Ok(stream)) => return Ok(stream),
-                // If the error comes from the interrupter, not from a thread, the loop ends, so the count is not used.
+                // An error of the interrupter comes from no thread. It makes the count wrong, but also ends the loop.
                 Some(Err(error)) => (running, failure) = (running.saturating_sub(1), clearer(failure, error)),
                 None => {}
             }
@@ -324,7 +324,7 @@ fn connect_unix(_: &str) -> io::Result<TcpStream> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// Returns the time until the deadline. Never zero, which sockets would treat as no limit.
+/// Returns the time until the deadline, or `TimedOut`. The time is never zero, which std refuses as a socket timeout.
 pub(super) fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
     left.ok_or_else(|| ErrorKind::TimedOut.into())
@@ -351,7 +351,7 @@ struct State {
     /// True if the host of the last connection has several addresses.
     has_choice: bool,
     socket: Weak<TcpStream>,
-    /// The race that the attempt waits for, and that an interruption wakes.
+    /// Results that the attempt waits for. An interruption ends the wait by adding an error.
     race: Weak<Results>,
 }
 
@@ -389,7 +389,7 @@ impl Interrupter {
         state.end_attempt();
     }
 
-    /// Shuts the idle connection down if the host has several addresses, so that the next attempt asks another one.
+    /// Shuts the idle connection down if the host has several addresses. The next attempt then uses another address.
     pub(super) fn discard(&self) {
         let state = lock(&self.state);
         if state.has_choice {

@@ -34,7 +34,7 @@ use crate::config::FileSettings;
 
 /// Maximum length of a line with its end. The Collector's receiver splits longer lines, and then cannot read them.
 const MAX_LINE_BYTES: usize = (1 << 20) - 1;
-/// Number of attempts to get the lock, one per millisecond. A lock is usually held for less than that.
+/// Number of attempts to get the lock, one per millisecond. Usually, another process releases it much sooner.
 const LOCK_ATTEMPTS: u64 = 100;
 
 /// Opens the file once, and returns the settings with an absolute path, because the program may change its directory.

@@ -188,7 +188,8 @@ pub(crate) enum Verdict {
         after: Option<Duration>,
         reason: String,
     },
-    /// No server listens at the address, or the host does not exist. Nothing was sent; the request may be sent again.
+    /// The host is unknown or unreachable, it refused the connection, or the file cannot be written. The same request
+    /// may be sent again.
     Unreachable {
         reason: String,
     },

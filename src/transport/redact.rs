@@ -9,7 +9,7 @@ use super::base64;
 /// Length of the parts of secrets for which messages are searched. A part may begin at any character of the secret.
 /// Shorter words, such as `Basic` and `Bearer`, may be shown.
 const PART: usize = 8;
-/// Minimum length of a password that is redacted alone, and of the beginning of a secret at the end of a cut message.
+/// Minimum length of a password that is searched for as a whole, and of a cut-off secret at the end of a message.
 const CUT: usize = 3;
 const HIDDEN: &str = "***";
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant, SystemTime};
 use super::dial::{connect, is_hang_up, time_left};
 use super::tls::Session;
 
-/// If more time than this is left until the deadline, the socket timeout is half of it, so that later calls can use the
-/// same timeout. Otherwise the socket timeout is all of the time left.
+/// If more time than this is left until the deadline, the socket timeout is half of the time left, so that later calls
+/// can use the same timeout. Otherwise the socket timeout is all of the time left.
 const MIN_DIVIDED_TIME: Duration = Duration::from_millis(20);
 
 /// If the wall clock and the monotonic clock disagree by more than this about the time since a connection was used, the
-/// machine was probably suspended, or the process frozen. Peers and firewalls have then forgotten the connection.
+/// machine was probably suspended, or the process frozen. The peer or a firewall may have dropped the connection.
 const MAX_CLOCK_JUMP: Duration = Duration::from_secs(1);
 
 /// A connection: TCP, or TLS over another connection.
@@ -46,7 +46,7 @@ impl Stream {
         (tcp.deadline, tcp.used) = (deadline, (Instant::now(), SystemTime::now()));
     }
 
-    /// Returns whether the age of the connection and the clocks let it be reused.
+    /// Returns whether the connection is below its maximum age, and the clocks show no suspension since its last use.
     pub(super) fn is_fresh(&mut self) -> bool {
         let tcp = self.tcp();
         let (used, used_by_wall_clock) = tcp.used;
@@ -122,7 +122,7 @@ pub(crate) struct DeadlineStream {
     deadline: Instant,
     opened: Instant,
     max_age: Duration,
-    /// Time of the last use, when the deadline was set, by both clocks.
+    /// Time at which the deadline was last set, by both clocks.
     used: (Instant, SystemTime),
     /// False during `read_waiting`, in which a read that would wait fails with `WouldBlock`.
     waits: bool,

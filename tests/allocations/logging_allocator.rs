@@ -1,5 +1,5 @@
-//! A program whose allocator emits records. If emitting a record allocates memory, the allocator emits another record on
-//! the same thread, so the first record must not hold a lock that the other one needs.
+//! A program whose allocator emits records. If emitting a record allocates memory, the allocator emits another record
+//! on the same thread, so the first record must not hold a lock that the other one needs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};

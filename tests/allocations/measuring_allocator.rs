@@ -17,7 +17,7 @@ use crate::support::scene::{LONG, exporter, start};
 use crate::support::share_of;
 
 const THREADS: u64 = 4;
-/// So few sets of attributes that new ones evict idle ones.
+/// Limit of the series of an instrument: so low that new series evict idle ones.
 const LIMIT: usize = 40;
 
 /// The program's instruments, with which the allocator measures.
@@ -96,7 +96,7 @@ fn an_allocator_that_measures_stops_no_measurement() {
     }
 }
 
-/// Returns all received orders; for a cumulative counter, the newest snapshot of each series.
+/// Returns the sum of the received points of `orders`; for a cumulative counter, of the newest point of each series.
 fn orders_in(receiver: &Receiver, temporality: Temporality) -> u64 {
     let mut newest = std::collections::BTreeMap::new();
     let mut sum = 0;

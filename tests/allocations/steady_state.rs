@@ -123,7 +123,7 @@ fn checkout(tracer: &Tracer) {
     span.set("order.id", 4711).set("order.express", true).set("order.amount", 12.5);
 }
 
-/// Spans have ids, but go nowhere.
+/// Spans get ids, but no exporter takes them.
 fn only_logs() -> Config {
     Config::new().exporter(Exporter::http("http://localhost:4318").signals([Signal::Logs]))
 }
@@ -359,7 +359,7 @@ fn a_metric_of_the_metrics_crate_that_was_used_before_is_found_and_measured_with
     let telemetry = Telemetry::start(config).unwrap();
     let recorder = MetricsRecorder::new(&telemetry).cardinality_limit(4);
     let metadata = Metadata::new(module_path!(), Level::INFO, None);
-    // The keys are created at run time: three are within the limit, and three exceed it.
+    // The keys are created at run time. Four keys of `orders` are within the limit, and two exceed it.
     let mut keys: Vec<_> = (0..6).map(|number| Key::from(("orders", &[("n", number.to_string())]))).collect();
     let many: Vec<_> = (0..12).map(|number| (format!("label.{number}"), "value")).collect();
     keys.push(Key::from(("many labels", &many)));

@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const QUIET: Duration = Duration::from_millis(200);
 const ROUNDS: u64 = 5;
 
-/// Current destination of log records.
+/// Current destination of the records of the `log` crate; `None` drops them.
 static ROUTE: Mutex<Option<Route>> = Mutex::new(None);
 
-/// What a record of the `log` crate becomes.
+/// Destination of the records of the `log` crate.
 #[derive(Clone)]
 enum Route {
     Spans(Tracer),
@@ -34,7 +34,7 @@ enum Route {
     /// Through the OpenTelemetry SDK.
     Sdk(SdkLogger),
 }
-/// Number of records from a thread of the exporter.
+/// Number of records of the `log` crate from the exporter's threads.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
 struct IntoTelemetry;
@@ -107,7 +107,7 @@ impl Program {
     #[track_caller]
     fn assert_only(&self, records: u64) {
         let total = self.telemetry.ledger().total();
-        // Records of the hook are counted and not sent.
+        // Records that the hook emits are counted as suppressed and not sent.
         let not_enqueued = total.not_enqueued;
         assert_eq!((total.accepted, not_enqueued.total()), (records, not_enqueued.suppressed), "{total}");
         assert!(OWN.load(Ordering::SeqCst) > 0, "exporting is not logged any more: this test proves nothing");

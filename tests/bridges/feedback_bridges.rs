@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const ROUNDS: u64 = 5;
 /// Variable with the trusted CA of a program.
 const CA: &str = "TRUSTED_CA";
-/// Target of the program's log records about problems, which it emits on an exporter's thread.
+/// Target of the log records that the program's problem hook emits on an exporter's thread.
 const HOOK: &str = "hook";
 
 /// Crates that used the `log` crate on an exporter's thread.
@@ -68,8 +68,8 @@ struct Program {
 
 /// The program's tracer and logger of the OpenTelemetry SDK.
 static OTEL: OnceLock<(SdkTracer, SdkLogger)> = OnceLock::new();
-/// Spans and log records of one call of `speak`: through the log crate, through log and tracing, through tracing,
-/// through OpenTelemetry.
+/// Numbers of spans and log records that one call of `speak` emits. The spans are those of `tracing` and OpenTelemetry.
+/// The log records go through `log`, through `log` and `tracing`, through `tracing`, and through OpenTelemetry.
 const SPANS: u64 = 2;
 const LOGS: u64 = 4;
 
@@ -84,7 +84,7 @@ impl Program {
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
         assert_eq!(log::max_level(), log::LevelFilter::Trace);
         MetricsRecorder::new(&telemetry).install().unwrap();
-        // Directly into the queue, and through a thread of the SDK.
+        // Spans go directly into the exporter's queue, log records through a thread of the SDK.
         let tracers = SdkTracerProvider::builder().with_span_processor(SpanExporter::new(&telemetry)).build();
         let loggers = SdkLoggerProvider::builder().with_batch_exporter(LogExporter::new(&telemetry)).build();
         OTEL.set((tracers.tracer("shop"), loggers.logger("shop"))).unwrap();
@@ -108,7 +108,7 @@ impl Program {
 
     /// Emits records and waits until they are settled, several times.
     ///
-    /// Feedback of one round would be sent in the next round.
+    /// If an export emitted records, they would be sent in the next round.
     fn speak_in_rounds(&self) {
         for round in 1..=ROUNDS {
             self.speak();
@@ -119,15 +119,15 @@ impl Program {
         }
     }
 
-    /// Shuts down. Asserts that there are only the records of `times` calls, although the crates `speakers` logged on
-    /// the exporter's thread.
+    /// Shuts down. Asserts that only the records of `times` calls of `speak` exist, although the crates in `speakers`
+    /// logged on the exporter's thread.
     fn end(self, times: u64, budget: Duration, speakers: &[&str]) -> Ledger {
         let ledger = self.telemetry.shutdown(budget);
         assert_only(times, &ledger);
         // Records after the shutdown are counted, but not enqueued.
         self.hand_over();
         assert_only(times, &self.telemetry.ledger());
-        // The exporter's thread may outlive a shutdown.
+        // The exporter's thread may outlive the shutdown and log later, so this waits for its records.
         let some_are_silent = |own: &mut BTreeSet<String>| own.len() < speakers.len();
         let (own, _) = SPOKEN.wait_timeout_while(OWN.lock().unwrap(), PATIENCE, some_are_silent).unwrap();
         assert_eq!(
@@ -351,7 +351,7 @@ fn break_a_connection(task: &str, exporter: fn(&str) -> Exporter, speakers: &[&s
     let (endpoint, gate) = task.split_once(' ').unwrap();
     let program = Program::start(exporter(endpoint));
     program.speak();
-    // The parent lets the child continue by closing this.
+    // The parent closes this connection to let the child continue.
     TcpStream::connect(gate).unwrap().read_to_end(&mut Vec::new()).unwrap();
     let ledger = program.end(1, Duration::from_millis(50), speakers);
     let exporter = &ledger.exporters[0];

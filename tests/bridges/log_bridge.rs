@@ -55,7 +55,7 @@ fn say_with(logger: &dyn Log, key_values: &dyn Source) {
     logger.log(&Record::builder().target("shop").args(args).key_values(&key_values).build());
 }
 
-/// Logs a record as a `log` macro in this line does: the location is `'static`, so the bridge caches it.
+/// Logs a record like a `log` macro in line `line`, whose location is `'static`, so that the bridge caches it.
 fn say_at(logger: &dyn Log, line: u32, target: &str, key_values: &[(&str, i32)]) {
     let mut record = Record::builder();
     record.file_static(Some("src/cart.rs")).module_path_static(Some("shop::cart")).line(Some(line));
@@ -490,7 +490,7 @@ fn the_finest_level_is_that_of_the_exporters_and_of_the_bridge() {
             LevelFilter::Trace,
             LevelFilter::Debug,
         ),
-        // The exporter's level is between two levels of `log`: the result is the finest level whose records all pass.
+        // The exporter's level is between two levels of `log`. The maximum is the finest level whose records all pass.
         (vec![to_nobody(Some(Severity::Info2))], LevelFilter::Trace, LevelFilter::Warn),
         (vec![to_nobody(Some(Severity::Trace))], LevelFilter::Off, LevelFilter::Off),
         (vec![to_nobody(None)], LevelFilter::Trace, LevelFilter::Off),

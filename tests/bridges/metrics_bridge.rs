@@ -94,7 +94,7 @@ fn labels_are_attributes_and_their_order_makes_no_difference() {
         counter!("orders", "kind" => "web", "country" => "SE").increment(4);
         counter!("orders", "country" => country.clone(), "kind" => "web").increment(8);
         counter!("orders", "kind" => "web", "country" => country).increment(16);
-        // For a duplicate key the last value counts, as everywhere.
+        // If a key occurs twice, its last value is used.
         counter!("orders", "country" => "DK", "country" => "SE", "kind" => "web").increment(32);
     });
     flush(&telemetry);

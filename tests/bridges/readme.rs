@@ -1,4 +1,4 @@
-//! The tables of bridges in the README and in the guide: their imports and lines, compiled.
+//! Compiles the imports and lines that the README and the guide show in their tables of bridges.
 
 use std::error::Error;
 

@@ -287,7 +287,7 @@ fn a_collector_that_answers_over_grpc_is_good() {
     assert!(text.ends_with(": 1 usable exporter\n"), "{text}");
     assert_eq!((&found["warnings"], &found["errors"]), (&json!([]), &json!([])));
     assert_eq!(found["exporters"][0]["transport"], "grpc");
-    // Two requests, one for each signal. A probe sends no telemetry.
+    // Each of the two runs makes one request for each signal. A probe sends no telemetry.
     assert_eq!((receiver.request_count(), receiver.span_count(), receiver.log_count()), (4, 0, 0));
 }
 
@@ -454,12 +454,12 @@ fn every_line_fits_its_terminal() {
     }
 }
 
-/// Returns the command with a width that fits every path.
+/// Runs the command with a width that fits every path.
 fn run(arguments: &[&str]) -> Output {
     finish(standpipe(arguments).env("COLUMNS", "240"))
 }
 
-/// Returns the output of `check --json`.
+/// Returns the exit code and the output of `check --json`.
 fn checked(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = run(&[&["check", "--json"], arguments].concat());
     let text = stdout(&output);

@@ -46,7 +46,7 @@ fn bash_completes_commands_options_values_and_the_command_of_exec() {
     ] {
         let arguments = [&["-c", complete, &file, "standpipe"], words].concat();
         let Some((completed, errors)) = output_of("bash", &arguments) else { return };
-        // A command may be in several directories of PATH.
+        // A command may be in several directories of PATH; bash then lists it several times.
         let mut completed: Vec<&str> = completed.split_whitespace().collect();
         completed.dedup();
         assert_eq!((completed.join(" ").as_str(), errors.as_str()), (expected, ""), "{words:?}");

@@ -27,7 +27,7 @@ use crate::support::tls::{TestCa, TlsFront};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Extra time for a process on a busy machine, beyond its budget.
 const SLACK: Duration = Duration::from_secs(5);
-/// More than a delivery takes.
+/// Longer than any delivery takes.
 const LONG: &str = "60s";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 

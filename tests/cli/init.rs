@@ -102,8 +102,8 @@ fn every_example_of_the_toml_starter_works() {
     let starter = stdout(&place.run(&["init", "--stdout"]));
     let (all, examples) = uncommented(&starter, EXAMPLE, " = ");
     assert!(examples > 10, "{examples}");
-    // The settings for certificates need https, and those for a spool need Linux. Those for a file need another
-    // transport, so they are left out.
+    // The settings for certificates need https, so the endpoint is changed below. The settings of the file transport
+    // are left out, and except on Linux those of the spool.
     let is_usable =
         |line: &&str| !line.starts_with("file") && (cfg!(target_os = "linux") || !line.starts_with("spool"));
     let usable: String = all.lines().filter(is_usable).flat_map(|line| [line, "\n"]).collect();

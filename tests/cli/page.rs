@@ -376,8 +376,8 @@ fn requests_for_news_hold_no_connection_that_others_need() {
         socket
     };
     let asking: Vec<TcpStream> = (0..70).map(ask).collect();
-    // Four requests get a stream. The server refuses the others at once, because a request that waited for a stream
-    // would occupy a connection.
+    // Four requests get a stream of events. The server refuses the others at once, because a request that waited for a
+    // stream would occupy a connection.
     let refused = asking.iter().filter(|socket| {
         let mut status = [0; 12];
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -315,7 +315,7 @@ fn drain_sends_nothing_without_a_valid_certificate_or_in_a_protocol_that_the_ser
         (&[&*front.url()][..], "the server's certificate has an unknown issuer"),
         (&[&*ssh], "the answer is not HTTP;"),
         (&[&*ssh, "--grpc"], "the answer is not HTTP/2"),
-        // If the server sends no delay with this status, an exporter drops the records.
+        // An exporter would drop the records, because the server sends no delay with this status.
         (&[&*receiver.grpc_endpoint(), "--grpc"], "RESOURCE_EXHAUSTED"),
     ] {
         let (code, text, errors) = drain(spool.path(), &[&["--endpoint"], arguments].concat());

@@ -126,7 +126,6 @@ fn values_of_foreign_variables_are_sent_and_never_shown() {
     }
 }
 
-/// Damages every line of an example in several ways. Whatever is left can be started, and nothing is shown twice.
 #[test]
 fn a_header_with_the_text_of_a_file_is_a_secret_that_exporters_share_if_they_name_the_same_file() {
     for token in ["first", "second"] {
@@ -150,6 +149,7 @@ fn a_header_with_the_text_of_a_file_is_a_secret_that_exporters_share_if_they_nam
     assert_eq!(read("hunter2", "hunter2"), (1, false));
 }
 
+/// Damages each line of an example in several ways. The part that is still valid can always be started.
 #[test]
 fn damaged_examples_are_read_without_a_panic_and_the_rest_can_be_started() {
     let examples = CASES.iter().filter(|(_, text, _)| text.len() > 300).map(|(_, text, _)| *text);

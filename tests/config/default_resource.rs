@@ -164,7 +164,7 @@ fn variables_of_guide(block: &str) -> Vec<(String, String)> {
         } else {
             continue;
         };
-        // Kubernetes replaces only variables that were defined before.
+        // Kubernetes replaces only references to variables that are defined above.
         let value =
             variables.iter().fold(value, |value, (name, to)| value.replace(&format!("$({name})"), to));
         variables.push((name, value));

@@ -18,13 +18,13 @@ const SET: [(&str, &str); 3] = [
     ("OTEL_TRACES_SAMPLER", "always_off"),
 ];
 
-/// Returns the settings of these keys, of the first exporter and of the whole program.
+/// Reports the settings with these keys, of the first exporter and of the whole program.
 fn report_settings(config: &Config, keys: &[&str]) {
     let all = config.exporters()[0].effective().into_iter().chain(config.effective());
     all.filter(|setting: &Setting| keys.contains(&setting.key)).for_each(process::report);
 }
 
-/// Returns the effective settings of a file with one tracer, read in this environment.
+/// Reads a file with one tracer that has these keys, and adds the settings of the environment.
 fn read_file(keys: &str) -> Config {
     let scratch = Scratch::new();
     let text = format!("[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n{keys}\n");

@@ -140,7 +140,7 @@ fn a_mistake_that_could_be_anybodys_starts_nobody() {
     for mistake in ["[\nAuthorization = 'x'", "x = \"\"\"", "x = [1,", "[tracer", "!!!"] {
         for text in [format!("{GOOD}[postgres]\n{mistake}"), format!("[postgres]\n{mistake}\n{GOOD}")] {
             let Err(error) = Config::from_toml_str(&text) else {
-                // An invalid line in a section of another program.
+                // In a section of another program, only this mistake is not an error.
                 assert_eq!(mistake, "!!!");
                 continue;
             };

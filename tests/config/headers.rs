@@ -142,8 +142,6 @@ fn a_header_set_twice_arrives_twice_in_its_order() {
     assert_eq!(values(&request, "x-other"), ["between"]);
 }
 
-/// The HTTP library gets a placeholder instead of each value. There are few placeholders of one character, and they
-/// must not be confused.
 #[test]
 fn short_values_of_one_name_are_not_mixed_up() {
     let receiver = Receiver::start().unwrap();
@@ -179,13 +177,13 @@ fn headers_beyond_what_one_request_can_carry_are_refused_at_start_or_arrive_whol
     }
 }
 
-/// A head that does not fit into one write would arrive with placeholders instead of its secrets.
+/// The head of a request must fit into the buffer of the HTTP library, together with what a proxy needs.
 #[test]
 fn a_head_beyond_what_can_be_sent_is_refused_at_start() {
     const KIB: usize = 1 << 10;
     let receiver = Receiver::builder().max_header_bytes(4 << 20).start().unwrap();
     for (target, product, header, fits) in [
-        // Exceeds the buffer of the HTTP library.
+        // This head alone exceeds the buffer of the HTTP library.
         (7 * KIB, 40 * KIB, 31 * KIB, false),
         (0, 0, 30 * KIB, true),
         (0, 0, 33 * KIB, false),

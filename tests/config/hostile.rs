@@ -11,7 +11,7 @@ use standpipe::{Config, ConfigError};
 use crate::support::{command, figures, share_of};
 
 const MIB: usize = 1 << 20;
-/// The value of a header, and the line that it would inject.
+/// The value of a header, and the name of the header that it would inject.
 const SECRET: &str = "hunter2";
 const SMUGGLED: &str = "X-Evil";
 const TRACER: &str = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\n";
@@ -152,7 +152,7 @@ fn processor_time() -> Duration {
     nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
-/// Texts of one mebibyte: name of the file, and content.
+/// Returns hostile texts of about `size` bytes: name of the file, and content.
 fn hostile_documents(size: usize) -> Vec<(&'static str, String)> {
     let fill = |part: &str| part.repeat(size / part.len());
     let each = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
@@ -446,7 +446,7 @@ fn a_stray_carriage_return_costs_no_line_but_its_own() {
     }
 }
 
-/// After a mistake, the parser decides what it skips. An exporter must not start without headers that were skipped.
+/// After a mistake, the parser skips text. If the skipped text has headers of an exporter, the exporter must not start.
 #[test]
 fn what_is_lost_behind_a_mistake_of_others_is_told_and_not_done_without() {
     let text = format!(
@@ -472,7 +472,7 @@ fn what_is_put_into_a_name_or_an_address_is_not_shown() {
     assert!(told.contains(&"remove it"), "{told:?}");
 }
 
-/// A named pipe, made with the system's tool.
+/// Creates a named pipe with the system's `mkfifo`.
 #[cfg(unix)]
 fn pipe(path: &std::path::Path) {
     _ = fs::remove_file(path);

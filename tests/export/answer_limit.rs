@@ -1,4 +1,4 @@
-//! The limit of an answer is 4 MiB unless set; a longer one does not count as an answer. Compressed answers are
+//! The default limit of an answer is 4 MiB. A success with a longer answer counts as a refusal. Compressed answers are
 //! decompressed up to 64 KiB.
 
 use std::sync::mpsc;
@@ -50,7 +50,7 @@ fn an_answer_up_to_the_limit_is_taken_and_its_connection_used_again() {
     }
 }
 
-/// The message names each rejected record, and is longer than the part of an answer that is kept.
+/// The collector's message is longer than the part of an answer that is kept.
 #[test]
 fn what_a_long_answer_rejects_is_counted() {
     let message = "too old ".repeat(20_000);
@@ -103,8 +103,8 @@ fn a_packed_answer_is_not_asked_for_and_not_unpacked_beyond_what_is_kept_of_an_a
     }
 }
 
-/// A server that gets gzip may answer in gzip. Accepted records count as delivered, whatever the size of the
-/// decompressed answer.
+/// A server that receives gzip requests may answer with gzip. Accepted records count as delivered, whatever the size of
+/// the decompressed answer.
 #[test]
 fn a_packed_answer_over_grpc_is_not_unpacked_beyond_what_is_kept_of_an_answer() {
     let over_grpc =

@@ -129,7 +129,7 @@ fn delivers_everything_while_tokens_expire_every_second() {
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
         flushes += 1;
-        // The test is about the passing of time.
+        // Pauses, so that tokens expire during the test.
         thread::park_timeout(Duration::from_millis(50));
     }
     let ledger = telemetry.shutdown(LONG);
@@ -268,7 +268,8 @@ fn without_threads_the_function_runs_on_the_calling_thread() {
     assert_eq!(threads.try_iter().collect::<Vec<_>>(), [thread::current().id()]);
 }
 
-/// Publishes a token as the kubelet does: `token` leads to a file in the directory to which `..data` leads.
+/// Publishes a token as the kubelet does: `token` is a link to a file in the directory to which the link `..data`
+/// points.
 #[cfg(unix)]
 fn publish(scratch: &Scratch, token: &str) {
     let (directory, link) = (scratch.path().join(token), scratch.path().join("token"));
@@ -388,7 +389,7 @@ fn waits_until_a_refused_file_changes() {
     let ledger = telemetry.shutdown(LONG);
     let attempts = ledger.exporters[0].attempts;
     assert_eq!((ledger.total().delivered, ledger.lost()), (1, 0), "{ledger}");
-    // The file did not change after the refusals before the last one, so the request was not repeated at once.
+    // Only the last refusal found that the file had changed, so at most one request was repeated at once.
     assert!(requests.load(Ordering::SeqCst) as u64 <= attempts + 1, "{attempts} attempts");
 }
 
@@ -443,7 +444,7 @@ fn a_child_that_is_forked_during_a_call_ends_in_time() {
     };
     let (entered, calls) = mpsc::channel();
     let (open, gate) = mpsc::channel::<()>();
-    // In the child, the lock stays held for ever, because its thread is not there.
+    // In the forked child, this lock stays locked forever, because the child has no copy of the thread that holds it.
     let gate = Mutex::new((gate, entered));
     let telemetry = start(exporter_to(&endpoint).headers_from(move || {
         let (gate, entered) = &*gate.lock().unwrap();

@@ -164,7 +164,7 @@ fn no_request_is_longer_than_it_may_be() {
     let receiver = Receiver::start().unwrap();
     receiver.pause();
     let telemetry = start(exporter(&receiver).batch_bytes(LIMIT));
-    // Several scopes, because each needs its own header.
+    // Several scopes, because each adds a header to the request.
     let tracers = ["a", "shop", "a scope with a rather long name"].map(|scope| telemetry.tracer(scope));
     // The first request is held while the other records are queued.
     tracers[0].span("first").end();
@@ -272,7 +272,8 @@ fn spans_of_a_request_are_grouped_by_scope() {
     let seen = Arc::clone(&groups);
     let receiver = Receiver::builder()
         .on_batch(move |batch| {
-            // The spans of a group share this pointer, so there are as many pointers as groups.
+            // The spans of each group in a request share one pointer, so the number of pointers is the number of
+            // groups.
             let scopes: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.scope)).collect();
             let names: HashSet<_> = batch.spans.iter().map(|span| span.scope.name.clone()).collect();
             let resources: HashSet<_> = batch.spans.iter().map(|span| Arc::as_ptr(&span.resource)).collect();
@@ -313,7 +314,7 @@ fn a_flush_covers_all_that_was_emitted_before_it_while_others_emit() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetWhenDropped(&stop);
-        // Enough that callers always wait for room, and full chunks reach the worker all the time.
+        // With four threads, callers always wait for room, and full chunks reach the worker all the time.
         for _ in 0..4 {
             scope.spawn(|| {
                 let text = "x".repeat(5000);

@@ -38,7 +38,7 @@ fn export(exporter: Exporter) -> (Ledger, Vec<Problem>) {
     (telemetry.shutdown(LONG), problems.reported())
 }
 
-/// Asserts that the span was refused after one attempt, and that the only problem has the reason.
+/// Asserts that the span was refused after one attempt, and that the only problem contains the reason `why`.
 #[track_caller]
 fn assert_refused_at_once((ledger, problems): &(Ledger, Vec<Problem>), why: &str) {
     assert_eq!((ledger.total().delivered, ledger.total().dropped.refused), (0, 1), "{why}: {ledger}");

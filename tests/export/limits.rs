@@ -22,7 +22,7 @@ fn emit(telemetry: &Telemetry, spans: u64) {
     (0..spans).for_each(|_| tracer.span("checkout").end());
 }
 
-/// Sends some spans through such an exporter. All of them arrive.
+/// Asserts that all spans arrive through an exporter with this setting.
 fn works(setting: Setting) {
     const SPANS: u64 = 50;
     let receiver = Receiver::start().unwrap();
@@ -158,7 +158,7 @@ fn several_records_together_take_an_eighth_of_the_queue_and_a_larger_one_goes_al
     };
     emit(1);
     assert!(receiver.wait_for_held(1, PATIENCE));
-    // These records wait while the first is held.
+    // These records wait while the receiver holds the first one.
     (0..8).for_each(|_| emit(50 << 10));
     emit(500 << 10);
     receiver.resume();
@@ -222,7 +222,7 @@ fn a_bounded_wait_for_room_ends_and_is_counted() {
     assert!(receiver.wait_for_held(1, PATIENCE));
     let start = std::time::Instant::now();
     emit(&telemetry, 3);
-    // Only the first record waits for room, because nothing is delivered after it.
+    // Only the first of the three records waits for room. After its timeout, no record waits until one is delivered.
     assert!(start.elapsed() >= bound, "{:?}", start.elapsed());
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 3);
     receiver.resume();

@@ -1,4 +1,4 @@
-//! Telemetry without a thread: it works as with a thread, in the time that the program gives to it.
+//! Telemetry without a thread works as it does with one, but only in the time that the program gives it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -408,7 +408,7 @@ fn code_that_is_called_in_a_turn_may_use_the_telemetry() {
     telemetry.pump(LONG);
     let seen = seen.lock().unwrap().clone();
     assert!(seen[0].starts_with("None, TimedOut { left: 2 }"), "{seen:?}");
-    // In the hook, the shutdown has only begun.
+    // The shutdown that the hook called has only begun; this call completes it.
     assert_eq!(telemetry.shutdown(LONG).total().delivered, 2);
     assert_eq!(telemetry.ledger().total().not_enqueued.suppressed, 10);
 }

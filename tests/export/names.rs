@@ -54,15 +54,15 @@ fn servers(is_grpc: bool) -> ([Receiver; 2], [SocketAddr; 2]) {
     panic!("no port is free on both addresses");
 }
 
-/// Starts the test called `name` again, as a client in whose `/etc/hosts` both addresses have one name. Returns `None`
-/// if the system does not allow it.
+/// Starts the test called `name` again, as a client in whose `/etc/hosts` both addresses have the name [`NAME`].
+/// Returns `None` if the system does not allow that.
 #[allow(unsafe_code)]
 fn start_client(name: &str, task: &str, scratch: &Scratch) -> Option<process::Child> {
     let lines = ADDRESSES.map(|address| format!("{address} {NAME}\n"));
     let hosts = scratch.write("hosts", lines.concat());
     let hosts = CString::new(hosts.into_os_string().into_encoded_bytes()).unwrap();
     let mut command = process::command(name, task);
-    // SAFETY: the function only makes system calls with arguments that are ready.
+    // SAFETY: between fork and exec, the function only makes system calls, and allocates nothing.
     unsafe { command.pre_exec(move || replace_hosts(&hosts)) };
     match process::Child::start_command(&mut command) {
         Ok(client) => Some(client),
@@ -90,7 +90,7 @@ fn replace_hosts(hosts: &CStr) -> io::Result<()> {
     }
 }
 
-/// Starts the telemetry of a client, whose task is `protocol port`, maybe with more words.
+/// Starts the telemetry of a client. Its task begins with the words `protocol port`.
 fn client(task: &str, adjust: impl FnOnce(Exporter) -> Exporter) -> Telemetry {
     let mut words = task.split(' ');
     let (protocol, port) = (words.next().unwrap(), words.next().unwrap());
@@ -120,7 +120,7 @@ fn connections_of_limited_age_take_turns_between_the_servers_of_a_name() {
     for _ in 0..4 {
         emit(&telemetry.tracer("shop"), 1);
         assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-        // The test is about the passing of time.
+        // Pauses, so that the connection exceeds its maximum age.
         thread::park_timeout(Duration::from_millis(5));
     }
     let ledger = telemetry.shutdown(LONG).exporters.remove(0);
@@ -142,7 +142,7 @@ fn loses_no_request_while_the_servers_of_a_name_restart_in_turn() {
             let (mut running, mut stopped) = (receivers, Vec::new());
             for round in 0..6 {
                 let index = round % 2;
-                // While one server restarts, the other one gets everything.
+                // At least one of the two servers gets requests before this one stops.
                 assert!(running[1 - index].span_count() > 0 || running[index].wait_for_spans(10, LONG));
                 running[index].stop_listening();
                 let other = &running[1 - index];

@@ -1,4 +1,4 @@
-//! Records that a collector refuses are lost once, counted, and do not block later records.
+//! Records that a collector refuses are counted as lost once, and do not block later records.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -103,7 +103,7 @@ fn a_collector_that_finds_everything_too_large_is_asked_once_per_part() {
         let ledger = telemetry.shutdown(LONG);
         assert_eq!((ledger.total().dropped.too_large, ledger.lost()), (9, 9), "{answer:?}: {ledger}");
         let requests = requests.lock().unwrap();
-        // A binary tree with a leaf for each record.
+        // The requests form a binary tree with a leaf for each of the nine records.
         assert_eq!(requests.len(), 2 * 9 - 1, "{answer:?}");
         assert_eq!(requests.iter().collect::<HashSet<_>>().len(), requests.len(), "{answer:?}");
     }
@@ -199,7 +199,7 @@ fn a_refusal_before_a_large_request_is_read_arrives() {
     }
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (8, 0), "{ledger}");
-    // 8 and 4 are too large; 2 fit.
+    // Requests with eight and four records are too large; those with two records fit.
     assert_eq!(ledger.exporters[0].attempts, 3 + 4, "{ledger}");
 }
 

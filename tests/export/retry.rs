@@ -10,7 +10,7 @@ use crate::support::scene::{A_WHILE, FOR_EVER, LONG, Problems, emit, exporter, g
 
 mod signals;
 
-/// Returns an exporter whose back-off never ends, so that any further attempt has another cause.
+/// Returns an exporter whose back-off never ends, so that a second attempt must have a cause other than the back-off.
 fn patient(receiver: &Receiver) -> Exporter {
     exporter(receiver).retry_delays(FOR_EVER, FOR_EVER).give_up_after(FOR_EVER)
 }
@@ -92,9 +92,9 @@ fn pauses_grow_while_the_collector_stays_unavailable() {
     let first = Duration::from_millis(1);
     let telemetry = start(exporter(&receiver).retry_delays(first, FOR_EVER).give_up_after(FOR_EVER));
     emit(&telemetry.tracer("shop"), 1);
-    // At most 1 + 2 + … + 256 ms before the tenth attempt.
+    // The pauses before the tenth attempt take at most 1 + 2 + … + 256 ms.
     assert!(receiver.wait_for_requests(10, LONG));
-    // Ten more attempts take minutes, unless the jitter is extremely small each time.
+    // Ten more attempts take minutes, unless every random pause is extremely short.
     assert!(!receiver.wait_for_requests(20, A_WHILE));
     receiver.behave();
     let ledger = telemetry.shutdown(LONG);
@@ -200,7 +200,7 @@ fn retry_after_thousands_of_years_keeps_the_records() {
     assert!(receiver.wait_for_requests(1, LONG));
     assert_eq!(telemetry.flush(A_WHILE), FlushOutcome::TimedOut { left: 3 });
     assert_eq!(receiver.request_count(), 1, "it did not wait");
-    // A shutdown makes one more attempt.
+    // A shutdown makes one more attempt despite the delay that the server asked for.
     let ledger = telemetry.shutdown(LONG);
     assert_eq!((ledger.total().delivered, ledger.lost()), (3, 0), "{ledger}");
 }

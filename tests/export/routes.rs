@@ -354,7 +354,7 @@ fn two_dead_collectors() -> (Unanswered, Receiver) {
     (Unanswered::start(), hanging)
 }
 
-/// The budget of two unreachable providers.
+/// Shutdown budget that two unreachable providers share.
 const SHARED: Duration = NOISE.saturating_add(Duration::from_secs(1));
 
 /// Emits records that cannot be delivered, to both providers.
@@ -370,7 +370,7 @@ fn emit_to_the_dead(telemetry: &Telemetry) {
 
 /// Asserts that `end` is in time.
 ///
-/// If the providers used their budgets one after the other, it would take longer than the noise of a busy machine.
+/// If the providers used the budget one after the other, `end` would take longer than a busy machine explains.
 #[track_caller]
 fn ends_in_time<T>(end: impl FnOnce() -> T) -> T {
     let start = Instant::now();

@@ -75,7 +75,8 @@ fn receiver_that(answer: Answer) -> Receiver {
     receiver
 }
 
-/// As above. Also asserts that no problem blames the server for an attempt that the client ended.
+/// Asserts that the shutdown is in time and counts all spans as lost, and that the problem of the attempt that it ended
+/// does not blame the server.
 fn is_reported_late(exporter: Exporter) {
     let (report, reported) = mpsc::channel();
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(move |problem| {
@@ -95,9 +96,9 @@ fn a_collector_that_is_down_costs_no_more_than_the_budget() {
     loses_all_in_time(Exporter::http(closed_endpoint()));
 }
 
-/// All three signals, to an address on which nothing listens: two attempts for each, and the budget is not used up.
+/// Asserts that an exporter of three signals to a closed port makes two attempts for each, without using up the budget.
 fn is_soon_given_up(exporter: Exporter) {
-    // The first attempts are made during the shutdown.
+    // Because of the linger, the first attempts are made during the shutdown.
     let telemetry = start([exporter.linger(PATIENCE)]);
     emit(&telemetry, SPANS);
     telemetry.logger("shop").info("paid").emit();
@@ -325,7 +326,7 @@ fn a_shutdown_uses_its_budget_though_the_time_of_a_batch_is_up() {
     receiver.script([Answer::status(503), Answer::status(503)]);
     let moment = Duration::from_millis(1);
     let exporter = Exporter::http(receiver.endpoint()).give_up_after(moment);
-    // The first attempt is made during the shutdown.
+    // Because of the linger, the first attempt is made during the shutdown.
     let telemetry = start([exporter.linger(Duration::from_secs(60))]);
     everything_arrives(telemetry, &receiver);
 }

@@ -1,4 +1,4 @@
-//! The pace of sending, and its exceptions.
+//! The throttle: when it delays requests, and when it does not.
 
 use std::time::{Duration, Instant};
 
@@ -119,8 +119,8 @@ fn emit_large(telemetry: &Telemetry, bytes: usize) {
     telemetry.tracer("shop").span("large").set("text", "x".repeat(bytes).as_str());
 }
 
-/// Waits until all records are settled: a received record takes room until its answer is read, and is counted before
-/// the room is released.
+/// Waits until all records are settled. A record that has arrived still takes room in the queue until the exporter
+/// reads the answer, and is counted before the room is released.
 fn until_settled(telemetry: &Telemetry) {
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete, "{}", telemetry.ledger());
 }
@@ -153,7 +153,8 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     until_settled(&telemetry);
     (0..60).for_each(|_| emit_large(&telemetry, 10 << 10));
     assert!(!receiver.wait_for_requests(2, A_WHILE), "600 of 1024 KiB are not three quarters");
-    // The receiver is paused: otherwise the worker that this record wakes could make room before the second check.
+    // This record wakes the worker. The receiver is paused so that the worker cannot make room before the queue is
+    // checked a second time.
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);

@@ -1,4 +1,4 @@
-//! No unverified connection: an invalid certificate fails at once, with the reason.
+//! TLS: a server with an invalid certificate is refused at once, and the reason is reported.
 
 mod rotation;
 
@@ -41,7 +41,7 @@ fn export(exporter: Exporter) -> Outcome {
     Outcome { ledger: telemetry.shutdown(PATIENCE), problems: reported.try_iter().collect() }
 }
 
-/// Asserts that the span was refused after one attempt on one connection, and that the problem has the reason.
+/// Asserts that the span was refused after one attempt on one connection, and that the problem contains `why`.
 #[track_caller]
 fn assert_refused_at_once(outcome: &Outcome, front: &TlsFront, receiver: &Receiver, why: &str) {
     let Outcome { ledger, problems } = outcome;
@@ -144,7 +144,7 @@ fn spans_arrive_through_tls_with_an_authority_of_our_own() {
             Exporter::http(front.url()).ca_pem(ca.pem()).compression(compression).header("x-tenant", "seven");
         let telemetry = Telemetry::start(Config::new().service_name("shop").exporter(exporter)).unwrap();
         let tracer = telemetry.tracer("shop");
-        // more than one TLS record and more than one write
+        // Takes more than one TLS record and more than one write.
         let picture = "0123456789abcdef".repeat(1024);
         for number in 0..20 {
             tracer.span("checkout").set("number", number).set("picture", &picture);

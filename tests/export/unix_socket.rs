@@ -66,7 +66,7 @@ fn reports_a_missing_socket_and_loses_nothing() {
         let problem = problems.wait_for(ProblemKind::Unavailable);
         let advice = "no such socket; is the collector running, and does it listen at this path?";
         assert!(problem.message.ends_with(&format!("{}: {advice}", endpoint(&path))), "{problem}");
-        // A socket that a dead program left is reported in another way, and the receiver replaces it.
+        // Leaves a stale socket, as a dead program does. The receiver replaces it.
         drop(UnixListener::bind(&path).unwrap());
         let builder = Receiver::builder();
         let builder = if is_grpc { builder.grpc_unix_socket(&path) } else { builder.unix_socket(&path) };
@@ -132,7 +132,7 @@ fn a_probe_shows_the_socket() {
     assert!(report.is_good() && report.to_string().contains(&format!("connect: {shown}\n")), "{report}");
     let report = probe(&Exporter::grpc(endpoint(&path.with_extension("grpc"))), LONG);
     assert!(report.is_good(), "{report}");
-    // The HTTP/2 connection preface on the socket for HTTP.
+    // The probe sends the HTTP/2 preface to the socket for HTTP/1.1.
     let report = probe(&Exporter::grpc(&shown), LONG);
     assert!(!report.is_good() && report.to_string().contains("HTTP/1"), "{report}");
     drop(receiver);
@@ -243,7 +243,7 @@ fn a_server_that_accepts_no_clients_delays_neither_the_attempt_nor_the_shutdown(
     drop(listener);
 }
 
-/// Returns a listener whose queue of clients is full, with these clients.
+/// Returns a listener whose queue of pending clients is full, and these clients.
 #[allow(unsafe_code)]
 fn full(path: &Path) -> (UnixListener, Vec<UnixStream>) {
     let listener = UnixListener::bind(path).unwrap();

@@ -1,4 +1,4 @@
-//! A record that finds the queue full: its caller waits, or the record is dropped. In both cases it is counted.
+//! If the queue is full, the caller waits, or the record is dropped. In both cases the record is counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver as Progress, RecvTimeoutError};
@@ -141,7 +141,7 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
     assert_eq!((total.accepted, total.not_enqueued.queue_full), (2, 998));
     receiver.resume();
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // The caller waits for room again.
+    // After a delivery, callers wait for room again.
     receiver.pause();
     emit_in_time(&tracer, 2);
     let begun = Instant::now();
@@ -155,7 +155,7 @@ fn after_a_wait_that_timed_out_callers_go_on_until_something_is_delivered() {
 #[test]
 fn a_caller_waits_for_all_exporters_at_the_same_time() {
     let (first, second) = (shut_gate(), shut_gate());
-    // Consecutive waits would take longer than the noise of a busy machine.
+    // So long that two waits, one after the other, take longer than one wait on a busy machine.
     let longest = NOISE;
     let impatient = |receiver: &Receiver| exporter(receiver).queue_records(1).block_timeout(longest);
     let config = Config::new().exporter(impatient(&first).named("first"));

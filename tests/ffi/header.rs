@@ -105,7 +105,7 @@ fn c_parameter(text: &str) -> Option<(String, String)> {
     (!name.is_empty()).then(|| (format!("{}{array}", kind.trim()), name.to_owned()))
 }
 
-/// The functions that the library exports, as its source has them.
+/// The functions that the library exports, as declared in its source.
 fn exported() -> BTreeMap<String, Signature> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ffi");
     let mut functions = BTreeMap::new();

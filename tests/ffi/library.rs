@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::support::scratch::Scratch;
 use crate::support::{command, examples, skip};
 
-/// The example that has the library's functions.
+/// The example whose shared library exports the functions of the C interface.
 const LIBRARY: &str = "standpipe_c";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ffi/programs");
 const HEADER_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ffi");
@@ -66,7 +66,8 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Builds `tests/ffi/programs/NAME`, with the extension `.c` by default, and links it with the library. Prints the reason if that is impossible.
+    /// Builds `tests/ffi/programs/NAME`, with the extension `.c` by default, and links it with the library. Prints the
+    /// reason if that is impossible.
     pub(crate) fn new(name: &str, language: Language) -> Option<Self> {
         let mut compiler = compiler(language)?;
         let (folder, library) = (Scratch::new(), library());

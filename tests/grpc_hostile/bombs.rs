@@ -42,7 +42,7 @@ fn what_follows_a_head_that_is_too_long_can_still_be_read() {
         let bomb = [kept("grpc-status", "0"), kept("x", &"y".repeat(3000)), vec![0xbe; 12_000]].concat();
         peer.say(&frame(HEADERS, END_HEADERS, FIRST, &bomb))?;
         let next = peer.request()?;
-        // The status is the entry before the last.
+        // In the dynamic table, the status is the entry before the last one.
         let block = [block(&HEAD), vec![0xbf]].concat();
         peer.say(&head(next.stream))?;
         peer.say(&data(next.stream, &message(&[])))?;

@@ -13,7 +13,7 @@ use crate::wire::{
     settings, well,
 };
 
-/// Once more frames than this are recorded, no further acknowledgements are, because a flood causes many of them.
+/// Number of recorded frames after which acknowledgements are no longer recorded: a flood causes many of them.
 const MAX_ACKS: usize = 1000;
 
 /// The script of a connection. An error means that the client has disconnected.

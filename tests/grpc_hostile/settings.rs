@@ -181,8 +181,8 @@ fn a_block_after_a_change_of_the_table_says_that_ours_is_empty() {
     let heard = stage.end();
     let first_bytes = heard.0[0].iter().filter(|frame| frame.kind == HEADERS).map(|frame| frame.payload[0]);
     let says_so: Vec<bool> = first_bytes.map(|byte| byte == 0x20).collect();
-    // The first block always says that the table is empty. The second does because the first settings have arrived,
-    // and the fourth because the settings have changed.
+    // The first block always says that the table is empty. The second block says so because the first settings have
+    // arrived, and the fourth because the settings have changed.
     assert_eq!(says_so, [true, true, false, true]);
 }
 

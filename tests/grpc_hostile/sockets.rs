@@ -87,8 +87,8 @@ fn a_connection_closed_while_idle_costs_no_attempt() {
     assert_eq!(stage.end().0.len(), 4);
 }
 
-/// The server closes the connection after the request was sent. It is unknown whether the request was processed, and an
-/// old connection may have been dead already.
+/// The server closes a connection that was used before, after a request was sent. The connection may have been dead
+/// before the request, so the request is sent once more.
 #[test]
 fn a_request_that_an_old_connection_swallows_is_sent_again_once() {
     let mut stage = Stage::set("swallowed", Setting::default(), |peer| {

@@ -180,7 +180,7 @@ impl Stage {
         Outcome { fate, words, took, case: self.case }
     }
 
-    /// Emits `spans` spans with `bytes` of text each, without waiting for them.
+    /// Emits `spans` spans with `bytes` of text each, without waiting for their export.
     pub(crate) fn emit(&self, spans: u64, bytes: usize) {
         let tracer = self.running().tracer("shop");
         let text = "x".repeat(bytes);

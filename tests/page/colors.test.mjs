@@ -7,9 +7,9 @@ import { test } from "node:test";
 
 const STYLE = readFileSync(new URL("../../src/cli/page/assets/style.css", import.meta.url), "utf8");
 const COLORS = 12;
-/** Contrast that WCAG 2.2 asks of texts, because a bar has its duration in the color of the panel. */
+/** Contrast that WCAG 2.2 requires of text: the duration is written on the bar, in the color of the panel. */
 const MIN_TEXT = 4.5;
-/** Contrast that WCAG 2.2 asks of graphics. */
+/** Contrast that WCAG 2.2 requires of graphics. */
 const MIN_GRAPHIC = 3;
 /** Minimum distances in Oklab, where 0.02 is about the smallest difference that is seen side by side. */
 const MIN_DISTANCE = { usual: 0.075, protanopia: 0.065, deuteranopia: 0.065, tritanopia: 0.045 };

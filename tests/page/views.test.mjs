@@ -124,7 +124,7 @@ test("a point of the scatter plot opens its trace, and a selection filters", asy
   await page.waitForFunction(() => /^\d+ matches/.test(document.querySelector(".matches").textContent));
   const { points } = await api(`traces?points=1&${new URLSearchParams({ q: await page.inputValue("#search"), from: new URL(page.url()).searchParams.get("time").split("-")[0], to: new URL(page.url()).searchParams.get("time").split("-")[1] })}`);
   assert.ok(points.length > 0 && points.length < 100, points.length);
-  // With one selected trace, its point is known: the first and only one, at the left of the plot.
+  // If one trace is selected, its point is the only one, at the left of the plot.
   const slowest = (await api("traces?sort=duration")).rows[1];
   await page.goto(`${shop.url}?q=trace:${slowest.id}`);
   await has(page, ".matches", "1 match");
@@ -303,7 +303,7 @@ test("all log records are scrolled to, a range is dragged, and a line is shown a
   await page.waitForFunction(() => /^\d+ matches/.test(document.querySelector(".matches").textContent));
   const part = Number(/\d+/.exec(await text(page, ".matches"))[0]);
   assert.ok(part > matched * 0.1 && part < matched * 0.3, part);
-  // The time range holds for all views.
+  // The time range applies to all views.
   await page.click("nav a[data-view=traces]");
   await page.waitForFunction(() => /^\d+ matches/.test(document.querySelector(".traces .matches")?.textContent));
   await page.click("nav a[data-view=logs]");
@@ -463,7 +463,7 @@ test("web pages of this machine and of allowed origins may send, and no others",
   };
   for (const origin of ["http://localhost:3000", "http://127.0.0.1:8080", "https://shop.example"]) assert.deepEqual(await preflight(origin), [204, origin, "content-type,x-a"]);
   for (const origin of ["https://evil.example", "https://shop.example.evil.test", "http://localhost.evil.test", "null"]) assert.deepEqual(await preflight(origin), [405, null, null]);
-  // A real browser on another port of this machine sends, as an SDK does.
+  // A page of another port of this machine sends as an SDK does, in a real browser.
   const site = createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<p>a shop")).listen(0, "127.0.0.1");
   await once(site, "listening");
   const page = await open();

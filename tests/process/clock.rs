@@ -36,7 +36,7 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     result as libc::c_int
 }
 
-/// The same for std on systems with 32-bit time: std calls the 64-bit variant there.
+/// Replaces the 64-bit variant, which std calls on systems with 32-bit time.
 #[cfg(all(target_env = "gnu", target_pointer_width = "32", not(target_arch = "riscv32")))]
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
@@ -88,7 +88,7 @@ fn a_wall_clock_that_jumps_back_a_day_delays_nothing() {
     let start = Instant::now();
     drop(open);
     tracer.span("after").end();
-    // Throttle, back-off and Retry-After elapse without a flush.
+    // Without a flush, so throttle, back-off and Retry-After must elapse.
     let counts = loop {
         let counts = telemetry.ledger().total();
         if counts.delivered == 3 || start.elapsed() > PATIENCE {
@@ -312,13 +312,13 @@ fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer(
             assert!(libc::WIFSTOPPED(status), "{status}");
             assert_eq!(receiver.span_count(), call);
             assert_eq!(receiver.metric("calls").unwrap().value(()), call as i64);
-            // Longer than the throttle and the interval, which must cause no second request after the thaw.
+            // A pause longer than the throttle and the interval, which must not cause a second request after it.
             wait(Duration::from_millis(300));
             // SAFETY: the child is ours and not reaped yet, so the process id is still its own.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
         }
         assert_eq!(child.finish(), ["3 delivered, 0 lost"]);
-        // Spans and metrics of each call, and the last metrics of the shutdown.
+        // Two requests for each call, for spans and for metrics, and one for the last metrics at the shutdown.
         assert!(receiver.request_count() <= 7, "{}", receiver.request_count());
         return;
     };
@@ -337,7 +337,7 @@ fn a_function_that_is_frozen_between_calls_delivers_each_call_before_its_answer(
     process::report(format!("{} delivered, {} lost", ledger.exporters[0].traces.delivered, ledger.lost()));
 }
 
-/// Lets time pass, for tests that are about the passing of time.
+/// Waits, for tests that need time to elapse.
 fn wait(time: Duration) {
     let (_never, nothing) = mpsc::channel::<()>();
     assert!(nothing.recv_timeout(time).is_err());

@@ -153,7 +153,7 @@ fn a_host_that_is_not_known_does_not_use_up_the_budget() {
     use standpipe::config::Proxy;
     let endpoint = format!("http://{}:4318", crate::system::UNKNOWN);
     for exporter in [Exporter::http(&endpoint), Exporter::grpc(&endpoint)] {
-        // The first attempt is made during the shutdown.
+        // Because of the linger, the first attempt is made during the shutdown.
         let exporter = exporter.proxy(Proxy::Off).linger(LONG);
         let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
         telemetry.tracer("shop").span("checkout").end();

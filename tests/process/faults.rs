@@ -76,7 +76,7 @@ impl MemoryGroup {
     fn new(bytes: u64) -> io::Result<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
         let of = |line: &str| Some(line.split(':').nth(1)?.split(',').any(|name| name == "memory"));
-        // Version 1 has a separate hierarchy for memory, version 2 has one for everything.
+        // Version 1 of control groups has a separate hierarchy for memory, version 2 has one for all resources.
         let (line, root, limit) = match groups.lines().find(|line| of(line) == Some(true)) {
             Some(line) => (line, "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             None => (groups.lines().next().unwrap_or_default(), "/sys/fs/cgroup", "memory.max"),
@@ -186,7 +186,7 @@ fn live_through_an_outage(task: &str, seconds: u64) {
     process::report("warm");
     wait_to_go_on(spool);
     let during = peak(&|| emit_for(seconds));
-    // The worker may not have finished yet.
+    // The worker may still be writing records to the spool.
     let expected = RATE * seconds / 2;
     disk::wait_until(&telemetry, |ledger| ledger.total().spooled >= expected);
     let counts = telemetry.ledger().total();

@@ -32,7 +32,7 @@ use crate::system;
 
 const CHILDREN: u64 = 8;
 const SPANS_PER_CHILD: u64 = 200;
-/// Threads that emit in the parent while it forks.
+/// Number of threads that emit in the parent while it forks.
 const LOAD: usize = 4;
 /// Maximum time for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -181,7 +181,6 @@ fn a_child_does_not_send_what_the_parent_had_queued() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 101);
 }
 
-/// In a child that the hook forks, only the worker's thread continues, and it must do nothing there.
 #[test]
 fn a_child_has_its_own_instance_id_and_process_id() {
     let Some(endpoint) = process::task() else {
@@ -207,6 +206,7 @@ fn source(span: &ReceivedSpan) -> [String; 2] {
     ["service.instance.id", "process.pid"].map(|key| format!("{:?}", span.resource_attribute(key)))
 }
 
+/// Only the worker's thread continues in a child that the hook forks, and it must do nothing there.
 #[test]
 fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     let Some(endpoint) = process::task() else {
@@ -231,7 +231,8 @@ fn a_child_forked_by_the_hook_ends_and_sends_nothing() {
     assert_eq!(telemetry.shutdown(PATIENCE).total().delivered, 1);
 }
 
-/// In the child, the worker returns from its current step, which must not change the parent's files.
+/// Only the worker's thread continues in the child. It returns from its current step, and must not change the parent's
+/// files.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_forked_by_the_hook_leaves_the_parents_spool_alone() {
@@ -735,7 +736,7 @@ fn a_child_waits_for_no_lock_of_the_parent() {
         }
         let child = || {
             emit(&tracer, "child", SPANS);
-            // The shutdown does not wait for a worker that never began to run, either.
+            // The shutdown must not wait for a worker thread that never began to run.
             let counts = telemetry.shutdown(PATIENCE).total();
             (counts.accepted + counts.not_enqueued.total(), counts.in_flight) == (SPANS, 0)
         };

@@ -59,7 +59,7 @@ fn what_a_process_was_doing_when_it_was_killed_arrives_marked_as_interrupted() {
     let receiver = Receiver::start().unwrap();
     let counts = deliver(&receiver, spool.path());
     let spans = receiver.spans();
-    // The ended span may be on its way to a file, and be sent twice.
+    // If the process died while the worker was writing the ended span to a file, this span is sent twice.
     let names: BTreeSet<_> = spans.iter().map(|span| (&*span.span.name, is_interrupted(span))).collect();
     let expected = [("charge", true), ("ended", false), ("job", true), ("order", true)];
     assert_eq!(names, BTreeSet::from(expected), "{counts}");

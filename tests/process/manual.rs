@@ -32,8 +32,8 @@ fn start(exporter: Exporter) -> Telemetry {
         .queue_records(QUEUE)
         .interval(Duration::from_millis(20))
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
-    // The test needs a hook: telemetry with threads would start another thread that calls the hook for problems that
-    // callers report.
+    // The test needs a hook, because telemetry with threads would start another thread, which calls the hook with the
+    // problems that callers report.
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(|problem| {
         HAS_RETRIED.fetch_or(problem.kind == ProblemKind::Unavailable, Ordering::SeqCst);
     });
@@ -105,7 +105,7 @@ fn no_thread_is_started_over_grpc() {
     process::report(use_all(Exporter::grpc(endpoint)));
 }
 
-/// The endpoint has a name, because the certificate is for `localhost`; the calling thread looks up this name.
+/// Expected report if the endpoint is `localhost`, as in the certificate. The calling thread looks up this name.
 const NO_THREAD_BY_NAME: &str = "0 more, 0 started, 1 looked up; 10 spans, 8 logs";
 
 #[test]
@@ -146,7 +146,7 @@ fn no_thread_is_started_by_what_goes_wrong() {
         (0..QUEUE).for_each(|_| telemetry.tracer("shop").span("checkout").end());
         assert_eq!(telemetry.flush(TURN), FlushOutcome::TimedOut { left: QUEUE as u64 });
     }
-    // Waits for a second, so the wait is reported.
+    // This caller waits for a second, so the wait is reported.
     short.tracer("shop").span("checkout").end();
     assert_eq!(telemetry.shutdown(TURN).total().dropped.shutdown, QUEUE as u64);
     assert_eq!((system::counts().0, threads()), before);

@@ -33,7 +33,7 @@ fn rise_during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, peak.saturating_sub(before))
 }
 
-/// The child's part of a hostile answer: one export to warm up, then one that gets this answer.
+/// The child's part: exports once to warm up, then once to get the hostile answer.
 fn export_twice(endpoint: &str) {
     let telemetry = Telemetry::start(Config::new().exporter(Exporter::http(endpoint))).unwrap();
     let export = || {
@@ -195,7 +195,7 @@ fn flushes_without_patience_cost_no_memory_while_a_collector_hangs() {
 fn the_largest_queue_is_not_allocated_before_it_is_needed() {
     if let Some(endpoint) = process::task() {
         let start = |exporter| Telemetry::start(Config::new().exporter(exporter)).unwrap();
-        // The kernel loads pages of the program at their first use.
+        // The first start is not measured, because the kernel loads pages of the program at their first use.
         drop(start(Exporter::http(&endpoint)));
         let most_bytes = if usize::BITS == 64 { 4 << 30 } else { 1 << 30 };
         let largest = Exporter::http(endpoint).queue_records((1 << 24) - 1).queue_bytes(most_bytes);

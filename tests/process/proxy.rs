@@ -88,7 +88,7 @@ fn a_span_is_exported_as_the_environment_says() {
     println!("outcome: {}", export(exporter));
 }
 
-/// The same exporter from a file that disables proxies.
+/// Returns the same exporter, read from a file that disables proxies.
 fn switched_off_in_a_file(exporter: Exporter) -> Exporter {
     let (_, url) = exporter.endpoints().remove(0);
     let tracer =
@@ -125,7 +125,7 @@ fn export(exporter: Exporter) -> String {
     if ledger.total().delivered == spans { "delivered".to_owned() } else { ledger.to_string() }
 }
 
-/// Printed so that the parent can search it.
+/// A logger that prints its records, so that the parent can search them.
 struct PrintedLog;
 
 impl log::Log for PrintedLog {
@@ -367,7 +367,7 @@ fn a_connection_to_the_proxy_is_kept() {
     assert!(receiver.spans().iter().all(|span| span.span.name == "checkout"));
 }
 
-/// Two signals, ten flushes and a shutdown: accounts are locked after a few attempts with a wrong password.
+/// Accounts are locked after a few attempts with a wrong password, so ten flushes and a shutdown must make only one.
 #[test]
 fn sends_a_password_once_to_a_proxy_that_refuses_it() {
     let wrong_password = "HTTP/1.1 407 Proxy Authentication Required";
@@ -410,7 +410,7 @@ fn a_refusal_over_grpc_with_bare_line_feeds_is_understood_and_not_quoted() {
     assert_eq!(proxy.heads().len(), 1);
 }
 
-/// Each of the three signals has a URL, and the result is the same for all.
+/// The proxy is asked only once. Over HTTP, its refusal is reported for the URL of each of the three signals.
 #[test]
 fn a_probe_sends_a_password_once_to_a_proxy_that_refuses_it() {
     for (endpoint, variable, is_over_grpc) in [
@@ -526,8 +526,8 @@ fn http_proxy_is_ignored_where_a_request_can_set_it() {
     }
 }
 
-/// A header of a request can become a variable only in upper case, so the lower-case variable can be trusted. Windows
-/// does not distinguish the two.
+/// Under CGI, the headers of a request become variables in upper case, so the lower-case variable can be trusted,
+/// except on Windows, which does not distinguish the two.
 #[cfg(not(windows))]
 #[test]
 fn the_variable_in_small_letters_is_obeyed_even_there() {

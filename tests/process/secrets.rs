@@ -1,5 +1,6 @@
-//! Secrets reach only the server: they are in no `Debug` text, error, problem or ledger, and in no log at `debug` or
-//! above. At `trace`, ureq logs requests and answers to the program's own logger, which the guide mentions.
+//! Secrets reach only the server: they are in no `Debug` text, error, problem or ledger, and in no log record at
+//! `debug` or a coarser level. At `trace`, ureq logs requests and answers to the program's own logger, which the guide
+//! mentions.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, Once, mpsc};
@@ -137,7 +138,7 @@ fn no_configuration_error_shows_a_secret() {
     }
 }
 
-/// Sends spans one by one until the script is used up, and some more. Every request must have the headers.
+/// Sends spans one by one, more of them than the receiver's script has answers. Every request must have the headers.
 fn export(exporter: Exporter, receiver: &Receiver, headers: &[(&str, &str)]) -> Vec<Problem> {
     let exporter = headers.iter().fold(exporter, |exporter, (name, value)| exporter.header(*name, *value));
     let exporter =
@@ -306,7 +307,7 @@ fn a_secret_in_an_answer_that_comes_byte_by_byte_is_not_in_the_log() {
     assert_hidden(SECRET, "the log", &logged());
 }
 
-/// Text that may be in an answer of the server, but in no text of this library.
+/// Asserts that none of the forms of a secret is in `text`, although an answer of the server may contain them.
 fn assert_never_shown(forms: &[&str], what: &str, text: &str) {
     let text = text.to_ascii_lowercase();
     for form in forms {

@@ -99,7 +99,7 @@ fn wait_for_release(spool: &Path) {
 
 /// Delivers the records in the spool, and emits no others.
 pub(crate) fn deliver(receiver: &Receiver, spool: &Path) -> Counts {
-    // 200 processes may have left millions of records.
+    // The budget is large, because 200 processes may have left millions of records.
     let ledger = start(exporter(&receiver.endpoint(), spool)).shutdown(10 * PATIENCE);
     assert_eq!(files(spool), Vec::<PathBuf>::new(), "{ledger}");
     ledger.total()
@@ -160,9 +160,9 @@ pub(crate) fn emit_and_note(task: &str, most: u64) -> Telemetry {
     telemetry
 }
 
-/// Lets processes die under load, each at another moment, in each of these directories. The variable sets the number of
-/// deaths. No accepted record may be lost. `die` receives the process's task and the number of records after which the
-/// process must die.
+/// Lets processes die under load, each at another moment, with their spools in each of these directories. Asserts that
+/// no accepted record is lost. `STANDPIPE_KILLS` sets the number of deaths. `die` receives the process's task and the
+/// number of records after which the process must die.
 pub(crate) fn survives(places: &[Scratch], how: &str, usual: u64, mut die: impl FnMut(&str, &Progress, u64)) {
     let deaths = figures::amount("STANDPIPE_KILLS", usual);
     for spool in places {
@@ -459,7 +459,7 @@ fn an_exporter_that_runs_delivers_what_another_process_leaves_meanwhile() {
     let receiver = Receiver::start().unwrap();
     let telemetry = start(exporter(&receiver.endpoint(), spool.path()));
     child.kill();
-    // The spool searches after a second, and then every minute.
+    // The exporter searches the spool for dead processes' files after a second, and then every minute.
     assert!(receiver.wait_for_spans(100, 3 * PATIENCE), "{}", telemetry.ledger());
     fs::remove_file(progress).unwrap();
     let counts = telemetry.shutdown(PATIENCE).total();
@@ -578,8 +578,8 @@ fn the_ledger_knows_which_records_the_flight_recorder_had_no_room_for() {
         .when_full(WhenFull::DropNewest);
     let config = Config::new().service_name("shop").exporter(exporter).on_problem(hook);
     let telemetry = Telemetry::start(config).unwrap();
-    // Each record begins a run, and the name of its scope takes more space than the record. The queue does not count
-    // the name.
+    // The scopes alternate, so each record is stored with the name of its scope, which takes more space than the
+    // record. The queue does not count the name.
     let tracers = ["a", "b"].map(|name| telemetry.tracer(&name.repeat(2000)));
     (0..40_000).for_each(|number| tracers[number % 2].span_builder("work").start().end());
     let problem = problems.iter().find(|problem| problem.contains("in memory only")).unwrap();
@@ -730,8 +730,8 @@ fn a_limit_of_file_sizes_is_met_with_words_and_ends_no_process() {
         let refusal = Telemetry::start(config).unwrap_err().to_string();
         assert!(refusal.contains("over this process's limit of 100000 (ulimit -f)"), "{refusal}");
         assert_eq!(files(spool.path()), Vec::<PathBuf>::new());
-        // Here a thread of the program writes segments, none of which may exceed the limit. Threads of the library
-        // would block the signal.
+        // Here a thread of the program writes segments, none of which may exceed the limit, because the signal SIGXFSZ
+        // would end the process. Threads of the library block the signal.
         limit_files_to(libc::RLIM_INFINITY);
         let exporter = exporter(NOWHERE, spool.path()).batch_records(100);
         let telemetry = Telemetry::start_manual(Config::new().exporter(exporter)).unwrap();

@@ -94,7 +94,7 @@ fn a_kept_connection_over_grpc_needs_no_second_look_up() {
     process::report(format!("{:?}", count(&GRPC, &endpoint)));
 }
 
-/// Attempts that all wait for the same look-up, which is answered after the last attempt.
+/// Makes attempts that all wait for the same look-up, which is answered after the last attempt.
 fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
     let before = system::counts();
     let endpoint = format!("http://{}:{port}", system::SLOW);
@@ -104,7 +104,7 @@ fn wait_for_a_look_up(kind: &Kind, port: &str) -> ((usize, usize), Ledger) {
         .retry_delays(Duration::from_millis(1), Duration::from_millis(1));
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // The thread is counted before it begins the look-up.
+    // Waits for the look-up, too: its thread is counted before the look-up begins.
     while telemetry.ledger().exporters[0].attempts < 5 || system::counts().1 == before.1 {
         std::thread::yield_now();
     }
@@ -305,7 +305,7 @@ fn blocks_all_but_synchronous_signals_on_every_thread_of_the_library() {
         .exporter(Exporter::grpc(receiver.grpc_endpoint()).named("grpc"));
     let telemetry = Telemetry::start(config).unwrap();
     telemetry.tracer("shop").span("checkout").end();
-    // A thread that has done some work has its name.
+    // A thread sets its own name when it begins, so every thread that has worked has its name.
     assert_eq!(telemetry.flush(PATIENCE), FlushOutcome::Complete);
     let threads = threads_named("standpipe-");
     let synchronous = SYNCHRONOUS.iter().fold(0, |signals, signal| signals | 1 << (signal - 1));

@@ -115,7 +115,7 @@ fn writes_requests_to_segments_after_truncation_while_the_collector_is_away() {
     if let Some(task) = task() {
         let (telemetry, problems) = start(&task);
         emit_during_truncation(&task, &telemetry);
-        // The first access finds the file truncated, unless another thread was first.
+        // This access detects the truncation, unless an access of another thread did before.
         emit(&telemetry, "noticed", 1);
         emit(&telemetry, "after", SPANS);
         return report_end(telemetry, &problems);

@@ -27,7 +27,7 @@ pub(crate) struct Ended {
     /// The lines of its standard output that were not read before.
     pub(crate) lines: Vec<String>,
     pub(crate) errors: String,
-    /// Time between the end of its input and the end of the program.
+    /// Time between the end of the program's input and the end of the program.
     pub(crate) took: Duration,
 }
 

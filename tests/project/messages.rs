@@ -22,9 +22,9 @@ const SOURCES: [&str; 10] = [
     "telemetry/global.rs",
     "transport",
 ];
-/// Shorter parts of a message prove nothing.
+/// Minimum length of the parts of a message that are searched. Shorter parts are in many texts.
 const MIN_PART: usize = 5;
-/// Texts with fewer words are looked up only where a diagnostic is made.
+/// Texts with fewer words are messages only where a diagnostic is made.
 const MIN_WORDS: usize = 3;
 /// First words of advice, which follows a message after a semicolon, and which the chapter does not repeat.
 const ADVICE: &str = "add begin build close configure describe did encode end for give indent leave name percent-encode put \

@@ -28,7 +28,7 @@ fn part(text: &'static str, from: &str, to: &str) -> &'static str {
 fn defaults(file: &str) -> Vec<(&'static str, String)> {
     let config = Config::from_toml_str(file).expect(file);
     let settings = config.exporters()[0].effective();
-    // The kind of table decides which signals are sent, so files have no key for it.
+    // The kind of table decides which signals are sent, so files have no key `signals`.
     let settings = settings.into_iter().filter(|setting| setting.key != "signals");
     settings.map(|setting| (setting.key, setting.value)).collect()
 }

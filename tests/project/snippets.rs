@@ -79,11 +79,11 @@ fn every_block_has_a_language_that_is_checked() {
     assert!(blocks.len() > 80, "{}", blocks.len());
     for Block { place, language, code } in blocks {
         assert!(LANGUAGES.contains(&language.as_str()), "{place}: {language:?}");
-        // Doc tests leave out indented blocks and other documents.
+        // Only the README and the guide are part of the doc tests.
         let is_doc = place.starts_with("src/guide/") || place.starts_with("README.md");
         assert!(is_doc || !language.starts_with("rust"), "{place} is not a doc test");
         let commands = ["cargo ", "standpipe exec ", "standpipe log ", "export ", "curl ", "fn ", "let "];
-        // Overviews of the command have an ellipsis.
+        // Lines with an ellipsis are overviews of the command, not code.
         let mut lines = code.lines().filter(|line| !line.contains('…'));
         let is_code = lines.any(|line| commands.iter().any(|command| line.starts_with(command)));
         assert!(language != "text" || !is_code, "{place} is code");
@@ -180,8 +180,8 @@ fn environment_variables_are_read_without_a_diagnostic() {
     assert_eq!(blocks_read, 2);
 }
 
-/// Returns the variables that a unit of systemd, a command of Docker or the manifest of a pod sets. The downward API
-/// provides its field as the value.
+/// Returns the variables that a unit of systemd, a command of Docker or the manifest of a pod sets. The value of a
+/// variable from the downward API is the path of its field.
 fn variables_of_deployment(code: &str) -> Vec<(String, String)> {
     let of_unit = code.lines().filter_map(|line| line.strip_prefix("Environment="));
     let of_command = code.split("--env ").skip(1).filter_map(|rest| rest.split_whitespace().next());
@@ -193,7 +193,7 @@ fn variables_of_deployment(code: &str) -> Vec<(String, String)> {
         let (key, value) = rest.trim().split_once(": ").expect(rest);
         let field = value.trim_matches(['{', '}', ' ']).rsplit(": ").next().expect(value);
         let value = if key == "valueFrom" { field } else { value };
-        // As in Kubernetes, only the variables above are known.
+        // As in Kubernetes, `$(NAME)` can only refer to a variable above.
         let known =
             |value: String, (name, of_name): &(String, String)| value.replace(&format!("$({name})"), of_name);
         let value = variables.iter().fold(value.to_owned(), known);

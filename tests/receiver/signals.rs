@@ -232,8 +232,8 @@ fn a_body_that_unfolds_to_too_much_is_refused_for_every_signal() {
     let log_records = request(&many(2));
     let points_of = |kind| request(&field(2, &field(kind, &many(1))));
     let body_of_pairs = request(&field(2, &field(5, &field(6, &many(1)))));
-    // In memory, a pair takes sixteen times its two bytes on a 32-bit machine, which is within the limit, and more on a
-    // 64-bit one.
+    // On a 32-bit machine, a pair takes 32 bytes of memory, so this body stays within the limit of 16 times
+    // `max_body_bytes`.
     let pairs = (usize::BITS == 64).then_some((Signal::Logs, body_of_pairs));
     for (signal, body) in pairs.into_iter().chain([
         (Signal::Logs, log_records),

@@ -126,7 +126,7 @@ fn headers_carry_span_and_baggage_each_without_the_other() {
     assert_eq!(read(&all), (parent.clone(), baggage.clone(), owned(&all)));
     assert_eq!(read(&all[..1]), (parent, String::new(), owned(&all[..1])));
     assert_eq!(read(&all[2..]), (None, baggage.clone(), owned(&all[2..])));
-    // the baggage does not depend on the trace
+    // an invalid traceparent does not affect the baggage
     let broken = [("traceparent", "what?"), ("baggage", "user.id=4711;p,what?,b=%20")];
     assert_eq!(read(&broken), (None, baggage, owned(&all[2..])));
     assert_eq!(read(&[]), (None, String::new(), Vec::new()));

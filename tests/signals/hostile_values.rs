@@ -407,7 +407,7 @@ fn a_resource_that_decoders_would_refuse_spoils_no_batch() {
 /// Exports the log records that `emit` emits, between two plain ones in the same batch. Returns the received records.
 fn arrived_logs(emit: impl FnOnce(&Logger)) -> Vec<ReceivedLog> {
     let receiver = Receiver::start().expect("loopback has a free port");
-    // Nothing is sent before the end, so that all are in one request.
+    // Nothing is sent before the shutdown, so that all records are in one request.
     let exporter =
         Exporter::http(receiver.endpoint()).linger(Duration::from_secs(3600)).queue_bytes(64 << 20);
     let telemetry = Telemetry::start(Config::new().exporter(exporter)).expect("a sound configuration");

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::support::scene::LONG;
 
-/// Polls the ledger, because it cannot be waited for.
+/// Polls, because a program cannot wait for a change of the ledger.
 #[track_caller]
 fn wait_until(reached: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;

@@ -149,7 +149,7 @@ fn names_beyond_the_most_frequent_are_only_counted() {
     assert!(open.to_string().ends_with(", span 14 and 5 with other names"), "{open}");
 }
 
-/// In a child, only its own spans are open, even in storage that it inherited.
+/// In a forked child, only the spans of the child are open, even in storage that it inherited.
 #[cfg(unix)]
 #[test]
 fn a_forked_child_does_not_name_spans_of_its_parent() {

@@ -170,11 +170,11 @@ fn headers_give_the_span_of_the_caller_or_none() {
     let with_state = |state: &str| Some((parent.to_owned(), state.to_owned()));
     assert_eq!(from_headers(&[("traceparent", parent)]), with_state(""));
     assert_eq!(from_headers(&[("tracestate", "a=1, b=2"), ("traceparent", parent)]), with_state("a=1,b=2"));
-    // The trace does not depend on its tracestate.
+    // An invalid tracestate does not affect the trace.
     assert_eq!(from_headers(&[("traceparent", parent), ("tracestate", "what?")]), with_state(""));
     assert_eq!(from_headers(&[("tracestate", "a=1")]), None);
     assert_eq!(from_headers(&[("traceparent", &parent[1..]), ("tracestate", "a=1")]), None);
-    // Two headers, joined like lists.
+    // Two headers `traceparent`, joined by a comma.
     assert_eq!(from_headers(&[("traceparent", &format!("{parent},{parent}"))]), None);
 }
 

@@ -74,7 +74,7 @@ fn unsampled() -> SpanContext {
     incoming(LOW_TRACE, 0)
 }
 
-/// Both belong to the same trace, and neither is recorded.
+/// Asserts that `span` is unsampled, and belongs to the trace of `around`.
 #[track_caller]
 fn assert_unsampled_within(span: &Span, around: &SpanContext) {
     assert!(!span.is_recording() && !span.context().is_sampled(), "{span:?}");

@@ -92,7 +92,7 @@ pub(crate) fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
     }
     assert!(child > 0, "cannot fork: {}", std::io::Error::last_os_error());
     let mut status = 0;
-    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. The child's alarm bounds it.
+    // SAFETY: the child is ours and has not been waited for; `status` outlives the call. An alarm limits the wait.
     let reaped = unsafe { libc::waitpid(child, &mut status, 0) };
     reaped == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
@@ -181,7 +181,7 @@ impl Drop for Child {
 
 /// Returns the numbers of threads and sockets of this process; `None` if the system does not report them.
 pub(crate) fn threads_and_sockets() -> Option<(usize, usize)> {
-    // Wine shows its own threads and sockets there.
+    // Under Wine, `/proc/self` also shows the threads and sockets of Wine.
     if cfg!(windows) {
         return None;
     }
@@ -197,7 +197,7 @@ fn pass_on(stdout: ChildStdout, reports: &mpsc::Sender<String>) -> bool {
     let mut is_found = false;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some((_, report)) = line.split_once(REPORT) {
-            // The parent may no longer read the reports; then this thread ends.
+            // If nobody receives reports anymore, the output is still read to its end.
             let _ = reports.send(report.to_owned());
         }
         is_found |= line == "running 1 test";

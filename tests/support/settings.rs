@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use standpipe::{Config, ConfigError, Exporter, Problem, Telemetry};
 
-/// A valid tracer, with further keys.
+/// A valid tracer, with additional keys.
 pub(crate) fn tracer(keys: &str) -> String {
     format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n")
 }
@@ -28,7 +28,7 @@ pub(crate) fn refused(text: &str) -> ConfigError {
     Config::from_toml_str(text).expect_err(text)
 }
 
-/// Returns the problems that the hook has received when the telemetry has started.
+/// Returns the problems that the hook receives before `start` returns.
 pub(crate) fn problems_of_start(config: Config) -> Vec<Problem> {
     let (report, reported) = mpsc::channel();
     let hook = move |problem: &Problem| report.send(problem.clone()).expect("the test is there");

@@ -31,7 +31,7 @@ impl Unanswered {
             match TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
                 Ok(stream) => queue.push(stream),
                 Err(error) => {
-                    // Wine uses the queue of its kernel. Windows itself refuses connections that find the queue full.
+                    // Wine uses the queue of the Unix kernel. Windows itself refuses connections to a full queue.
                     assert_eq!(error.kind(), ErrorKind::TimedOut, "this system leaves no connect waiting");
                     return Self { address, _held: (listener, queue) };
                 }

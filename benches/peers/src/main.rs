@@ -1,7 +1,8 @@
 //! Compares standpipe with its peers: the same work in the same run, in turn, with a table for each kind of work.
 //!
 //! The script `run` starts the benchmark and describes its arguments. The process that it starts runs the receiver and
-//! prints the tables. For each contender and case, it starts itself again as a child, which runs nothing else.
+//! prints the tables. For each contender and case, that process starts its executable again as a child, which runs
+//! nothing else.
 
 mod emit;
 mod fastrace;
@@ -197,7 +198,7 @@ fn with_ratio(figures: &[f64], contender: usize, show: fn(f64) -> String) -> Str
         // A ratio to zero means nothing.
         Some(&figure) if figures[0] < 0.05 => show(figure),
         Some(&figure) => match figure / figures[0] {
-            // Ratios below 1 have two decimals, which distinguish a half from a third.
+            // Two decimals, because one decimal would hide large differences between small ratios.
             ratio if ratio < 0.95 => format!("{} ({ratio:.2})", show(figure)),
             ratio => format!("{} ({ratio:.1})", show(figure)),
         },

@@ -78,9 +78,9 @@ impl SdkInput {
         !context::runs_exporter_code() && self.exporters().largest_record(self.signal).is_some()
     }
 
-    /// Calls `send_or_count` with the disposition of the records, unless they are to be ignored. If this exporter has
-    /// been shut down, or on a thread of the provider's own exporters, the records are only counted; otherwise they
-    /// are sent.
+    /// Calls `send_or_count` with the disposition of the records. Ignores records that no exporter takes, or that code
+    /// of an exporter emits. Records are only counted if this exporter has been shut down, or if the program emits them
+    /// on a thread that exports for the same telemetry. All others are sent.
     pub(super) fn take(&self, send_or_count: impl FnOnce(Disposition)) -> OTelSdkResult {
         // Relaxed: a record that races with the shutdown may be enqueued or counted; both are correct.
         let is_over = self.is_shut_down.load(Ordering::Relaxed);
@@ -198,7 +198,7 @@ pub(super) fn with_value<T>(value: &opentelemetry::Value, see: impl FnOnce(Value
 pub(super) enum ConvertedValue<'a> {
     Value(Value<'a>),
     Texts(Vec<&'a str>),
-    /// A kind of value that is newer than this code, as text.
+    /// A variant that this code does not know, as text. The SDK may add variants.
     Text(Cow<'a, str>),
 }
 
@@ -269,7 +269,7 @@ impl<'a> ListArena<'a> {
                 let entries = entries.iter().map(|(key, value)| (key.as_str(), self.value(value, depth + 1)));
                 self.keep(List::Map(entries.collect()))
             }
-            // A kind of value that is newer than this code is sent as text.
+            // A variant that this code does not know is sent as text. The SDK may add variants.
             other => self.keep(List::Text(format!("{other:?}"))),
         }
     }

@@ -61,7 +61,7 @@ impl LogExporter {
                 exporters.count_log_filtered(filter_severity);
                 continue;
             }
-            // Such a record may contain credentials; see `shows_credentials`.
+            // At `trace`, ureq logs credentials; see `shows_credentials`.
             if filter_severity <= Severity::Trace4 && is_of_ureq(log) {
                 continue;
             }
@@ -152,8 +152,8 @@ fn end(log: &SdkLogRecord) -> LogEnd {
     }
 }
 
-/// Returns the severity for the exporters' levels. As the specification of loggers requires, a record without a
-/// severity passes every level.
+/// Returns the severity that is compared with the exporters' levels. As the specification of loggers requires, a record
+/// without a severity passes every level.
 fn filter_severity(log: &SdkLogRecord) -> Severity {
     log.severity_number().map_or(Severity::Fatal4, severity)
 }

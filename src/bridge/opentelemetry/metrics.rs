@@ -59,8 +59,8 @@ use crate::telemetry::provider::Provider;
 ///
 /// The ledger counts data points. A metric with many points is sent in parts, within the limits of batches and queues.
 /// If a queue is full, the reader's thread waits, or the whole part is dropped and its points are counted, depending
-/// on the exporter's settings. A part stays in the queue until it is sent, as a span does. Newer metrics do not
-/// supersede it, unlike those of [`Meter`](crate::Meter)s.
+/// on the exporter's settings. A part stays in the queue until it is sent, as a span does. In contrast to metrics of a
+/// [`Meter`](crate::Meter), it is not superseded by a newer collection.
 ///
 /// # Temporality
 ///
@@ -93,7 +93,7 @@ impl MetricExporter {
         let mut record = MetricRecord::default();
         for of_scope in metrics.scope_metrics() {
             let scope = scopes.find(of_scope.scope(), None);
-            // Each part is a message of its scope, so the scope counts towards the size of a part.
+            // Each part is sent with its scope, so the scope counts toward the size of the part.
             let limits = limits.less_scope(&scope);
             for metric in of_scope.metrics() {
                 each_part(metric, &mut record, limits, |part| match (part, disposition) {
@@ -128,7 +128,7 @@ impl PushMetricExporter for MetricExporter {
     pass_to_input! { force_flush shutdown_with_timeout }
 }
 
-/// Frames a metric and passes it on in as many parts as the limits require. `record` is reused as storage.
+/// Frames a metric and passes it to `give`, in as many parts as the limits require. `record` is reused as storage.
 fn each_part(
     metric: &Metric,
     record: &mut MetricRecord,
@@ -240,7 +240,7 @@ fn attributes<'a>(pairs: impl Iterator<Item = &'a KeyValue>) -> AttributeSet {
 
 fn exemplar<T: Measured>(exemplar: &data::Exemplar<T>) -> Exemplar {
     let (trace_id, span_id) = (TraceId(*exemplar.trace_id()), SpanId(*exemplar.span_id()));
-    // The SDK uses zeros for a measurement outside of spans. OTLP's exemplars have no trace flags.
+    // The ids are zero for a measurement outside of spans. OTLP's exemplars have no trace flags.
     let (is_in_span, trace_flags) = (trace_id.is_valid() && span_id.is_valid(), 0);
     Exemplar {
         value: exemplar.value.number(),
@@ -274,7 +274,7 @@ macro_rules! measured {
 }
 
 measured! {
-    // OTLP has no larger integer. Exporting 0 instead, as opentelemetry-otlp does, would look like a restart.
+    // `i64::MAX` is OTLP's largest integer. To export 0 instead, as opentelemetry-otlp does, would look like a restart.
     u64, |value| Number::Int(i64::try_from(value).unwrap_or(i64::MAX)), |value| value as f64;
     i64, Number::Int, |value| value as f64;
     f64, Number::Float, f64::from;

@@ -57,8 +57,8 @@
 //!
 //! # Contexts
 //!
-//! Both SDKs read and write the same W3C headers. Within a process, `try_from` converts a context of OpenTelemetry to a
-//! [`SpanContext`], and `into` converts back.
+//! Between processes, the OpenTelemetry SDK and standpipe use the same W3C headers. Within a process, `try_from`
+//! converts a context of OpenTelemetry to a [`SpanContext`], and `into` converts back.
 
 mod input;
 mod log;
@@ -110,7 +110,7 @@ impl TryFrom<&trace::SpanContext> for SpanContext {
 /// `opentelemetry::Context::new().with_remote_span_context((&context).into())`.
 impl From<&SpanContext> for trace::SpanContext {
     fn from(context: &SpanContext) -> Self {
-        // OpenTelemetry's rules for keys are slightly stricter. A `tracestate` that breaks them is left out.
+        // OpenTelemetry accepts fewer keys than this crate. A `tracestate` with a key that it rejects is left out.
         let state = context.tracestate().parse::<TraceState>().unwrap_or_default();
         trace::SpanContext::new(
             trace::TraceId::from_bytes(context.trace_id.0),

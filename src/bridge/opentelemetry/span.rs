@@ -72,7 +72,7 @@ impl SpanProcessor for SpanExporter {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        // The SDK also passes recorded spans that are not sampled. Its own processors skip them as well.
+        // The SDK also passes spans that are recorded but not sampled. The SDK's own processors skip them, too.
         if span.span_context.is_sampled() {
             // This method cannot report that the exporter is shut down.
             let _ = self.take(slice::from_ref(&span));
@@ -107,7 +107,7 @@ fn write(span: &SpanData, record: &mut SpanRecord, largest: usize) {
         SdkStatus::Ok => record.set_status(Status::Ok),
         SdkStatus::Error { description } => record.set_status(Status::Error(description)),
     }
-    // The SDK has applied its limits, so its counts are added to those of this crate.
+    // The SDK has already applied its limits. Its dropped counts are added to those of this crate.
     record.add_dropped(DroppedBefore {
         attributes: span.dropped_attributes_count,
         events: span.events.dropped_count,

@@ -57,7 +57,7 @@ impl TracingLayer {
         let field = |name: &'static str| PlannedField { key: EncodedKey::new(name), role: Role::of(name) };
         CallSite {
             scope: self.scopes.of_target(metadata.target()).into_owned(),
-            // Without attributes, the loop over none of them takes fewer instructions than copying an empty slice.
+            // An empty list is not encoded: a loop over it takes fewer instructions than copying an empty slice.
             encoded: if attributes.is_empty() { None } else { SpanRecord::encode(&attributes) },
             attributes,
             fields: metadata.fields().iter().map(|known| field(known.name())).collect(),

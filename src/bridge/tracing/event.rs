@@ -164,7 +164,7 @@ impl<'a> CodeLocation<'a> {
 
     /// Returns the location of an event. The location of a record of the `log` crate is read from the fields.
     pub(super) fn of_event(metadata: &'a Metadata<'_>, fields: &'a Fields) -> Self {
-        // The crate `tracing-log` gives all records of `log` the same metadata, with this target.
+        // `tracing-log` gives every record of `log` this target, and passes the record's target and location as fields.
         let target = if metadata.target() == "log" { fields.text_of("log.target") } else { None };
         match target {
             Some(target) => Self {
@@ -218,7 +218,7 @@ impl ThreadDescription {
 /// Sets the attributes of the current thread on a span that has just been started.
 #[inline]
 pub(super) fn set_thread(record: &mut SpanRecord) {
-    // While the thread exits, its description is gone. The span is then sent without it.
+    // While the thread exits, `try_with` may fail. The span is then sent without the attributes of the thread.
     let _ = THREAD.try_with(|thread| {
         let described = thread.get_or_init(ThreadDescription::of_this_thread);
         match &described.encoded {

@@ -15,7 +15,7 @@ use super::call_site::PlannedField;
 use crate::record::{self, Pool, SpanKind, Status, Value};
 use crate::trace::{DetachedSpan, OpenSpan};
 
-/// Fields in the order in which they were recorded. Reused by its thread.
+/// Fields in the order in which they were recorded. The thread reuses the storage.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     entries: Vec<Entry>,
@@ -75,7 +75,7 @@ impl Fields {
         let mut fields = Pool::take(&POOL).unwrap_or_default();
         record(&mut fields);
         let result = work(&fields);
-        // Cleared now instead of at the next use, because a value may be of any size.
+        // Cleared now, not at the next use: byte arrays, which may be large, are not part of `bytes` below.
         fields.clear();
         let bytes = fields.text.capacity() + fields.entries.capacity() * size_of::<Entry>();
         Pool::keep(&POOL, fields, bytes);

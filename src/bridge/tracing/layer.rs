@@ -30,7 +30,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
         // Reading fields runs code of the program. If the code panics, `StartingSpan` discards the span.
         let mut starting = StartingSpan::new(self.begin(attributes, &call_site.scope.tracer));
         if let Some(span) = starting.recorded() {
-            // Fields of another call site have other indices. No macro passes such fields.
+            // `planned` has the indices of this call site's fields. No macro passes fields of another call site.
             let is_planned = ptr::eq(attributes.fields(), metadata.fields());
             let planned = if is_planned { &*call_site.fields } else { &[] };
             span.set_at_once(|span| {
@@ -56,7 +56,7 @@ impl<S: Subscriber> Layer<S> for TracingLayer {
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, _: Context<'_, S>) {
-        // One lock at a time: a span may follow from itself.
+        // Only one span is locked at a time: the two may share a shard, or even be the same span.
         if let Some(target) = self.spans.context(follows) {
             self.spans.with(id, |open| drop(open.span.link(&target)));
         }

@@ -48,8 +48,8 @@
 //!
 //! # Filters
 //!
-//! The layer itself has no filter. A span or event passes these filters in order. Of the spans and events that a
-//! filter excludes, the ledger counts only those of the last filter, as [`filtered`](crate::ledger::Counts::filtered):
+//! The layer itself has no filter. A span or event passes these filters in order. The ledger counts only the events
+//! that the last filter excludes, as [`filtered`](crate::ledger::Counts::filtered):
 //!
 //! | filter | applies to | counted |
 //! |---|---|---|

@@ -15,7 +15,7 @@ const UNNAMED: &str = "unknown_service";
 pub(super) const SERVICE_NAME: &str = "service-name";
 /// Prefix of the settings of the application's provider.
 const APPLICATION: &str = "application.";
-/// Longer input is not a configuration.
+/// Maximum bytes read from standard input. The library accepts less, so it refuses all input that is cut here.
 const MAX_HANDED_IN: u64 = 2 << 20;
 /// Prefixes of the keys that apply to the exporters of both providers.
 const OF_BOTH_PROVIDERS: [&str; 5] =
@@ -83,7 +83,7 @@ pub(super) fn read(subject: &Subject, handed_in: &mut Vec<u8>) -> Result<Config,
             let mut stdin = io::stdin().lock();
             match stdin.by_ref().take(MAX_HANDED_IN).read_to_end(handed_in) {
                 Ok(_) => Config::from_reader(STDIN, &handed_in[..]),
-                // Reading again fails again, and the library reports the error.
+                // The library reads again, gets the error again, and reports it.
                 Err(_) => Config::from_reader(STDIN, stdin),
             }
         }
@@ -96,7 +96,7 @@ fn with_diagnostics(error: ConfigError) -> (Config, Vec<Diagnostic>) {
     (error.into_usable(), diagnostics)
 }
 
-/// Finds problems that occur only at the start, such as an invalid certificate or a lack of threads.
+/// Finds problems that occur only at the start, such as an invalid certificate or a thread that cannot be started.
 fn try_out(exporters: &[(Exporter, ExporterSummary)]) -> Result<(), ConfigError> {
     let all = exporters.iter();
     let config = all.fold(Config::new(), |config, (exporter, _)| config.exporter(exporter.clone()));

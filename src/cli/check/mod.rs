@@ -178,7 +178,6 @@ fn probe_all(
     if options.offline {
         return Ok(());
     }
-    // The exporters are probed in groups, because each probe has a thread.
     for exporters in examined.exporters.chunks(MAX_PARALLEL_PROBES) {
         thread::scope(|scope| {
             let probed: Vec<_> = exporters

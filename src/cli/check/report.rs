@@ -108,7 +108,7 @@ fn sections(examined: &Examined) -> Vec<Section> {
         if exporters.is_empty() && !scopes.contains(&None) {
             continue;
         }
-        // Shared settings with default values are never shown, because most exporters do not use them.
+        // Of the shared settings with default values, only the service name is shown, if the group has exporters.
         let is_shown = |setting: &Setting| {
             is_telling(setting) && (setting.source != SettingSource::Default || !exporters.is_empty())
         };

@@ -242,7 +242,7 @@ fn record_end(span: &mut Span, process::Ended { status, usage, .. }: &process::E
         span.set("process.memory.max_rss", usage.max_rss.and_then(|bytes| i64::try_from(bytes).ok()));
     }
     let signal = process::signal_of(*status);
-    // `code` is `None` if a signal ended the command.
+    // `status.code()` is `None` if a signal ended the command.
     let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
     span.set("process.exit.code", code);
     if let Some(signal) = signal {

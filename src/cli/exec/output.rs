@@ -174,7 +174,7 @@ fn pass_on<R: Read>(
     }
     // The last line may have no line end.
     lines.end();
-    // Completes the read that found the end of the stream.
+    // Completes the read that ended the loop.
     progress.done.fetch_add(1, Ordering::SeqCst);
 }
 

@@ -85,7 +85,7 @@ mod platform {
 
     /// Time between the signals SIGTERM and SIGKILL for a child that runs longer than its timeout.
     const TERMINATION_GRACE: Duration = Duration::from_secs(5);
-    /// Locked while a thread sends a signal to the child, so that the child's id is not reused in between.
+    /// Locked while a thread sends a signal to the child: meanwhile the child is not reaped, so its id is not reused.
     static KILL: Mutex<()> = Mutex::new(());
     /// Process id of the child that signals are forwarded to.
     pub(super) static CHILD: AtomicI32 = AtomicI32::new(NOT_STARTED);
@@ -188,7 +188,7 @@ mod platform {
         let Some(timeout) = timeout else { return wait_without_limit(child) };
         let has_timed_out = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
-            // Nothing is sent. When this function returns, the sender is dropped, which wakes the other thread.
+            // Nothing is sent. When this closure returns, `_running` is dropped, which wakes the other thread.
             let (_running, end) = mpsc::channel::<()>();
             let has_timed_out = &has_timed_out;
             let limit = move || {
@@ -202,7 +202,7 @@ mod platform {
                 }
             };
             let thread = thread::Builder::new().name("standpipe-limit".to_owned());
-            // Without the thread, nothing would end the child after the timeout, so it is ended now.
+            // Without the thread, nothing would end the child after the timeout, so the child is ended now.
             thread.spawn_scoped(scope, limit).inspect_err(|_| kill(SIGKILL))?;
             wait_without_limit(child)
         });

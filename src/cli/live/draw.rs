@@ -194,7 +194,7 @@ fn log(screen: &Screen, number: u64) -> Items {
     Items { lines, trace, ..Items::default() }
 }
 
-/// Lists the services with their spans, errors and average duration.
+/// Lists the services with their spans, their errors, and the average and longest duration.
 fn services(screen: &Screen) -> Items {
     let (traces, palette) = (screen.page.traces(), palette(&screen.page.lock()));
     let mut sums: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl Screen {
         {
             services = services.and(usize::from(index == 0), palette.ink(other), palette.mark(other, style));
         }
-        // Logarithmic, so that one long trace does not shorten the bars of all others.
+        // The scale is logarithmic, so that one long trace does not shorten the bars of all others.
         let [shortest, longest] = self.items.durations.map(|nanos| (nanos.max(1) as f64).ln());
         let share = ((trace.nanos().max(1) as f64).ln() - shortest) / (longest - shortest).max(1.0);
         let cells = (share.clamp(0.0, 1.0) * table.width_of(3) as f64).round() as usize;
@@ -402,7 +402,7 @@ impl Screen {
     }
 }
 
-/// Returns the text that `y` copies: the whole trace, or the selected line.
+/// Returns the text that the key `y` copies: the whole trace, or the selected line.
 pub(super) fn text(screen: &Screen) -> String {
     let key = match (screen.place, screen.items.keys.get(screen.cursor.line)) {
         (Place::Trace(key), _) => Some(key),

@@ -30,7 +30,7 @@ use super::view;
 
 /// Minimum interval between two frames that show new data.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
-/// The pause after a frame is at least this many times as long as the frame took.
+/// Minimum interval between two frames that show new data, as a multiple of the time that the first of them took.
 const PAUSE_FACTOR: u32 = 20;
 /// Height of a terminal that does not report its size.
 const DEFAULT_ROWS: usize = 24;
@@ -78,7 +78,7 @@ impl Terminal {
             before(message);
         }));
         enable_raw_mode()?;
-        // Made before the first write, so that an error restores the former mode.
+        // Made before the first write: if the write fails, dropping `entered` restores the former mode.
         let entered = Self;
         write(ENTER)?;
         Ok(entered)
@@ -326,7 +326,7 @@ impl Screen {
         Action::Stay
     }
 
-    /// Returns whether the search selects the rows of the current place.
+    /// Returns whether the current place is a list, whose rows the search filters.
     fn is_list(&self) -> bool {
         matches!(self.place, Place::Traces | Place::Logs)
     }

@@ -21,7 +21,7 @@ use super::server::{Request, Response};
 use super::store::{KeptLog, Trace, is_error};
 use super::{Page, details};
 
-/// Maximum number of rows in an answer. The page requests others when they are scrolled to.
+/// Maximum number of rows in an answer. The page requests further rows when the user scrolls to them.
 const MAX_ROWS: usize = 1000;
 /// Maximum number of points in the scatter plot of traces.
 const MAX_POINTS: usize = 2000;
@@ -328,7 +328,7 @@ fn list_requests(page: &Page) -> Json {
 /// the number of these spans, their errors, their mean duration and the 95th percentile.
 fn service_map(traces: &[Arc<Trace>]) -> Json {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    // A node has the number of spans and errors; an edge has the number of errors and the durations of all calls.
+    // For each node, its name and the numbers of spans and errors; for each edge, the errors and all durations.
     let mut nodes: Vec<(&str, [u64; 2])> = Vec::new();
     let mut edges: BTreeMap<(usize, usize), (u64, Vec<u64>)> = BTreeMap::new();
     for trace in traces {

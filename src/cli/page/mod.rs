@@ -106,7 +106,7 @@ impl Page {
         self.news.notify_all();
     }
 
-    /// Returns the version of the kept telemetry, which changes with it.
+    /// Returns the version of the store, which increases with each change.
     pub(crate) fn version(&self) -> u64 {
         self.lock().version
     }

@@ -164,7 +164,6 @@ impl Test {
             Self::Error => trace.errors > 0,
             Self::TraceId(id) => describe::id(&trace.key).starts_with(id.as_str()),
             Self::Anywhere(text) => {
-                // Short words, such as `bad`, may be the beginning of an id by accident.
                 text.len() >= MIN_ID_DIGITS && describe::id(&trace.key).starts_with(text.as_str())
                     || trace.spans.iter().any(|received| self.matches_span(received))
             }

@@ -200,10 +200,8 @@ impl Store {
         }
     }
 
-    /// Evicts records until each kind is within its share of the limit.
+    /// Evicts traces and log records beyond their shares of the limit. [`SeriesStore`] evicts series.
     fn evict(&mut self) {
-        // Five eighths of the limit are for traces, two for log records, and one for metrics (`SeriesStore`). Traces of
-        // the largest service are removed first, so that a noisy service does not displace the others.
         while self.trace_bytes > self.limit / 8 * 5 {
             let largest = self.by_service.values_mut().max_by_key(|of_service| of_service.bytes);
             let Some(of_service) = largest else { break };
@@ -226,7 +224,7 @@ impl Store {
                 self.service_numbers.insert(name.clone(), self.services.len() as u32);
                 self.services.push(name.clone());
             } else {
-                // This entry makes the list longer than the limit, so nothing more is added afterwards.
+                // The last entry stands for all further services: with it, the list exceeds the limit and stays as is.
                 self.services.push("(more services)".to_owned());
             }
         }

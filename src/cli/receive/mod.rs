@@ -213,7 +213,7 @@ pub(crate) fn run(options: &Options, terminal: &TerminalInfo, style: &Style) -> 
     match ending {
         Ok(Ending::Printed(result)) => {
             match saved.filter(|_| save.as_ref().is_some_and(save::Save::has_failed)) {
-                // A closed pipe is not a failure, but an incomplete file is.
+                // A closed pipe is not a failure, but an incomplete file of `--save` is.
                 Some(saved) => report_error(&saved),
                 None => result.map_err(Failure::Output)?,
             }

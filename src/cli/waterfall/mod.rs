@@ -124,8 +124,8 @@ impl<'a> Trace<'a> {
         Self { spans, nodes, hidden_roots: 0, start, nanos: end.saturating_sub(start) }
     }
 
-    /// Reduces the rows of a large trace. `logged` maps each span with log records to whether one of the records is an
-    /// error.
+    /// Merges the rows of identical siblings, and limits the number of rows. `logged` has each span with log records,
+    /// and whether one of these records is an error.
     fn fold(&mut self, logged: &HashMap<SpanKey<'a>, bool>) {
         let spans = &self.spans;
         let is_plain = |view: &SpanView<'a>| {

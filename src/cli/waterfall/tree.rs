@@ -1,6 +1,6 @@
 //! Rows of a trace: its spans in the order of a tree, each with the guide lines to its left.
 //!
-//! In a large trace, identical childless siblings share a row, and deep spans are only counted.
+//! Identical childless siblings share a row. In a large trace, deep spans are only counted.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,7 +12,7 @@ use crate::cli::describe::SpanView;
 /// Maximum indentation. Deeper spans are drawn at this depth, so that there is room for the names.
 const MAX_INDENT: usize = 10;
 
-/// Minimum number of childless siblings with the same name that share a row.
+/// Minimum number of childless siblings with the same service and name that share a row.
 const MIN_LIKE: usize = 5;
 /// Maximum number of rows. In a larger tree, the deepest spans are not shown.
 const MAX_ROWS: usize = 60;
@@ -102,8 +102,8 @@ pub(super) fn fold_siblings<'a>(
     retain(nodes, &keep)
 }
 
-/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans are kept first, then the spans with the lowest depth. Some
-/// errors are always kept.
+/// Reduces a tree to about [`MAX_ROWS`] rows: wanted spans are kept first, then the spans with the lowest depth. Up to
+/// [`MAX_ERRORS`] errors are always kept.
 ///
 /// Each kept node counts its hidden descendants. Also returns the number of hidden spans without a visible ancestor.
 pub(super) fn limit_depth(

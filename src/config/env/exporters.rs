@@ -186,7 +186,7 @@ impl Reader<'_> {
             Kind::Limit { .. } if self.text(&variable).is_some_and(is_unlimited) => SettingValue::NoLimit,
             Kind::Duration { range, .. } | Kind::Limit { range, .. } => {
                 let duration = self.duration(&variable, range)?;
-                // Users who know other SDKs write seconds. The value is used, because it may be meant.
+                // So small a number is probably meant in seconds. It is used nevertheless, because it is valid.
                 if (is_timeout || row.key == INTERVAL.key) && duration < MIN_PLAUSIBLE {
                     let number = duration.as_millis();
                     let what = format!("is {number} ms: the unit is milliseconds");
@@ -227,8 +227,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether an endpoint without a scheme is plaintext, from the signal's own variable or from the variable
-    /// for all signals. Returns `None` if neither is set, or if the endpoint has a scheme.
+    /// Returns the value of the variable that makes endpoints without a scheme plaintext: the signal's own variable, or
+    /// else that for all signals. Returns `None` if neither has a valid value, or if the endpoint has a scheme.
     fn insecure(&mut self, endpoint: &str, signal: Option<Signal>) -> Option<bool> {
         if endpoint.contains("://") {
             return None;

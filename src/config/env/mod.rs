@@ -66,7 +66,7 @@ impl Config {
     ///
     /// Intended for commands and libraries that export telemetry only at the request of their user. Empty variables
     /// and variables of other programs do not count. A misspelled name is reported in
-    /// [`diagnostics`](Self::diagnostics) in either case.
+    /// [`diagnostics`](Self::diagnostics), even if the configuration is disabled.
     ///
     /// ```
     /// use standpipe::{Config, Telemetry};
@@ -115,8 +115,9 @@ impl Config {
         read(&variables.into_iter().collect())
     }
 
-    /// Fills settings that neither the program nor a file has set from OpenTelemetry's environment variables: the
-    /// settings of each exporter, the resource, the sampler, the limits and `OTEL_SDK_DISABLED`. No exporter is added.
+    /// Fills unset settings from OpenTelemetry's environment variables: those of each exporter, the resource, the
+    /// sampler, the limits and `OTEL_SDK_DISABLED`. Values that the program or a file has set are kept, and no exporter
+    /// is added.
     ///
     /// A variable of one signal applies to an exporter of several signals only if the variables of the exporter's other
     /// signals have the same value. Otherwise the variable for all signals applies.
@@ -150,7 +151,7 @@ fn read_if_set(variables: &Variables) -> Result<Config, ConfigError> {
     validate::validate(Config::new().disabled(true), reader.diagnostics.into_diagnostics(), &[])
 }
 
-/// Returns the configuration that the variables describe, or the file that `OTEL_CONFIG_FILE` names.
+/// Returns the configuration of the file that `OTEL_CONFIG_FILE` names, or else the one that the variables describe.
 fn read(variables: &Variables) -> Result<Config, ConfigError> {
     match variables.get(OTEL_CONFIG_FILE) {
         #[cfg(feature = "yaml")]
@@ -270,7 +271,7 @@ fn fill_sampler(config: &mut Config, reader: &mut Reader<'_>) {
         .into_iter()
         .filter(|provider| provider.sampler_source == SettingSource::Default)
         .collect();
-    // If no provider needs the variable, its mistakes are not reported.
+    // If code or a file has set all samplers, the variable is not read, so mistakes in it are not reported.
     let Some(sampler) = (!open.is_empty()).then(|| sampler(reader)).flatten() else { return };
     for provider in &mut open {
         provider.set_sampler(

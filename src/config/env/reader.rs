@@ -1,4 +1,4 @@
-//! Reads single variables by OpenTelemetry's rules, which ignore and report invalid values. Contains the names of all
+//! Reads single variables by OpenTelemetry's rules: an invalid value is reported and ignored. Contains the names of all
 //! variables, and detects misspelled ones.
 
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ pub(super) const OTEL_RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 pub(super) const OTEL_TRACES_SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 pub(super) const OTEL_TRACES_SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// Names the file that replaces all other variables.
+/// Names a configuration file, which is read instead of all other variables.
 pub(in crate::config) const OTEL_CONFIG_FILE: &str = "OTEL_CONFIG_FILE";
 
 /// Variables without a row in the tables of settings.
@@ -199,7 +199,7 @@ const UNSUPPORTED: [&str; 4] =
 /// Prefixes of variables that only OTLP exporters read, so an unknown name with such a prefix is a mistake.
 const OTLP_PREFIXES: [&str; 3] = ["OTEL_EXPORTER_OTLP_", "OTEL_BSP_", "OTEL_BLRP_"];
 
-/// Maximum number of unknown variables that are compared with known ones, which bounds the time of a start.
+/// Maximum number of unknown variables that are compared with known ones, which bounds the time to start.
 const MAX_UNKNOWN: usize = 1_000;
 
 /// Returns the variable that sets a row for one signal; `None` if the row has no variable for this signal.
@@ -261,7 +261,7 @@ pub(super) fn report_unknown(reader: &mut Reader<'_>) {
             continue;
         }
         let ours = OTLP_PREFIXES.into_iter().find(|start| name.starts_with(start));
-        // A common prefix would make all names similar, so only the rest is compared.
+        // Only the rest of each name is compared: with their common prefix, all names would be similar.
         let start = ours.unwrap_or(PREFIX);
         let Some(end) = name.strip_prefix(start) else { continue };
         let ends: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(start)).collect();

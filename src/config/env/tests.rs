@@ -136,7 +136,7 @@ fn an_empty_or_blank_variable_is_as_good_as_none() {
             assert_eq!(diagnostics(&config), [""; 0], "{name}={value:?}");
         }
     }
-    // An unknown variable that is empty.
+    // An unknown variable is not reported if it is empty.
     assert_eq!(diagnostics(&sound(&[("OTEL_EXPORTER_OTLP_ENDPONT", "")])), [""; 0]);
 }
 
@@ -399,7 +399,7 @@ fn a_value_that_a_file_cannot_set_is_left_to_the_variable() {
             "f:4:11: tracer.a.timeout: found a boolean; write a duration like \"10s\", or \"none\"",
         ]
     );
-    // A setting with an invalid value counts as set, so its partner is not reported as missing.
+    // Both settings count as set in spite of their invalid values, so neither is reported as missing.
     let said = said("client-key-file = 1\nclient-certificate-file = 2", &[]);
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("found an integer")), "{said:?}");
 }

@@ -151,7 +151,7 @@ fn read_bytes(
     }
     let (resolver, variables) = (Resolver::new(directory), Variables::of_process());
     #[cfg(feature = "yaml")]
-    // Parsed once more there, because only this dialect substitutes `${NAME}` while the text is parsed.
+    // `declarative::read` parses the text again, because only this dialect substitutes `${NAME}` during parsing.
     if assumed == Format::Yaml && document.root.get(declarative::FILE_FORMAT).is_some() {
         return declarative::read(name, &text, &resolver, &variables);
     }
@@ -318,7 +318,7 @@ pub(super) fn read(
     if !matches!(root.value, Tree::Table(_) | Tree::Null) {
         report.wrong_type(None, "", &root, "write keys and their values");
     }
-    // Applied first, so that a diagnostic about a replaced value names the variable.
+    // Variables replace values first, so that a diagnostic about such a value names the variable.
     tracetest::apply_overrides(&mut root, variables, &mut report);
     let mut found = Found { report, config: Config::new(), exporters: Vec::new() };
     found.read_tracers(&root);

@@ -133,8 +133,8 @@ pub(super) fn set_attribute(
     Ok(())
 }
 
-/// Reads service name and sampling from the fields of a section, or of `telemetry` if `section` is `None`. The array
-/// contains the keys of both. An error disables the section; an error in `telemetry` disables no exporter.
+/// Reads the service name (key `name`) and the percentage of traces (key `sampling`) from the fields of a section, or
+/// of `telemetry` if `section` is `None`. An error disables the section; an error in `telemetry` disables no exporter.
 pub(super) fn read_provider(
     fields: &[Field],
     [name, sampling]: [&str; 2],
@@ -277,7 +277,7 @@ impl ViewReader<'_, '_> {
         self.report.lone_error(node.at, dotted(path), fault);
     }
 
-    /// Sets the value of a key. A key has one meaning, wherever it occurs.
+    /// Sets the value of a key. No two tables of a view have equal keys, so the key alone identifies the value.
     fn set(&mut self, key: &str, node: &Node, path: &[&str]) -> Result<(), Fault> {
         let resolver = self.report.resolver;
         let text = |node: &Node| Ok(advised(value::loose_text(node, resolver), node, "write a string")?.text);

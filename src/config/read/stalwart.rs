@@ -45,8 +45,8 @@ impl Found<'_> {
     /// selects no signal.
     fn tracer(&mut self, section: &Section, field: &Field) -> Option<Exporter> {
         let mut tracer = SectionReader::new(section, field, &mut self.report)?;
-        // The switches decide whether a tracer is disabled, so they are always checked. The other keys of a disabled
-        // tracer are not checked.
+        // A switch that is set twice, such as `enable.log-exporter`, is reported even if the tracer is disabled. Other
+        // keys of a disabled tracer are not checked.
         tracer.refuse_duplicate_switches();
         if tracer.is_off() || !tracer.is_ours() || !tracer.has_transport() {
             return None;

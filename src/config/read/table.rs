@@ -33,7 +33,7 @@ pub(super) struct Report<'d> {
     broken: BTreeSet<Section>,
     /// True after a syntax error that may concern any section.
     all_broken: bool,
-    /// Places whose values were replaced by those of environment variables.
+    /// Environment variables that have replaced values of the file, by the place of the value.
     pub(super) replaced: SmallMap<usize, String>,
 }
 
@@ -224,7 +224,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         self.all(name).next()
     }
 
-    /// Returns all entries with this name: to the parser, the two forms of a key are different keys, so both may occur.
+    /// Returns all entries with this name. A switch may occur twice: the parser accepts it as a dotted key and in a
+    /// table `enable`.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &Entry<'t>> {
         self.entries.iter().filter(move |entry| entry.path.iter().copied().eq(name.split('.')))
     }
@@ -291,8 +292,8 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
             }),
         };
         if let Err(unusable) = taken {
-            // The setting stays unset, so that mistakes in the environment are reported as well. Its origin is
-            // recorded, so that its partner is not reported as missing.
+            // The setting stays unset, so that mistakes in its variable are reported as well. But a setting with a
+            // partner counts as set, so that it is not also reported as missing.
             if row.partner.is_some() {
                 exporter.record(row, source, None);
             }
@@ -330,7 +331,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
                     Some(name) => (name, &*text.text),
                     None => header::split(&text.text)?,
                 };
-                // Added even if its file is read again: validation checks this value, and the source below replaces it.
+                // Validation checks this value, even if the source below replaces it at run time.
                 exporter.add_header(name, value, self.report.source(node.at));
                 let name = name.to_owned();
                 let read = move |text: &str| {
@@ -390,7 +391,7 @@ impl<'r, 'd, 't> SectionReader<'r, 'd, 't> {
         }
     }
 
-    /// Returns the text of a key that is not a setting of an exporter.
+    /// Returns the expanded text of an entry. Reports a value that is not text, or that cannot be expanded.
     pub(super) fn text(&mut self, entry: &Entry<'t>, advice: &'static str) -> Option<value::Text<'t>> {
         let text = value::text(entry.node, self.report.resolver);
         text.map_err(|unusable| self.refuse(entry, entry.node, advice, unusable)).ok()

@@ -205,8 +205,8 @@ const PREFIX: &str = "TRACETEST";
 const REPLACED: [(&[&str], &str); 2] =
     [(&[TELEMETRY], "TRACETEST_TELEMETRY_"), (&SERVER, "TRACETEST_SERVER_TELEMETRY_")];
 
-/// Replaces values below `telemetry` and `server.telemetry` with those of variables that are named after their paths,
-/// such as `TRACETEST_SERVER_TELEMETRY_EXPORTER`. Reports variables for which the file has no key.
+/// Replaces values below `telemetry` and `server.telemetry` with those of variables: `TRACETEST_` and the path of the
+/// value, such as `TRACETEST_SERVER_TELEMETRY_EXPORTER`. Reports variables for which the file has no key.
 pub(super) fn apply_overrides(root: &mut Node, variables: &Variables, report: &mut Report<'_>) {
     let mut used = HashSet::new();
     replace(root, PREFIX, variables, report, &mut used);

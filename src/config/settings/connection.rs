@@ -260,7 +260,7 @@ setters! {
 impl Exporter {
     /// Sets the compression of request bodies; none unless set.
     pub fn compression(mut self, compression: Compression) -> Self {
-        // Only this call and the readers link the compressor.
+        // Programs contain the compressor only if they call this method or read a file or variables.
         if compression == Compression::Gzip {
             demand::GZIP.raise();
         }

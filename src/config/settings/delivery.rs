@@ -30,7 +30,7 @@ settings! {
         pub(crate) temporality: Temporality = Temporality::Cumulative,
         pub(crate) histograms: Histograms = Histograms::Explicit,
         pub(crate) cardinality_limit: usize = 2_000,
-        /// Limits by kind of instrument, which take precedence.
+        /// Limits by kind of instrument, which take precedence over `cardinality_limit`.
         pub(crate) cardinality_limits: [Option<usize>; InstrumentKind::NAMES.len()] = [None; 7],
     }
 

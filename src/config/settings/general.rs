@@ -82,7 +82,7 @@ settings! {
     /// Settings of the shutdown.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     EndSettings {
-        /// Longest time that a drop without a shutdown may take.
+        /// Longest time that dropping a `Telemetry` that was not shut down may take.
         pub(crate) drop_budget: Duration = Duration::from_secs(2),
     }
 }
@@ -116,7 +116,7 @@ pub(crate) static EXEMPLARS: GeneralRow = row(
     &["OTEL_METRICS_EXEMPLAR_FILTER"],
 );
 
-/// Propagators of other SDKs, each with its message and its replacement.
+/// Propagators that only other SDKs support, each with what is wrong and what to write.
 const FOREIGN_FORMATS: &[(&str, &str, &str)] = &[
     ("jaeger", "is deprecated and not supported", "write tracecontext, which Jaeger reads"),
     ("ottrace", "is deprecated and not supported", "write tracecontext or b3"),

@@ -23,7 +23,7 @@ fn the_summary_names_a_setting_by_its_key_and_the_unit_of_durations() {
     }
 }
 
-/// A value that is set is shown and compared, and the text of a file is parsed to the same value.
+/// A row that is set to the value it has keeps the value and its text, and the default is in range.
 #[test]
 fn every_row_sets_what_it_gets() {
     let exporter = Exporter::http("localhost");
@@ -37,7 +37,7 @@ fn every_row_sets_what_it_gets() {
     }
 }
 
-/// Another value changes only its own setting. The transport also changes the default endpoint.
+/// Another value changes only its own setting. The endpoint is set, because the transport would change its default.
 #[test]
 fn no_row_sets_what_is_of_another() {
     let exporter = Exporter::http("localhost");
@@ -106,7 +106,7 @@ fn table() -> String {
             (None, _) => "metrics",
         };
         let default = match &row.kind {
-            // A file must set the transport, which determines the default endpoint.
+            // No default, because a file must set the transport.
             Kind::Word { .. } if row.key == TRANSPORT.key => "–".to_owned(),
             Kind::Endpoint => {
                 code(&[Transport::Http, Transport::Grpc].map(|it| it.default_endpoint().to_owned()))
@@ -119,7 +119,7 @@ fn table() -> String {
                 let or_none = if matches!(row.kind, Kind::Limit { .. }) { ", `none`" } else { "" };
                 format!("{least} to {most}{or_none}")
             }
-            // The documentation is the same on every machine.
+            // The maximum depends on the machine, but the documentation must not.
             Kind::Number { .. } if row.key == QUEUE_BYTES.key => {
                 "1 KiB to 4 GiB, to 1 GiB on 32-bit machines".to_owned()
             }

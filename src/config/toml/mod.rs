@@ -54,8 +54,8 @@ const MAX_MISTAKES: usize = 100;
 /// Maximum number of bytes that are parsed again because a broken statement extended over lines of other statements.
 const MAX_REREAD: usize = 1 << 18;
 
-/// Replaces lone carriage returns, which the parser would treat as line ends. This control character is an error
-/// everywhere in TOML and does not end a line.
+/// Control character that replaces a lone carriage return, which the parser would treat as a line end. TOML allows this
+/// character nowhere, so the parser reports an error and does not end the line.
 const LONE_RETURN_MARK: u8 = 1;
 
 const NEVER_CLOSED: Flaw = ("never closed: the rest is ignored", "close it");

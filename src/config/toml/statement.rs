@@ -235,7 +235,7 @@ impl<'d> Statement<'d> {
             }
             ScalarKind::Integer(radix) => {
                 let end = if text.starts_with('-') { i128::MIN } else { i128::MAX };
-                // A number beyond `i128` becomes the limit, which every setting refuses as out of range.
+                // A number beyond `i128` becomes the nearest bound, which every setting refuses as out of range.
                 let value = i128::from_str_radix(&text, radix.value()).unwrap_or(end);
                 Tree::Integer(Integer { written: text.into_owned(), value })
             }

@@ -236,12 +236,12 @@ pub(crate) fn user_agent(exporter: &Exporter) -> Result<(), Fault> {
     }
 }
 
-/// Checks the length of all headers together, unless a single value is too long, which is reported separately.
+/// Checks the length of endpoint, user agent and headers together, unless one of them alone is too long: that is
+/// reported separately.
 pub(crate) fn head(exporter: &Exporter) -> Result<(), Fault> {
     let http = &exporter.connection;
     let product = http.user_agent.as_deref();
     let mut values = http.headers.iter().map(|(_, value)| value.expose()).chain(product);
-    // Without this, one long value would be reported twice.
     if values.any(header::is_too_long) || Endpoint::is_too_long(&http.endpoint) {
         return Ok(());
     }

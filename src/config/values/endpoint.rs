@@ -65,7 +65,7 @@ impl Endpoint {
         if text.is_empty() {
             return Fault::err("is empty", format!("leave it out for {:?}", transport.default_endpoint()));
         }
-        // Checked before the text is searched.
+        // Checked before the searches below, which take long in a long text.
         Fault::unless(!Self::is_too_long(text), "is longer than 8 KiB", "write a shorter one")?;
         let parsed = match text.split_once("://") {
             _ if text.starts_with(['"', '\'']) => Fault::err("has quotes around it", "remove them"),

@@ -25,7 +25,7 @@ use crate::config::text::{MASK, is_token};
 #[must_use]
 pub struct Credentials {
     pub(crate) headers: Vec<(String, Secret)>,
-    /// Validity of the headers; `None` means one minute.
+    /// Time for which the headers are used; `None` means one minute.
     pub(crate) valid_for: Option<Duration>,
 }
 

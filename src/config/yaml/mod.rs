@@ -31,10 +31,10 @@ const MAX_DEPTH: usize = 64;
 /// Anchor number that the parser gives to values without an anchor.
 const NO_ANCHOR: usize = 0;
 
-/// Parses the first document of a text; `file` is its name in messages. After a syntax error, or if a limit is
-/// exceeded, the document is empty.
+/// Parses the first document of a text; `file` is the name of the text in messages. After a syntax error, or if a limit
+/// is exceeded, the document is empty.
 ///
-/// The text should be at most 1 MiB. Time and memory are proportional to its length; the budget of the document bounds
+/// Callers limit the text to 1 MiB. Time and memory are proportional to its length; the budget of the document bounds
 /// the copies that aliases cause.
 pub(super) fn parse<'d>(file: &'d str, text: &'d str) -> Document<'d> {
     parse_with(file, text, None)
@@ -60,8 +60,8 @@ pub(super) fn parse_with<'d>(file: &'d str, text: &'d str, lookup: Option<Lookup
     Document { root, mistakes: builder.mistakes, places: builder.places }
 }
 
-/// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded, and no
-/// further event may be handled.
+/// Builds the tree from the parser's events. If one of its methods returns a fault, a limit is exceeded or a variable
+/// cannot be substituted, and no further event may be handled.
 struct Builder<'d> {
     /// Looks up variables. `None` if the file's dialect does not substitute variables.
     lookup: Option<Lookup<'d>>,
@@ -86,7 +86,7 @@ struct Part {
 impl Builder<'_> {
     /// # Errors
     ///
-    /// Returns the first syntax error, or an error if a limit is exceeded.
+    /// Returns the first error in the syntax or in a substitution, or an error if a limit is exceeded.
     fn read(&mut self, file: &str, text: &str) -> Result<(), Diagnostic> {
         let limits = options! {
             flow_nesting_limit: MAX_DEPTH,

@@ -29,7 +29,7 @@ impl<'a> Message<'a> {
         self.prefix.len() + self.length
     }
 
-    /// Appends `length` bytes of the message to `out`, from position `start` on. The prefix belongs to the message.
+    /// Appends `length` bytes of the message to `out`. Position `start` counts from the beginning of the prefix.
     pub(super) fn copy(&self, start: usize, length: usize, out: &mut Vec<u8>) {
         let end = start + length;
         let mut before = 0;
@@ -47,7 +47,7 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: Vec<Field>,
     pub(crate) body: Vec<u8>,
-    /// Empty if the response consists of headers only.
+    /// Empty if the response ended with its headers or its body.
     pub(crate) trailers: Vec<Field>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum End {
     /// The server has not processed the request and never will (section 8.7), so the request can be sent again.
     Unprocessed,
     Reset(Code),
-    /// The response is too long, or broke a rule in a way that affects only this call, not the connection.
+    /// The response is too long, or the server broke a rule that concerns only this call, not the connection.
     Malformed(&'static str),
 }
 

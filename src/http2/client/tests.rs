@@ -4,7 +4,7 @@ use super::super::frame::{HEAD_BYTES, Head, flag};
 use super::super::hpack::{Field, encode};
 use super::*;
 
-/// Frames of the server, encoded here as the RFC says, not by the code under test.
+/// Frames of the server. Only their header blocks are encoded by the code under test.
 #[derive(Debug, Default)]
 struct Script(Vec<u8>);
 
@@ -561,7 +561,7 @@ mod farewells {
 }
 
 mod random {
-    //! Any frames, in any pieces.
+    //! Property tests with random frames, bytes, pieces and windows.
 
     use proptest::prelude::*;
 
@@ -595,7 +595,7 @@ mod random {
         .prop_map(|script| script.0)
     }
 
-    /// Results: the ends of calls, the fault, the output, and whether the connection can be reused.
+    /// The end of the call, the fault, the output, and the results of `is_open` and `goes_away_in_error`.
     type Outcome = (Option<End>, Option<Fault>, Vec<u8>, bool, bool);
 
     fn outcome_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Outcome {
@@ -861,7 +861,7 @@ mod sending {
 }
 
 mod settings {
-    //! The client obeys the server's settings and acknowledges them in time.
+    //! The client obeys and acknowledges the server's settings, answers pings, and ends a flood.
 
     use super::*;
 

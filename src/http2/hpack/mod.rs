@@ -33,7 +33,7 @@ const OVERHEAD: usize = 32;
 
 /// Appends a field.
 pub(crate) fn encode(name: &str, value: &[u8], block: &mut Vec<u8>) {
-    // A linear search suffices: all fields except the timeout are encoded once per transport.
+    // A linear search suffices: clients encode all fields except the timeout only once, and responses are short.
     let known = STATIC_FIELDS.iter().position(|field| field.0 == name && field.1.as_bytes() == value);
     match known {
         Some(place) => put_integer(place + 1, 7, INDEXED, block),

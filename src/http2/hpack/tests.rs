@@ -23,7 +23,7 @@ fn field(name: &[u8], value: &[u8]) -> Field {
     Field { name: name.to_vec(), value: value.to_vec() }
 }
 
-/// Appends a literal with a literal name, with incremental indexing.
+/// Returns a literal with incremental indexing, whose name is a string.
 fn indexing(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut block = vec![0x40];
     for text in [name, value] {

@@ -6,8 +6,8 @@ use crate::record::{BucketsView, ExponentialLimits, ExponentialPoint};
 
 /// Highest scale, at which adjacent bounds differ by less than a millionth.
 const MAX_SCALE: i32 = 20;
-/// Usual maximum number of buckets. With it, the scale never falls below -4, where a bucket covers 16 powers of two,
-/// and 132 buckets cover all doubles. With two buckets, it never falls below -11.
+/// Default maximum number of buckets of each sign. With this maximum, the scale never falls below -4, where a bucket
+/// covers 16 powers of two, and 132 buckets cover all doubles. With a maximum of two, it never falls below -11.
 const USUAL_BUCKETS: usize = ExponentialLimits::DEFAULT.buckets as usize;
 
 /// Counts values in buckets of base `2^(2^-scale)`: bucket `i` is `(base^i, base^(i+1)]`. Negative values have separate
@@ -145,7 +145,7 @@ impl Buckets {
         BucketsView { offset: self.offset, counts: &self.counts }
     }
 
-    /// Adds to a bucket. The range that includes it must not exceed the maximum.
+    /// Adds to a bucket. The range extended to this bucket must not exceed the maximum number of buckets.
     #[inline]
     fn add(&mut self, index: i32, count: u64) {
         if self.range().is_none_or(|range| !range.holds(index)) {
@@ -162,7 +162,7 @@ impl Buckets {
         let count = range.count() as usize;
         let missing = count - self.counts.len();
         if count > self.counts.capacity() {
-            // Doubles the capacity, up to the usual maximum number of buckets.
+            // Reserves twice the required capacity, up to the default maximum number of buckets.
             let roomy = (2 * count).min(USUAL_BUCKETS).max(count);
             self.counts.reserve_exact(roomy - self.counts.len());
         }
@@ -191,7 +191,7 @@ impl Buckets {
         self.offset = offset;
     }
 
-    /// Adds buckets whose scale is `finer` steps finer. The range of all buckets must not exceed the maximum.
+    /// Adds buckets whose scale is higher by `finer`. The joined range must not exceed the maximum number of buckets.
     fn merge(&mut self, other: &Self, finer: i32) {
         for (index, count) in (other.offset..).zip(&other.counts).filter(|(_, count)| **count > 0) {
             self.add(index >> finer, *count);

@@ -173,7 +173,7 @@ struct Oracle {
 impl Oracle {
     fn observe(&mut self, series: i64, value: Option<u8>) {
         match value {
-            // Much lower than before: restarted.
+            // A value lower than before means that the counter was restarted.
             Some(value) => _ = self.visits.0.insert(series, value.into()),
             None => _ = self.visits.0.remove(&series),
         }

@@ -73,8 +73,8 @@ pub(super) struct Backpressure {
 pub(crate) trait RoomMaker: Send + Sync {
     /// Does the work that is due until `is_enough` returns true, and begins nothing after `until`.
     ///
-    /// Returns when more work will be due, or `None` if another thread is doing it. That thread notifies the waiters
-    /// when it is done.
+    /// Returns the time at which more work will be due, or `None` if another thread is doing the work. That thread
+    /// notifies the waiters when it is done.
     fn make_room(&self, until: Option<Instant>, is_enough: &dyn Fn() -> bool) -> Option<Instant>;
 }
 
@@ -83,7 +83,7 @@ struct Waiters {
     waiting: VecDeque<Arc<Parker>>,
 }
 
-/// A caller that waits. Dropping it lets the next caller take its turn, even if the caller unwinds.
+/// A caller that waits. Dropping this value, even by unwinding, wakes the next waiter.
 pub(super) struct Waiter<'a> {
     backpressure: &'a Backpressure,
     records: usize,
@@ -147,9 +147,9 @@ impl Backpressure {
         self.latches.iter().any(|latch| latch.is_shut())
     }
 
-    /// Wakes the worker with `wake` and calls `try_reserve` for `records`: at most once if the caller must not wait,
-    /// otherwise until the call succeeds, the queue is `closed`, or the timeout that starts at `since` ends. Calls
-    /// `report` once if the wait is long.
+    /// Wakes the worker with `wake` and calls `try_reserve` for `records`: once if the caller must not wait, otherwise
+    /// until the call succeeds, the queue is `closed`, a latch is shut, or the time is up. The timeout starts at
+    /// `since`; a worker that does not begin ends the wait earlier. Calls `report` once if the wait is long.
     pub(super) fn wait<T>(
         &self,
         since: Instant,
@@ -212,14 +212,14 @@ impl Backpressure {
 
     pub(super) fn join(&self, records: usize) -> Waiter<'_> {
         let parker = Arc::new(Parker::default());
-        // Allocate and free outside the lock: an instrumented allocator may emit a record, which may wait here.
+        // Allocate and free outside the lock: an instrumented allocator may emit a record, which may need the lock.
         let mut longer = VecDeque::new();
         loop {
             let mut waiters = self.lock();
             waiters.grow_into(&mut longer);
             if waiters.waiting.len() < waiters.waiting.capacity() {
                 waiters.waiting.push_back(Arc::clone(&parker));
-                // Before the caller wakes the worker: a worker about to sleep then sees the count or the wake-up.
+                // Count before the caller wakes the worker: a worker about to sleep then sees the count or the wake-up.
                 self.waiting_records.fetch_add(records, Ordering::SeqCst);
                 return Waiter { backpressure: self, records, parker };
             }
@@ -295,7 +295,7 @@ impl Parker {
     }
 }
 
-/// Shut by a wait that timed out, opened by the next delivery. While it is shut, no caller waits.
+/// Is shut when a wait times out, and opened by the next delivery. While a latch is shut, no caller waits.
 #[derive(Default)]
 pub(crate) struct Latch {
     deliveries: AtomicU64,

@@ -70,8 +70,8 @@ pub(super) struct Level {
 #[repr(align(128))]
 struct Left(AtomicU64);
 
-/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity: then
-/// [`Level::pressure`] is three quarters of the capacity.
+/// Largest number of records and of bytes of one frame so far. Both begin at about an eighth of the capacity or less:
+/// then [`Level::pressure`] is three quarters of the capacity.
 #[derive(Debug)]
 struct Largest {
     records: AtomicUsize,

@@ -139,8 +139,7 @@ impl Queue {
         }
     }
 
-    /// Makes callers stop waiting at the time by which the worker thread must have begun to run, if it has not begun
-    /// by then.
+    /// Makes callers stop waiting if the worker thread has not begun to run in time.
     pub(crate) fn expect(&self, start: &Arc<WorkerStart>) {
         self.backpressure.expect(Arc::clone(start));
     }
@@ -416,7 +415,7 @@ impl Queue {
         self.level.capacity().0
     }
 
-    /// Returns the maximum size of a request with several records: an eighth of the queue.
+    /// Returns the maximum size of a request with several records: an eighth of the queue, but at least one chunk.
     ///
     /// A request that is compressed or divided is a second copy of its records, so this limit also bounds the memory
     /// that is used in addition to the queue. Waiting callers also get room earlier, because each request that is
@@ -465,7 +464,7 @@ impl Queue {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Sends a full chunk to the worker. Returns the chunk if the channel is full; it is then filled further.
+    /// Sends a full chunk to the worker. Returns the chunk if the channel is full: the caller then keeps filling it.
     fn hand_over(&self, mut chunk: Box<Chunk>) -> Option<Box<Chunk>> {
         chunk.shrink();
         self.full.0.try_send(chunk).err().map(crossbeam_channel::TrySendError::into_inner)

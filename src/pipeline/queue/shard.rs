@@ -85,7 +85,7 @@ impl Shards {
 /// Returns the number that determines the current thread's shard.
 #[inline]
 pub(crate) fn thread_number() -> usize {
-    // Inlined: for a call, the caller would have to save registers.
+    // Inlined, because the caller would have to save its registers around a call.
     if THREAD.get() == UNKNOWN {
         THREAD.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
     }

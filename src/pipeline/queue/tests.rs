@@ -146,7 +146,7 @@ fn drain_takes_all_records_queued_before_it_while_callers_continue() {
     let mut taken = Vec::new();
     fixture.queue.drain(|chunk| {
         if taken.is_empty() {
-            // The open chunk is handed over while the worker handles the first chunk.
+            // While the worker handles the first chunk, callers fill a chunk, which moves to the channel.
             (1000..2000).find(|number| {
                 fixture.enqueue(*number, 100);
                 full(&fixture) == 1

@@ -166,7 +166,7 @@ fn svg(curves: &[(&str, [u32; COUNTED])]) -> String {
 #[test]
 fn the_jitter_keeps_a_fleet_from_returning_all_at_once() {
     let file = env::var_os("SIMULATION_FLEET");
-    // The test itself simulates a smaller fleet, to be fast.
+    // Without the variable, simulate a smaller fleet, to be fast.
     let (exporters, outage) = if file.is_some() { (10_000, 3_600) } else { (1_000, 600) };
     let curve = |has_jitter| requests_after(Duration::from_secs(outage), exporters, has_jitter);
     let curves = [("with jitter", curve(true)), ("without jitter", curve(false))];

@@ -159,7 +159,7 @@ impl Script {
         let time = Duration::from_millis(dice.pick(&[200, 2_000, 20_000]));
         let mut actions: Vec<_> =
             (0..dice.magnitude(3..=60)).map(|_| (dice.time(time), Action::new(dice, &settings))).collect();
-        // Without a stop, the network recovers, and then all records must be delivered.
+        // In a script without a stop or a kill, the network recovers at the end, and all records must be settled.
         if dice.chance(50) {
             actions.push((time, Action::Stop(dice.millis(0..=5_000))));
         }
@@ -199,7 +199,7 @@ impl Settings {
                 max_retry_after: dice.millis(100..=10_000),
             },
             attempt_timeout: dice.millis(5..=5_000),
-            // A minority, since simulations without a disk are faster.
+            // Few scripts have a spool, since simulations without a disk are faster.
             spool: (HAS_SPOOL && dice.chance(30)).then(|| SpoolScript::new(dice)),
         }
     }

@@ -14,7 +14,7 @@ const RECORD: u8 = 0x12;
 /// Longest time of an answer without a fault.
 const USUAL: Duration = Duration::from_millis(5);
 
-/// The records of one signal, as known outside of the pipeline. The ledger is compared with it.
+/// The records of one signal and their outcomes, as the server knows them. The ledger is compared with these counts.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     /// All records, indexed by their numbers.

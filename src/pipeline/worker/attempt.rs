@@ -27,8 +27,8 @@ const MAX_PAUSE_AT_STOP: Duration = Duration::from_millis(250);
 /// Shortest pause between two attempts of a signal in a stop, so that programs that end do not flood a busy collector.
 const MIN_PAUSE_AT_STOP: Duration = Duration::from_millis(100);
 
-/// Number of attempts per signal in a stop if no attempt has ever reached a server. A program whose collector is not
-/// running ends without using up its budget.
+/// Number of attempts per signal in a stop if no attempt has ever reached a server, so that a program whose collector
+/// is not running ends without using up its budget.
 const UNREACHED_ATTEMPTS_AT_STOP: u32 = 2;
 
 /// Replaces `give-up-after` for batches of the spool, whose age `spool-age` bounds. The value is a year, which
@@ -61,7 +61,7 @@ impl Worker {
         let give_up = *self.deliveries[at].give_up.get_or_insert_with(|| now + give_up_after);
         self.deliveries[at].begun.get_or_insert(now);
         if !self.state.proxy_pause.left(now).is_zero() {
-            // Act as if the proxy had refused again, without an attempt: it must not get the password again yet.
+            // Act as if the proxy had refused again, without an attempt: the proxy must not get the password again yet.
             return self.apply_verdict(at, part, &Verdict::ProxyRefused { reason: String::new() });
         }
         let deadline = self.attempt_deadline(at, give_up, now);

@@ -110,8 +110,8 @@ impl Delivery {
         self.is_idle() && !self.is_paused(now) || self.passes_on_to_spool()
     }
 
-    /// Returns whether all records that leave the queue go to the spool at once: it has older ones, and no part in
-    /// memory precedes them.
+    /// Returns whether all records that leave the queue go to the spool at once: the spool has older records, and no
+    /// part in memory precedes them.
     pub(super) fn passes_on_to_spool(&self) -> bool {
         self.has_spooled && self.parts.iter().all(Batch::is_spooled)
     }
@@ -235,8 +235,7 @@ impl Delivery {
         (self.not_before, self.is_last) = (None, false);
     }
 
-    /// Forgets the deadline of the part that was next. The deadline of the following part starts with its first
-    /// attempt.
+    /// Resets the state of the part that was next. The first attempt of the following part sets a new deadline.
     pub(super) fn part_is_over(&mut self) {
         (self.begun, self.failure, self.give_up, self.is_last) = (None, None, None, false);
     }
@@ -272,8 +271,8 @@ impl Delivery {
         self.release_batch(batch);
     }
 
-    /// Turns a batch from the queue into a batch of the spool, which has a copy of it, and releases its room. The
-    /// ledger counts its records as in flight before and after.
+    /// Turns a batch from the queue into a batch of the spool, which has a copy of the batch, and releases the room in
+    /// the queue. The ledger counts the records as in flight before and after.
     pub(super) fn move_out_of_queue(&mut self, batch: &mut Batch) {
         self.keep_if_collected(batch);
         self.release_room(batch.is_snapshot(), batch.records, batch.queued_bytes);

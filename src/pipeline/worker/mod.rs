@@ -41,8 +41,8 @@
 //!   pause that the server asked for. A batch that is not delivered within `give-up-after` of its first attempt is
 //!   dropped as *gave up*.
 //! - *Spool.* With a spool, a batch that must be retried is written to disk, and so are the records that follow it. If
-//!   the worker has its own thread, a second thread makes the attempts, while the worker moves queues that fill up to
-//!   the disk. [`spooling`] describes both.
+//!   the worker has its own thread, a second thread makes the attempts, while the worker writes nearly full queues to
+//!   disk. [`spooling`] describes both.
 //! - *Stop.* The budget of the stop replaces `give-up-after`. Every signal with records gets a fair share of the
 //!   remaining time, so that one endpoint that does not answer cannot use up all of it. Records that are left at the
 //!   end go to the spool; without one, [`Counters::close`] counts them as dropped by the shutdown.
@@ -53,10 +53,11 @@
 //! 2. From there on, each record has exactly one owner. Chunks and [`Batch`]es are moved and never cloned: from the
 //!    queue to the backlog, to a batch, to `parts`, to the local variable of the current attempt.
 //!    [`Worker::settle_part`] and [`Worker::release_part`] consume the batch, so the same batch cannot be settled
-//!    again. Two halves have the same records as their batch.
+//!    again. The two halves of a divided batch together have exactly its records.
 //! 3. Every function that ends the life of a batch counts its outcome: `apply_verdict` (the verdict), `append_to_spool`
-//!    (spooled), `supersede_snapshot` (a newer snapshot exists), and `settle_part` (all other outcomes of a batch).
-//!    `settle_dropped` and `load_spooled` count records that were dropped before they were in a batch.
+//!    and `keep_halves` (spooled), `supersede_snapshot` (a newer snapshot exists), and `settle_part` (all other
+//!    outcomes of a batch). `settle_dropped` and `load_spooled` count records that were dropped before they were in a
+//!    batch.
 //! 4. A panic can interrupt these functions. `Delivery::in_hand` is the number of records of the current batch whose
 //!    room has not been released, so [`Worker::write_off`] counts these and the backlog as lost to a panic. Counting
 //!    an outcome and releasing the room are adjacent steps, and no code of the program runs between them.
@@ -73,8 +74,8 @@
 //!
 //! # Memory ordering
 //! The worker's state belongs to one thread at a time. Other threads reach it only through channels and mutexes, whose
-//! operations order all accesses, and through the atomics of the queues, whose pairs the queue describes. A stop closes
-//! the queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
+//! operations order all accesses, and through the atomics of the queues (see `pipeline/queue`). A stop closes the
+//! queues before it sends its message, so the drain in [`Worker::start_stop`] finds every accepted record.
 //!
 //! # Forks and panics
 //! A step calls code of the program: the problem hook and the callbacks of observable instruments. That code may
@@ -155,7 +156,7 @@ pub(crate) struct Worker {
     pub(crate) state: State,
 }
 
-/// The worker's channels. A stop has its own channel and precedence, so a full queue cannot delay it.
+/// Requests to the worker. A stop has its own channel, which is checked first, so wake-ups cannot delay a stop.
 pub(crate) struct Commands {
     pub(crate) stop: Receiver<Stop>,
     /// Callers hold a weak reference, so that a flush requested after the worker's end is over at once.
@@ -196,7 +197,7 @@ pub(crate) struct State {
     turn: Option<Turn>,
     /// Fork generation in which the worker's thread was started; `None` without a thread.
     generation: Option<u32>,
-    /// Start of the idle time of a worker without a thread: nothing is due, now or at a known time. `None` after work.
+    /// Time since which a worker without a thread is idle: nothing is due, now or at a known time. `None` after work.
     idle_since: Option<Instant>,
 }
 
@@ -371,7 +372,7 @@ impl Worker {
         true
     }
 
-    /// Returns when something is due, if that is known, and sets the level at which each queue wakes the worker
+    /// Returns the time at which something is due, if known. Sets the level at which each queue wakes the worker
     /// earlier.
     fn next_event(&mut self, now: Instant) -> Option<Instant> {
         let tick = self.spool.as_ref().and_then(|spool| spool.next_tick());
@@ -422,8 +423,8 @@ impl Worker {
 
     fn wait_for_command(&self, until: Instant) -> Command {
         let time = until.saturating_duration_since(clock::now());
-        // After a stop its channel may be disconnected, which `select_biased!` would report again and again. No other
-        // command matters any more: the end of the stop ends all flushes.
+        // During a stop, the stop channel may be disconnected, which `select_biased!` would report again and again. No
+        // other command matters any more: the end of the stop ends all flushes.
         if self.stop_by().is_some() {
             thread::sleep(time);
             return Command::TimedOut;

@@ -278,7 +278,7 @@ impl Worker {
     }
 
     /// Writes the unsettled parts of a divided request to the spool as separate requests, and removes the original.
-    /// Otherwise the next process would send the settled parts again. The new requests are last in the order. A spool
+    /// Otherwise the next process would send the settled parts again. The new requests come last in the spool. A spool
     /// opened by `standpipe drain` keeps the original, because the new requests would belong to the draining exporter
     /// and not to the owner of the original.
     fn keep_halves(&mut self, at: usize) {
@@ -296,7 +296,7 @@ impl Worker {
         }
     }
 
-    /// Moves queues that are nearly full to the disk, while `batch` of the delivery `sending` is being sent. A panic
+    /// Writes the records of nearly full queues to disk, while `batch` of the delivery `sending` is being sent. A panic
     /// loses the records that had left a queue, but not the batch that is being sent.
     pub(super) fn relieve_queues(&mut self, sending: usize, batch: &Batch) {
         for at in 0..self.deliveries.len() {
@@ -319,8 +319,8 @@ impl Worker {
         let is_in_order = delivery.parts.iter().all(Batch::is_spooled);
         // True if the spool needs no copy of the batch before these records.
         let is_first = at != sending || batch.is_spooled() || self.state.is_copied_to_spool;
-        // If the spool already has requests (which could not be read), the copy would not be the oldest, and the
-        // verdict would remove one of them instead of the copy.
+        // If the spool has requests that could not be read, the copy would not be the oldest request, and the verdict
+        // would remove an older one instead of the copy.
         let may_copy = !delivery.has_spooled;
         if is_pressing && is_in_order && (is_first || may_copy && self.copy_to_spool(batch)) {
             let delivery = &mut self.deliveries[at];
@@ -353,8 +353,8 @@ impl Worker {
 /// Appends a batch to the spool, and releases its chunks in the flight recorder: from then on the entry is the only
 /// copy that the next process sends.
 fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
-    // If the process dies during the write, both the recorder and the entry may have the records, and the next process
-    // uses the stored place to send them once.
+    // If the process dies during the write, both the recorder and the entry may have the records. So the chunks store
+    // where the entry is, and the next process sends the records once.
     let note_entry =
         |segment, offset| batch.recorded_chunks().for_each(|chunk| chunk.note_entry(segment, offset));
     // Copy first, check second. If the flight recorder's file is truncated while the body is read, the copy contains
@@ -368,8 +368,8 @@ fn write(spool: &mut Spool, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-/// Divides a loaded batch into parts within the limits of this process. The last element is the first part to send. The
-/// process that wrote it may have had larger limits, or may have left a whole queue in the flight recorder.
+/// Divides a loaded batch into parts within the limits of this process: the process that wrote the batch may have had
+/// larger limits, or may have left a whole queue in the flight recorder. The last element is the first part to send.
 fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
     let is_too_large = batch.records > limits.records as u64 || batch.len() > limits.bytes;
     if !is_too_large || !batch.is_divisible() {
@@ -379,8 +379,8 @@ fn divide(batch: Batch, limits: &BatchSettings) -> Vec<Batch> {
     batch.halve(&[]).into_iter().rev().flat_map(|half| divide(half, limits)).collect()
 }
 
-/// Runs `work` on a second thread, and calls `look` every [`CHECK_INTERVAL`] until it ends. Returns `None` if `work`
-/// panicked.
+/// Runs `work` on a second thread, and calls `look` every [`CHECK_INTERVAL`] until `work` ends. Returns `None` if
+/// `work` panicked.
 pub(super) fn run_in_background<T: Send>(
     mut work: impl FnMut() -> Option<T> + Send,
     mut look: impl FnMut(),
@@ -399,7 +399,7 @@ pub(super) fn run_in_background<T: Send>(
         while ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             look();
         }
-        // If the thread panicked, its request may have arrived, so it is not sent again.
+        // If the thread panicked, its request may have arrived, so `work` is not called again.
         Some(thread.join().ok().flatten())
     });
     // If no thread can be started, the worker sends on its own thread.

@@ -444,7 +444,7 @@ fn a_worker_whose_owner_is_gone_ends() {
     let gate = Gate::default();
     let (running, ended) = bounded::<()>(0);
     let mut spec = spec(&gate);
-    // The hook, and so this value, lives as long as the worker.
+    // The hook owns `running`, so the channel is connected as long as the worker lives.
     spec.hook = Some(Arc::new(move |_| {
         let _ = &running;
     }));
@@ -608,7 +608,7 @@ fn the_answer_to_a_request_is_not_taken_for_that_of_an_older_one_on_disk() {
     let older = batch_of(&mut worker, 1);
     worker.spool.as_mut().unwrap().append(Signal::Traces, 1, &older.body(), &|_, _| ()).unwrap();
     worker.deliveries[0].note_spooled(older);
-    // This batch is sent while the disk cannot be read. The disk works again before the answer arrives.
+    // As if the disk could not be read when this batch was sent, but worked again before the answer arrived.
     let mut sent = batch_of(&mut worker, 2);
     enqueue_until_it_is_pressing(&worker.deliveries[0].queue, 3);
     worker.relieve_queues(0, &sent);
@@ -686,7 +686,7 @@ fn makes_one_attempt_in_a_stop_if_the_proxy_refuses_it() {
 #[cfg(all(feature = "spool", target_os = "linux"))]
 #[test]
 fn counts_every_record_once_when_the_disk_panics_during_an_attempt() {
-    // Let the disk fail at its first call, then at its second call, and so on.
+    // Let the first call to the disk panic, then the second call, and so on.
     for calls in 0..20_u32 {
         let (mut worker, directory) = worker_with_spool("panics");
         let mut sent = batch_of(&mut worker, 1);

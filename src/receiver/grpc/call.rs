@@ -99,7 +99,7 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     signal: Signal,
-    /// Compression of messages with the compressed flag.
+    /// Compression of messages whose flag says that they are compressed; `None` if the head names no compression.
     coding: Option<Coding>,
 }
 
@@ -162,13 +162,13 @@ pub(super) struct Stream {
     pub(super) window: Window,
     /// The call, until it is complete or refused.
     pub(super) incoming: Option<Incoming>,
-    /// True while a thread works on the answer and needs the stream.
+    /// True from the end of the call, or its refusal, until the stream is released.
     pub(super) in_hand: bool,
-    /// Buffer capacity of the call that the thread works on.
+    /// Capacity of the body that the handler works on.
     pub(super) in_hand_bytes: usize,
     /// True if the client has sent its last frame.
     pub(super) is_remote_closed: bool,
-    /// True if we have sent our last frame.
+    /// True if the receiver has sent its last frame.
     pub(super) is_local_closed: bool,
 }
 

@@ -59,7 +59,7 @@ impl Delivery<'_> {
             })?;
         }
         if self.answer.go_away == GoAwayTiming::BeforeAnswer {
-            // The first GOAWAY of a graceful shutdown names no last stream (RFC 9113, section 6.8).
+            // The first GOAWAY of a graceful shutdown names the highest possible stream (RFC 9113, section 6.8).
             self.connection.send_go_away(MAX_STREAM, Code::NO_ERROR)?;
         }
         self.send(&Reply::of(self.answer))?;

@@ -9,7 +9,7 @@ use crate::http2::hpack::List;
 use crate::receiver::budget::Share;
 use crate::receiver::refusal::Refusal;
 
-/// Maximum memory of all calls of a connection, as a multiple of the largest call.
+/// Maximum memory of the bodies of a connection's calls, as a multiple of the maximum body length.
 const MAX_BUFFERED_CALLS: usize = 2;
 
 const STREAM_CLOSED: Code = Code(5);
@@ -24,7 +24,7 @@ impl Session {
         }
         let Some(stream) = self.streams.get_mut(&id) else {
             // A client may send trailers before it learns that the stream was closed. Trailers have no pseudo-headers.
-            // A block with pseudo-headers would open a stream, for which the id is too low (RFC 9113, section 5.1.1).
+            // A block with pseudo-headers would open a stream, but its id is too low (RFC 9113, section 5.1.1).
             return match list {
                 List::Fields(fields) if !fields.iter().any(|field| field.name.starts_with(b":")) => {
                     self.connection.count_noise()
@@ -137,8 +137,8 @@ impl Session {
         Ok(())
     }
 
-    /// Passes on the call of a stream once it is complete. Resets the stream if its content-length is wrong (RFC 9113,
-    /// section 8.1.1).
+    /// Queues the complete call of a stream for a handler. Resets the stream if the call's content-length is wrong (RFC
+    /// 9113, section 8.1.1).
     fn hand_over(&mut self, id: u32) -> Result<(), Fault> {
         let incoming = self.streams.get(&id).and_then(|stream| stream.incoming.as_ref());
         if incoming.is_some_and(|incoming| !incoming.head.allows_length(incoming.body.len())) {

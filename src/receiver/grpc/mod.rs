@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(calls)
     }
 
-    /// Ends reading after the client has left, or after the receiver was stopped, which GOAWAY announces.
+    /// Ends reading after the client has left or the receiver was stopped. GOAWAY tells the client of the stop.
     fn stop_reading(&self) -> ConnectionOver {
         let connection = self.handler.connection;
         if connection.shared.read(|state| state.stopped) {
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         let place = self.handler.connection.shared.addresses.http;
         let text = format!("this is the gRPC port; OTLP over HTTP is at http://{place}\n");
         let answer = Answer::status(505).header("content-type", "text/plain").body(text);
-        // An error does not matter: a client that does not speak HTTP/1 does not understand the answer anyway.
+        // An error is ignored: the refusal is already reported, and the connection ends in any case.
         let _ = http::send(&mut self.socket, &answer, Form::PROTOBUF, false, |_| true);
     }
 }

@@ -23,8 +23,8 @@ use crate::receiver::refusal::{Hosts, Refusal};
 
 /// Maximum open calls of a client.
 pub(super) const MAX_STREAMS: usize = 100;
-/// Maximum frames without effect between two calls. A client may send a few per call for a stream that the receiver has
-/// just closed.
+/// Maximum frames without effect between two calls. An honest client sends only a few, for example to a stream that the
+/// receiver has just closed.
 const MAX_NOISE: u32 = 1000;
 
 /// Limits for a client.

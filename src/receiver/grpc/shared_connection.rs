@@ -57,8 +57,8 @@ impl<'a> SharedConnection<'a> {
         state.session.now = Instant::now();
         let result = step(&mut state.session);
         let events = mem::take(&mut state.session.events);
-        // A failed write is ignored here: it shuts the socket down, so the reading thread soon sees the end of its
-        // input.
+        // An error is ignored here: after a failed write, `flush` shuts the socket down, so the reading thread soon
+        // sees the end of its input.
         let _ = self.flush(&mut state);
         drop(state);
         self.changed.notify_all();

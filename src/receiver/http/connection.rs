@@ -1,5 +1,5 @@
-//! One HTTP/1 connection of the receiver or of the command's page: reads and answers requests in turn until either side
-//! closes.
+//! One HTTP/1 connection of a receiver, or of the web pages of the `standpipe` command: reads and answers requests in
+//! turn until either side closes.
 
 use std::io::{self, BufReader, Read};
 use std::net::{Shutdown, TcpStream};
@@ -77,7 +77,7 @@ impl<'a> Connection<'a> {
         };
         let limit = self.shared.settings.max_body_bytes;
         let mut share = self.shared.budget.share();
-        // Browsers ask before a page of another site sends this content type (a preflight), which is refused.
+        // A page of another site cannot send this content type: its browser asks first, and the preflight is refused.
         let is_file = head.single("content-type").is_ok_and(|kind| kind == Some("application/x-ndjson"));
         let framing = head.check_host().and_then(|()| match Framing::of(&head)? {
             framing if is_file || matches!(framing, Framing::Length(0)) => Ok(framing),
@@ -243,7 +243,7 @@ impl<'a> Connection<'a> {
             }
             DeliveryMode::Whole | DeliveryMode::SlowHead(_) | DeliveryMode::SlowBody(_) => {
                 self.send(answer, keep_alive)?;
-                // `closes` is not announced in the head, so that the client keeps a stale connection.
+                // The head does not announce the close that `closes` asks for, so the client keeps a stale connection.
                 if keep_alive && !answer.closes { Ok(()) } else { Err(ConnectionOver) }
             }
         }

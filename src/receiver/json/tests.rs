@@ -383,7 +383,7 @@ mod written {
         }
     }
 
-    /// 64-bit integers are strings, and numbers are accepted, too.
+    /// Writes odd integers as strings, the form of 64-bit integers in OTLP JSON, and even ones as numbers.
     fn whole(value: u64) -> Json {
         if value % 2 == 0 { json!(value) } else { value.to_string().into() }
     }

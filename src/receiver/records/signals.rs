@@ -343,7 +343,7 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// Returns the number of recorded values of a histogram; 0 for a counter or gauge.
+    /// Returns the number of recorded values of a histogram or summary; 0 for a counter or gauge.
     pub fn count(self) -> u64 {
         match self.0 {
             Point::Number(_) => 0,
@@ -353,7 +353,7 @@ impl<'a> ReceivedPoint<'a> {
         }
     }
 
-    /// Returns the sum of the values of a histogram, if it was sent.
+    /// Returns the sum of the values of a histogram or summary; `None` if no sum was sent.
     pub fn sum(self) -> Option<f64> {
         match self.0 {
             Point::Number(_) => None,

@@ -193,7 +193,7 @@ pub struct TreeNode {
     pub index: usize,
     /// Index of the parent's node, which is always smaller.
     pub parent: Option<usize>,
-    /// True if the span has a parent that is missing.
+    /// True if the span names a parent that is not among the spans.
     pub is_orphan: bool,
 }
 
@@ -351,7 +351,7 @@ fn trunk(goes_on: bool) -> &'static str {
     if goes_on { "│  " } else { "   " }
 }
 
-/// Returns the lines below a span: its error, events and log records by time, links, and missing parts.
+/// Returns the lines below a span: its error, events and log records by time, links, and a parent that is not above it.
 fn remarks(span: TraceSpan<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(Status::Error(message)) = span.status() {

@@ -34,7 +34,7 @@ impl Pattern {
         Self { bytes, keys, seed }
     }
 
-    /// Returns the [`hash`](AttributeSet::hash) of pairs with exactly these keys; `None` for other pairs.
+    /// Returns the [`hash`](AttributeSet::hash) of pairs with these keys in this order; otherwise `None`.
     #[inline(always)]
     pub(crate) fn hash(&self, pairs: &[(&str, Value<'_>)]) -> Option<u64> {
         if pairs.len() != self.keys.len() {
@@ -50,8 +50,8 @@ impl Pattern {
         Some(sum)
     }
 
-    /// Returns the [`hash`](Self::hash) of one to four pairs, and their values if all are medium texts. The number of
-    /// pairs is a constant and there is no loop, so the words of the texts stay in registers.
+    /// Returns the [`hash`](Self::hash) of one to four pairs, and their values if each is a [`MediumText`]. The number
+    /// of pairs is a constant and there is no loop, so the words of the texts stay in registers.
     #[inline(always)]
     pub(crate) fn digest<const N: usize>(&self, pairs: &[(&str, Value<'_>); N]) -> Option<Digest<N>> {
         let keys: &[Key; N] = (&*self.keys).try_into().ok()?;
@@ -80,7 +80,7 @@ impl Pattern {
         Some(Digest { hash, texts: are_medium.then_some(texts) })
     }
 
-    /// Returns whether a key of the pattern equals `key`. Only the comparison of medium keys is inlined.
+    /// Returns whether a key of the pattern equals `key`. Only the comparison of keys of 8 to 16 bytes is inlined.
     #[inline(always)]
     fn is_key(&self, known: &Text, key: &[u8]) -> bool {
         match medium_words(key) {

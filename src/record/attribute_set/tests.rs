@@ -259,7 +259,7 @@ fn a_value_nested_too_deeply_is_left_out_everywhere() {
 
 #[test]
 fn hashes_of_similar_sets_are_spread_evenly() {
-    // The bits that a table uses: the lower and the upper ones.
+    // A hash table uses the lowest and the highest bits of a hash.
     let mut lower = [0u32; 256];
     let mut upper = [0u32; 256];
     for number in 0..16_384i64 {

@@ -64,7 +64,7 @@ impl AttributeWriter {
 pub(crate) struct EncodedKey {
     name: &'static str,
     bit: KeyBit,
-    /// The first bytes of the field: the key, and what precedes it. `None` if the key is longer.
+    /// The first 32 bytes of the field, which contain the whole key; `None` if the key is too long for that.
     head: Option<[u8; 32]>,
 }
 

@@ -163,7 +163,7 @@ proptest! {
     fn any_log_record_is_read_back_as_it_was_told(
         stories in prop::collection::vec((any_story(), any_limits()), 1..3),
     ) {
-        // One record for all stories, as the pool reuses it: nothing of one may be left in the next.
+        // One record for all stories, as the pool reuses it: nothing of one story may be left in the next.
         let mut record = LogRecord::default();
         let mut wire = Vec::new();
         for (story, limits) in &stories {

@@ -38,7 +38,7 @@ fn gauge(name: &str) -> MetricHead<'_> {
 const NOW: Period = Period { start: 0, time: 1 };
 
 proptest! {
-    // Each case is long, so half as many as usual.
+    // Each case takes long, so there are half as many as usual.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]
@@ -79,7 +79,7 @@ proptest! {
             let framed = record.finish();
             prop_assert_eq!(points_in(framed), (next - first) as u64);
             if next < story.points.len() {
-                // It stopped because of the limit, not earlier.
+                // The metric was full: with the next point, it would have exceeded the limit.
                 let with_one_more = story.metric(first..next + 1).encoded_len();
                 prop_assert!(field_len(with_one_more) > max_bytes);
             }

@@ -56,7 +56,7 @@ fn shortest_len(span: &Span) -> usize {
 }
 
 proptest! {
-    // Each case is long, so half as many as usual.
+    // Each case takes long, so there are half as many as usual.
     #![proptest_config(ProptestConfig::with_cases(crate::tests::share_of(128)))]
 
     #[test]

@@ -362,7 +362,7 @@ fn a_changed_byte_costs_the_entry_it_is_in_and_no_other() {
 #[test]
 fn damage_is_counted_once_and_its_segment_kept_over_restarts() {
     let (mut image, extents) = segment();
-    // The body of the first of two traces.
+    // Damages the body of the first of two requests with traces.
     image[extents[0].1 as usize - 1] ^= 1;
     let disk = Disk::default();
     disk.edit(0, |bytes| bytes.extend(image));
@@ -384,7 +384,7 @@ fn damage_in_two_places_is_counted_as_two() {
     assert_eq!(damage.places, 2);
 }
 
-/// Larger than the scan's window, so that entries of all lengths cross its borders.
+/// The segment is larger than the scan's window, so that entries of all lengths cross the window's borders.
 #[test]
 fn a_long_segment_is_found_whole_and_with_a_hole() {
     let disk = Disk::default();

@@ -108,7 +108,7 @@ impl Header {
     /// corrected.
     pub(super) fn read_corrected(page: &mut [u8; PAGE], behind: &mut [u8]) -> Result<Self, Unreadable> {
         let as_found = Self::read_checked(page, behind);
-        // Magic and version may have the flipped bit, too. A file that differs in more bits is not a recorder.
+        // The flipped bit may be in the magic or the version, too. If no single bit explains the error, it is returned.
         let may_be_damaged = matches!(
             as_found,
             Err(Unreadable::Damaged | Unreadable::NotARecorder | Unreadable::OtherVersion(_))

@@ -210,8 +210,8 @@ impl Drop for Protected {
     }
 }
 
-/// Installs the handler with the mask and flags of the previous one, which the kernel then applies to both. Does
-/// nothing if the handler is installed. May run inside a signal handler, where `sigaction` is allowed.
+/// Installs the handler with the mask and flags of the previous one, which then apply to both handlers. Does nothing
+/// if the handler is installed. May run inside a signal handler, where `sigaction` is allowed.
 fn install() {
     // SAFETY: all zeros is a valid `sigaction`. The calls fill or read the structure that they are given, and the
     // handler does what a handler of SIGBUS may do.

@@ -156,7 +156,7 @@ impl Recorder {
         };
         let mut slot = self.slot(number, slots);
         slot.begin(signal, self.next_order.fetch_add(1, Ordering::Relaxed), slots);
-        // The stores above may have found the file truncated.
+        // If the file was truncated, the stores above have raised SIGBUS, and the recorder is now lost.
         self.fork_flag.is_set().then_some(slot)
     }
 
@@ -307,8 +307,8 @@ impl SlotOwner for Recorder {
 }
 
 impl Pool {
-    /// Takes `wanted` adjacent slots, or `needed` if fewer adjacent slots are free. Returns the index of the first
-    /// slot, and the number of slots.
+    /// Takes `wanted` adjacent slots, or only `needed` if no `wanted` adjacent slots are free. Returns the index of the
+    /// first slot, and the number of slots.
     fn take(&mut self, wanted: usize, needed: usize) -> Option<(usize, usize)> {
         let all = self.in_use.len();
         let mut taken = None;

@@ -79,7 +79,7 @@ struct OrphanedChunk {
 pub(crate) struct Place {
     /// Slot of the chunk; `None` for spans that were open.
     pub(crate) slot: Option<u32>,
-    /// Places of spans that were open, or that ended and are in the slot as well.
+    /// Places that hold copies of these records: of interrupted spans, or of ended spans that are also in the slot.
     open_spans: Vec<u32>,
 }
 

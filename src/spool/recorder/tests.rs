@@ -89,7 +89,7 @@ fn recovered_and_unproven(path: &Path, boot_id: [u8; 16]) -> Result<(BTreeSet<u3
     recovered_with_entries(path, boot_id, |_| false)
 }
 
-/// Like `recovered`, with entries in segments.
+/// Like `recovered_and_unproven`, without the records that are also in an entry according to `has_entry`.
 fn recovered_with_entries(
     path: &Path,
     boot_id: [u8; 16],
@@ -136,7 +136,7 @@ enum Step {
 
 /// The script: the first record of a chunk, one more, another scope, a full chunk, slots that are returned and reused,
 /// a record that takes the slots of several chunks, a chunk that returns unneeded slots, and an entry noted in place of
-/// an older one. Steps that are not traced come first.
+/// an older one.
 fn script() -> Vec<Step> {
     let small = |scope| Step::Enqueue { scope, words: 6 };
     let [medium, large] = [|words| Step::Enqueue { scope: 0, words }; 2];
@@ -216,7 +216,7 @@ fn run_script(folder: &Path) {
                 chunks.iter().for_each(|chunk| chunk.note_entry(number, number));
             }
             Step::Settle => {
-                // The checksum is not traced: it has millions of instructions, and changes nothing that matters.
+                // The checksum is not traced: it takes millions of instructions, and recovery after a kill needs none.
                 stop();
                 queue.drain(|chunk| chunks.push(chunk));
                 stop();
@@ -296,7 +296,7 @@ fn watch(test: &str, wrong: &str, expected: &Expected<'_>) -> Watched {
 struct Expected<'a> {
     /// The part of the file that determines the recovered records.
     decisive: fn(&Header) -> Range<usize>,
-    /// Returns the first fault after `over` finished steps.
+    /// Returns an error if the file is wrong after `over` finished steps.
     judge: &'a dyn Fn(usize, &Path) -> Result<(), String>,
 }
 

@@ -215,7 +215,7 @@ fn reports_a_blank_recorder_once_and_keeps_it() {
 
 #[test]
 fn delivers_the_queue_though_a_bit_of_the_first_page_or_the_resource_is_flipped() {
-    // Magic, version, slots, checksum, boot id, owner, padding, resource.
+    // In this order: magic, version, slots, length of the resource, checksum, boot id, owner, padding, resource.
     for at in [1, 9, 21, 25, 29, 45, 100, 2475, 4097] {
         let folder = Folder::new("corrected");
         folder.leave_chunk(true);

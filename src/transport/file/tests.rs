@@ -33,7 +33,7 @@ impl Drop for Directory {
     }
 }
 
-/// Returns the time this many seconds after now. The test creates its files now.
+/// Returns the time at which a file that is created now will be this many seconds old.
 fn after(seconds: u64) -> SystemTime {
     SystemTime::now() + Duration::from_secs(seconds)
 }

@@ -146,7 +146,7 @@ impl Connection {
         }
         self.conn.start(request.block, request.list_bytes).map_err(CallFailure::HeadTooLong)?;
         let end = self.converse(&request.message, deadline, buffer)?;
-        // Pending acknowledgements and resets matter to the server only. The next call notices a broken connection.
+        // A failure to write acknowledgements or a reset does not matter: the next call notices a broken connection.
         let _ = self.flush();
         self.used = Instant::now();
         if matches!(end, End::Unprocessed | End::Reset(_)) {

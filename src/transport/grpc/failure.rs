@@ -45,7 +45,7 @@ impl CallFailure {
     /// timeout, because the interruption, not the server, probably caused them.
     pub(super) fn broken_off(self) -> Self {
         match self {
-            // An interrupted handshake looks as if the server required a client certificate.
+            // An interrupted handshake may look as if the server required a client certificate.
             Self::Network(NetworkError::Tls(ref fault))
                 if fault.kind != TlsFaultKind::ClientCertificateWanted =>
             {
@@ -66,7 +66,7 @@ impl CallFailure {
         !matches!(self, Self::Network(_) | Self::Left(_) | Self::Fault(_))
     }
 
-    /// Returns the verdict. Network errors are retryable; errors of certificates or of the protocol are not.
+    /// Returns the verdict. Network errors are retryable; violations of HTTP/2 and permanent TLS faults are not.
     pub(super) fn verdict(self, target: &str) -> Verdict {
         let reason = format!("call {target}: {}", self.what());
         match self {

@@ -62,7 +62,7 @@ struct Head {
 }
 
 impl GrpcSpec {
-    /// Checks the settings that only this transport can check: certificates, metadata and the proxy.
+    /// Checks the settings that the configuration leaves to the transport: certificates, metadata and the proxy.
     ///
     /// # Errors
     /// Returns an error if a setting cannot be used.
@@ -142,7 +142,7 @@ pub(crate) struct Grpc {
     interrupter: Arc<Interrupter>,
     block: Vec<u8>,
     compressor: Compressor,
-    /// Status of the latest call that ended with a status.
+    /// Status of the last call, if the call ended with a status.
     status: Option<Status>,
 }
 

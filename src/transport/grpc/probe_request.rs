@@ -40,8 +40,7 @@ impl Grpc {
         ProbeRequest { timeline, ended: Instant::now(), result }
     }
 
-    /// Calls the method of a signal with an empty request, until the deadline. The connection is kept for the next
-    /// call.
+    /// Sends one empty request for a signal, and waits for the response until the deadline. Keeps the connection.
     ///
     /// # Errors
     /// Returns the reason if there is no response.

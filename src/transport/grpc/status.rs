@@ -85,7 +85,7 @@ impl Status {
     pub(super) fn verdict(self, target: &str, message: &str, after: Option<Duration>) -> Verdict {
         let reason = self.reason(target, message);
         match self {
-            // Only a delay makes this status retryable. A delay has precedence over the words of the message.
+            // Only a delay makes this status retryable, even if the message says that something is too large.
             Self::RESOURCE_EXHAUSTED if after.is_some() => Verdict::TryLater { after, reason },
             // The same request will always be too large, even if the status is retryable.
             Self::OUT_OF_RANGE | Self::RESOURCE_EXHAUSTED if speaks_of_size(message) => {
@@ -126,7 +126,7 @@ pub(super) struct ReceivedStatus {
     pub(super) message: String,
     /// Delay that the server asks for.
     after: Option<Duration>,
-    /// HTTP status if there is no gRPC status: it is more precise than the corresponding gRPC code.
+    /// HTTP status of a response without a gRPC status. It is more precise than the code in `status`.
     http: Option<u16>,
 }
 

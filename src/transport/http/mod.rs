@@ -67,7 +67,7 @@ struct Url {
 }
 
 impl HttpSpec {
-    /// Checks the settings that only this transport can check: certificates, header text and the proxy.
+    /// Checks the settings that the configuration leaves to the transport: certificates, header text and the proxy.
     ///
     /// # Errors
     /// Returns an error if a setting cannot be used.
@@ -191,8 +191,8 @@ fn secrets(settings: &ConnectionSettings, route: &Route) -> Secrets {
     )
 }
 
-/// Returns the headers of every request. A proxy that forwards requests also gets the server's host and its own
-/// credentials, unless these headers are configured: a header that occurs twice would make the request invalid.
+/// Returns the headers of every request. If a proxy forwards requests, the server's host and the proxy's credentials
+/// are added, unless these headers are configured: a header that occurs twice would make the request invalid.
 fn headers(settings: &ConnectionSettings, forwarder: Option<&Proxy>) -> Result<Vec<Header>, SetupError> {
     let all = settings.headers.iter();
     let configured = all.map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
@@ -223,13 +223,13 @@ fn sensitive_header(name: &str, value: &str) -> Result<Header, SetupError> {
 pub(crate) struct Http {
     spec: HttpSpec,
     agent: Agent,
-    /// Secrets in the configuration. The headers of a signature are added for each attempt.
+    /// Secrets in the configuration. For a signed request, `spec.secrets` also contains the signature's headers.
     secrets: Arc<Secrets>,
     compressor: Compressor,
     /// The encoded request; `None` if requests are sent as protobuf.
     json: Option<Vec<u8>>,
     interrupter: Arc<Interrupter>,
-    /// Status of the last response, unless a proxy made it.
+    /// Status of the response to the last request. `None` without a response, or if the proxy refused the request.
     status: Option<u16>,
 }
 
@@ -237,7 +237,7 @@ impl Http {
     /// Makes one attempt, which ends within `left`.
     fn post(&mut self, payload: &Payload<'_>, left: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         // The first request of a process initializes a static of ureq, just before ureq calls the resolver. Forks are
-        // delayed until then.
+        // delayed until then: a child with a half initialized static would wait forever.
         let _first = first_use::begin();
         let url = &self.spec.urls[payload.signal as usize];
         let request = self.agent.post(&url.called).config().timeout_global(Some(left)).build();

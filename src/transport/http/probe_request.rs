@@ -90,7 +90,7 @@ impl HttpSpec {
         self.route.proxy.as_ref().map(Proxy::shown)
     }
 
-    /// Posts an empty request to the URL of a signal, until the deadline.
+    /// Posts one empty request to the URL of a signal, and waits for the response until the deadline.
     pub(crate) fn try_export(&self, signal: Signal, deadline: Instant) -> ProbeRequest<ProbeResponse> {
         let shared = Arc::new(Mutex::new(Timeline::default()));
         let mut http = self.open(Driver::OwnThread, Some(Arc::clone(&shared)));

@@ -112,8 +112,8 @@ fn judge_success(answer: &mut Response<ureq::Body>, request: &str, spec: &HttpSp
     }
 }
 
-/// Reads a response to its end, so that the connection can be reused, but keeps only its beginning. A response without
-/// a content type has the one of the request.
+/// Reads a response to its end, so that the connection can be reused, but keeps only its beginning. If the response has
+/// no content type, the one of the request is assumed.
 pub(super) fn read_success(answer: &mut Response<ureq::Body>, spec: &HttpSpec) -> Result<Verdict, Oddity> {
     let mut reader = answer.body_mut().as_reader();
     let mut body = Vec::new();
@@ -148,8 +148,8 @@ pub(super) fn content_type(answer: &Response<ureq::Body>) -> String {
     value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// Returns the verdict on a request without a response. Network errors are retryable; those of certificates or of the
-/// protocol are not.
+/// Returns the verdict on a request without a response. Network errors are retryable; violations of HTTP and permanent
+/// TLS faults are not.
 pub(super) fn failure_verdict(error: ureq::Error, request: &str) -> Verdict {
     let refused = |what: String| Verdict::Refused { reason: format!("{request}: {what}") };
     let error = match network_error(error) {

@@ -221,7 +221,7 @@ fn an_exponential_histogram_is_printed() {
     );
 }
 
-/// Returns a request with one record, whose fields are in any order.
+/// Returns a request with one record, whose fields are shuffled; `order` is the seed.
 fn request(record: &[u8], order: u64) -> Vec<u8> {
     wrapped(0x0a, &wrapped(0x12, &wrapped(0x12, &any::reordered(record, order))))
 }

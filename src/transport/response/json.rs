@@ -236,7 +236,7 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..end]), Err(Fault::CutShort), "cut at {end}");
         }
-        // A cut object with another name, but without `partialSuccess`, is foreign.
+        // An object with a member, but without `partialSuccess`, is foreign even if it is cut off.
         assert_eq!(read(br#"{"error":"#), Err(Fault::Foreign));
     }
 

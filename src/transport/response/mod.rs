@@ -167,7 +167,7 @@ pub(crate) enum Extent {
 pub(crate) fn read_success(content_type: &str, body: &[u8], extent: Extent) -> Result<Verdict, Oddity> {
     let is = |name: &str| is_media_type(content_type, name);
     let read = || read_partial_success(body, extent == Extent::Prefix);
-    // A missing content type was replaced with that of the request by the caller. An empty one means protobuf.
+    // The caller replaces an absent content type. A content type without a name, such as `;`, means protobuf.
     if is("") || is("application/x-protobuf") || is("application/protobuf") {
         return if extent == Extent::BrokenOff { Err(Oddity::Odd(CUT_SHORT)) } else { read() };
     }

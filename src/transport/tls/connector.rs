@@ -44,7 +44,7 @@ impl TlsConnector {
         config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned())
-            // The host may be part of a secret, so the message does not show it.
+            // The host may contain an expanded secret, so the message does not show it.
             .map_err(|_| "the host is not a valid name for TLS")?;
         let no_certificate = NoCertificate::put_into(&mut config);
         Ok(Self { config: Arc::new(config), name, no_certificate, recorder: None })
@@ -57,7 +57,7 @@ impl TlsConnector {
     pub(crate) fn recording(mut self, settings: &TlsSettings) -> Result<Self, SetupError> {
         let recorder = Arc::new(Recorder::new(trusted_roots(settings)?)?);
         let verifier = Arc::clone(&recorder);
-        // Not dangerous: the verifier keeps the certificate, and then verifies it as strictly as before.
+        // Not dangerous: this verifier also accepts only valid certificates (see `Recorder`).
         Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
         self.recorder = Some(recorder);
         Ok(self)
@@ -143,8 +143,8 @@ fn client_config(settings: &TlsSettings) -> Result<ClientConfig, SetupError> {
     })
 }
 
-/// Returns the authorities to trust: the configured ones, or else those of the system or the bundled ones, and the
-/// additional ones.
+/// Returns the authorities to trust: those of `ca`, otherwise those of the system or the bundled ones. Those of
+/// `extra_ca` are always added.
 fn trusted_roots(settings: &TlsSettings) -> Result<RootCertStore, SetupError> {
     let mut store = match (&settings.ca, settings.roots) {
         (Some(_), _) => RootCertStore::empty(),
@@ -162,7 +162,7 @@ fn trusted_roots(settings: &TlsSettings) -> Result<RootCertStore, SetupError> {
     Ok(store)
 }
 
-/// Returns the authorities that the operating system trusts. Some of a system's certificates may be unreadable.
+/// Returns the authorities that the operating system trusts. Certificates that cannot be read are skipped.
 #[cfg(feature = "system-roots")]
 fn system_roots() -> Result<RootCertStore, SetupError> {
     let found = rustls_native_certs::load_native_certs();
@@ -291,7 +291,7 @@ impl ResolvesClientCert for NoCertificate {
     }
 }
 
-/// Keeps the certificate, then verifies it as strictly as the exporter does.
+/// A verifier for a probe: keeps the certificate, then verifies it like the default verifier.
 #[derive(Debug)]
 struct Recorder {
     seen: Mutex<Option<Vec<u8>>>,
@@ -447,7 +447,7 @@ mod tests {
         (Arc::new(config.unwrap()), settings)
     }
 
-    /// A server that reads immediately.
+    /// A server in memory, which handles each write of the client immediately.
     struct Wire(ServerConnection);
 
     impl Read for Wire {

@@ -84,7 +84,8 @@ fn certificate_fault(fault: &CertificateError) -> TlsFault {
     tls_fault(kind, format!("the server's certificate {what}"))
 }
 
-/// Returns the end of a message, with names that rustls writes as `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
+/// Returns the end of a message: the names of a certificate, which rustls writes as `DnsName("a.example")` or
+/// `IpAddress(127.0.0.1)`.
 fn only_for(presented: &[String]) -> String {
     let bare = |name: &String| {
         let name = name.split_once('(').map_or(name.as_str(), |(_, rest)| rest);

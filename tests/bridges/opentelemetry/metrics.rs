@@ -32,7 +32,7 @@ use crate::support::scene::{
     FOR_EVER, LONG, closed_address, exporter, exporter_to, gathering, open_at, start, start_with,
 };
 
-/// Keeps the request that opentelemetry-otlp would have sent, and passes the metrics on.
+/// Keeps each request that opentelemetry-otlp would have sent, and passes the metrics on to `exporter`.
 struct Witness {
     exporter: MetricExporter,
     seen: Arc<Mutex<Vec<ExportMetricsServiceRequest>>>,
@@ -147,8 +147,7 @@ fn other_aggregations(instrument: &Instrument) -> Option<Stream> {
     Some(Stream::builder().with_aggregation(aggregation).build().unwrap())
 }
 
-/// Returns the metrics of a request by name, with sorted attributes and without empty buckets, because the order is not
-/// significant.
+/// Returns the metrics sorted by name, with attributes sorted by key, because the order is not significant.
 fn by_name(mut metrics: Vec<Metric>) -> Vec<Metric> {
     for metric in &mut metrics {
         match metric.data.as_mut().unwrap() {
@@ -167,7 +166,7 @@ fn by_name(mut metrics: Vec<Metric>) -> Vec<Metric> {
     metrics
 }
 
-/// Returns the metrics of a request that another encoder wrote.
+/// Sends a request of another encoder to a receiver. Returns the received metrics.
 fn sent_whole(request: &ExportMetricsServiceRequest) -> Vec<ReceivedMetric> {
     let (receiver, body) = (Receiver::start().unwrap(), request.encode_to_vec());
     let mut socket = TcpStream::connect(receiver.address()).unwrap();

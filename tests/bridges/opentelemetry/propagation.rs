@@ -65,7 +65,7 @@ proptest! {
         let ours = read(&headers).unwrap();
         prop_assert_eq!(our_headers(&ours), headers);
         prop_assert_eq!(&extract(&our_headers(&ours)), &theirs);
-        // The conversion within a process gives the same results.
+        // Direct conversion within a process gives the same results as the headers.
         prop_assert_eq!(&SpanContext::try_from(&theirs).unwrap(), &ours);
         prop_assert_eq!(&trace::SpanContext::from(&ours), &theirs);
     }

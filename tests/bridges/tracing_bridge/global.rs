@@ -17,7 +17,7 @@ use crate::support::process;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A value that traces while it is formatted, this many levels deep.
+/// A value that traces while it is formatted. The values in these traces do the same, to this depth.
 struct Talkative(u32);
 
 impl fmt::Debug for Talkative {
@@ -55,7 +55,8 @@ fn values_may_trace_wherever_they_are_shown() {
     ended.recv_timeout(PATIENCE).expect("nothing waits for itself");
     let ledger = telemetry.shutdown(PATIENCE);
     assert_eq!(ledger.lost(), 0, "{ledger}");
-    // A value of depth two formats two of depth one, each of which formats two of depth zero.
+    // The program formats three values of depth two. Each formats two of depth one, each of which formats two of depth
+    // zero.
     let spans = receiver.spans();
     let named = |name: &str| spans.iter().filter(|received| received.span.name == name).count();
     assert_eq!((named("root"), named("span")), (1, 1 + 3 * 3));

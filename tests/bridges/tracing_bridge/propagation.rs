@@ -56,7 +56,7 @@ fn a_caller_that_records_is_followed_though_nothing_else_is_kept() {
         config,
         |layer| layer,
         |_| {
-            // the loop that takes requests is a trace that is not sampled
+            // The loop that takes requests has a span in an unsampled trace.
             let _serving = info_span!("serving").entered();
             let request = info_span!("request", early = 1);
             assert!(request.set_parent(&remote(SAMPLED)));

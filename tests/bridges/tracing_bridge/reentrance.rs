@@ -40,7 +40,7 @@ fn a_value_may_trace_and_record_in_the_same_span_while_it_is_shown() {
     });
     let span = &arrived.span("span").span;
     let names: Vec<_> = span.events.iter().map(|event| event.name.as_str()).collect();
-    // tracing itself drops events that are emitted inside a thread-local subscriber.
+    // `tracing` itself drops events that are emitted while it calls a thread-local subscriber.
     assert_eq!(names, ["shown", "event"]);
     assert_eq!(as_texts(&span.attributes), ["late=\"by itself\"", "value=\"talkative\""]);
     assert_eq!(as_texts(&span.events[1].attributes)[2..], ["value=\"talkative\""]);

@@ -23,7 +23,7 @@ pub(crate) fn run(program: impl FnOnce()) -> Arrived {
     run_with(|layer| layer, program)
 }
 
-/// Runs a program under a layer that was set up.
+/// Runs a program under a layer that `set` configures.
 pub(crate) fn run_with(set: impl FnOnce(TracingLayer) -> TracingLayer, program: impl FnOnce()) -> Arrived {
     run_config(Config::new(), set, |_| program())
 }

@@ -504,7 +504,7 @@ fn a_terminal_has_trees_and_a_foot_that_is_erased() {
     screen.wait_for("\r\x1b[K1 trace open · ");
     post_json(&endpoint, "/v1/traces", &span("shop", 1, 0, "POST /checkout", 9, ""));
     let text = screen.wait_for("╰─ charge card");
-    // The foot may be drawn again for the second span, depending on the time.
+    // Depending on the time, the foot (the status line) is drawn again for the second span.
     let erased = ["1 span", "2 spans"].map(|foot| format!("{foot}\r\x1b[K\r\ntrace "));
     assert!(erased.iter().any(|erased| text.contains(erased)), "{text:?}");
     // The byte of Ctrl-C.
@@ -535,12 +535,12 @@ fn a_terminal_is_interactive_and_restored_at_the_end() {
         screen.press("/card.network\r\x1b[A");
         screen.press("l");
         screen.wait_for("ERROR   no funds");
-        // The search begins with the trace whose log records are shown.
+        // The text of the search already contains the trace whose log records are shown.
         screen.press("t/ dur>5\r");
         screen.wait_for("write a time with its unit");
         screen.press("?");
         screen.wait_for("select a line");
-        // Ctrl-C is a key in this mode, and ends the command like q.
+        // In this mode of the terminal, Ctrl-C is not a signal but a key, and ends the command like q.
         screen.press(if columns == 80 { "\x03" } else { "q" });
         screen.wait_for("\x1b[?1049l");
         screen.wait_for("received 2 spans, 1 log record and 0 data points");

@@ -19,7 +19,7 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// Valid keys of metrics, which begin in line 3.
+/// Reads a table of metrics whose further keys begin in line 3.
 fn metrics(keys: &str) -> Outcome {
     text(&format!("[metrics.open-telemetry]\ntransport = \"http\"\n{keys}\n"))
 }

@@ -59,7 +59,7 @@ impl Outcome {
         self
     }
 
-    /// Parses an outcome from lines, so that it can come from another process.
+    /// Returns the outcome as lines, so that a child process can report it. [`Self::from_lines`] parses them.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.diagnostics.iter().chain(&self.settings).cloned().collect()
     }
@@ -69,14 +69,14 @@ impl Outcome {
         Self { diagnostics, settings: BTreeSet::from_iter::<Vec<String>>(settings) }
     }
 
-    /// Returns the lines that are missing, and those that are unexpected.
+    /// Compares with the lines of a row. Other settings are ignored. The error shows what differs.
     pub(crate) fn compare(&self, expected: &[&str]) -> Result<(), String> {
         let (diagnostics, settings): (Vec<&str>, Vec<&str>) =
             expected.iter().partition(|line| is_diagnostic(line));
         let mut settings: Vec<String> = settings.into_iter().map(str::to_owned).collect();
         let says_who_starts = settings.iter().any(|line| line.starts_with("exporters = "));
         if diagnostics.iter().any(|line| line.starts_with("error: ")) && !says_who_starts {
-            // An exporter with an error must not start.
+            // Unless the row names exporters, its error must keep every exporter from starting.
             settings.push("exporters = none".to_owned());
         }
         settings.retain(|line| match line.strip_suffix(" absent") {

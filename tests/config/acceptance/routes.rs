@@ -455,7 +455,7 @@ const YAML: &[Row] = &[
     ),
 ];
 
-/// A program that is configured by the tree, except that it sends over HTTP.
+/// Starts a program with the configuration of [`exporter_c`], except that it sends over HTTP.
 fn started(sampling: &str, receiver: &Receiver) -> Telemetry {
     let keys = format!("sampling = {sampling}");
     let config = Config::from_toml_str(&exporter_c(&keys).to_toml()).unwrap();

@@ -22,7 +22,7 @@ fn every_row_holds() {
     hold(TABLES);
 }
 
-/// Valid keys of a tracer, which begin in line 4.
+/// Reads a tracer whose further keys begin in line 4.
 pub(crate) fn tracer(keys: &str) -> Outcome {
     text(&format!("[tracer.otel]\ntype = \"otel\"\ntransport = \"http\"\n{keys}\n"))
 }
@@ -31,7 +31,7 @@ pub(crate) fn text(text: &str) -> Outcome {
     Outcome::of(Config::from_toml_str(text))
 }
 
-/// A whole number and a unit: `d h m s ms`.
+/// A duration is a whole number and a unit: `d h m s ms`.
 const DURATIONS: &[Row] = &[
     row("days", "timeout = '2d'", &["timeout = 2d", "timeout from 4:11"]),
     row("hours", "timeout = '3h'", &["timeout = 3h"]),
@@ -158,7 +158,7 @@ const TRUTHS: &[Row] = &[
     ),
 ];
 
-/// A list, a string or a table; a broken header disables the exporter.
+/// Headers are a list, a string or a table. A broken header disables the exporter.
 const HEADERS: &[Row] = &[
     row("a list", "headers = ['A: 1', 'B: 2']", &["headers = A: ***, B: ***", "headers from 4:11"]),
     row("one string", "headers = 'Authorization: hunter2'", &["headers = Authorization: ***"]),

@@ -1,7 +1,7 @@
-//! The same tree in two formats.
+//! Writes one tree of settings in two formats, TOML and YAML.
 
-/// Lines such as `server.telemetry.exporter = 'c'`; later lines take precedence. A value is written in the same way in
-/// both formats.
+/// Lines such as `server.telemetry.exporter = 'c'`; later lines take precedence. Both formats write a value in the same
+/// way.
 pub(crate) struct Lines<'t>(Vec<(Vec<&'t str>, &'t str)>);
 
 impl<'t> Lines<'t> {

@@ -56,7 +56,7 @@ pub(crate) fn sign(url: &str, headers: &[(&str, &str)], body: &[&[u8]], time: &s
     Credentials::new().header("Authorization", value).header("X-Amz-Date", time)
 }
 
-/// Checks a received request, whose body is as it was sent.
+/// Returns whether the signature of a received request is valid.
 pub(crate) fn is_valid(url: &str, headers: &HashMap<String, String>, body: &[u8]) -> bool {
     let given = &headers["authorization"];
     let names = given.split("SignedHeaders=").nth(1).unwrap().split(',').next().unwrap();

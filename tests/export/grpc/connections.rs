@@ -153,7 +153,7 @@ fn a_throttle_holds_and_a_flush_cuts_it_short() {
 /// Asserts that the shutdown of this exporter, which can deliver nothing, is in time and counts all spans as lost.
 fn loses_all_in_time(exporter: Exporter) {
     let telemetry = start(exporter.timeout(Duration::from_secs(10)));
-    // More than a socket buffers.
+    // More than a socket's buffers can hold.
     let picture = "0123456789abcdef".repeat(4096);
     for _ in 0..10 {
         telemetry.tracer("shop").span("work").set("picture", &picture);
@@ -196,7 +196,7 @@ fn a_server_that_answers_no_connect_costs_a_shutdown_no_more_than_its_budget() {
     loses_all_in_time(exporter_to(&Unanswered::start().url()));
 }
 
-/// Sends window updates of a completed call, as fast as possible.
+/// The server sends window updates of a completed call, as fast as possible.
 #[test]
 fn a_server_that_never_stops_talking_cannot_hold_up_the_client() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

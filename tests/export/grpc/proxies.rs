@@ -40,8 +40,8 @@ fn export_through(proxy: &str) -> Vec<String> {
     let variables = [
         ("http_proxy", proxy),
         ("HTTP_PROXY", proxy),
-        // `ALL_PROXY` is set as well, because under CGI `HTTP_PROXY` is ignored, on Windows also in lower case. A
-        // `REQUEST_METHOD` that is set but empty counts as CGI.
+        // `ALL_PROXY` is set as well, because `HTTP_PROXY` is ignored under CGI (on Windows, `http_proxy` too), and a
+        // `REQUEST_METHOD` that is set counts as CGI, even if it is empty.
         ("all_proxy", proxy),
         ("ALL_PROXY", proxy),
         ("no_proxy", ""),
@@ -51,7 +51,8 @@ fn export_through(proxy: &str) -> Vec<String> {
     process::run_with(CHILD, "http://collector.invalid:4317", &variables)
 }
 
-/// A proxy that gives each client one of these answers and, if it accepts, forwards to the server.
+/// Starts a proxy that gives each client the next of these answers. After an answer that accepts, the proxy forwards
+/// the client to the server.
 fn proxy(
     answers: impl IntoIterator<Item = &'static str>,
     server: SocketAddr,

@@ -1,4 +1,4 @@
-//! No unverified connection, and no connection without HTTP/2.
+//! gRPC over TLS: a server that cannot be verified or does not support HTTP/2 is refused.
 
 use standpipe::Compression;
 use standpipe::receiver::Receiver;

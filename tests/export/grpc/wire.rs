@@ -74,11 +74,12 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 #[test]
 fn metadata_is_lower_case_and_no_table_on_its_way_may_keep_it() {
     let seen = seen(|exporter| exporter.header("Authorization", "Bearer 123").header("X-Tenant", "seven"));
-    // Both fields begin with 0001, "never indexed"; then follows the static name 23, or a literal name.
+    // Both fields begin with the bits 0001, "never indexed". The name follows: entry 23 of the static table, or a
+    // literal.
     assert!(contains(&seen.block, b"\x1f\x08\x0aBearer 123"), "{:?}", seen.block);
     assert!(contains(&seen.block, b"\x10\x08x-tenant\x05seven"), "{:?}", seen.block);
     assert!(!contains(&seen.block, b"X-Tenant"));
-    // A table size of zero is announced before the first block.
+    // The first block begins by setting the size of the dynamic table to zero.
     assert_eq!(seen.block[0], 0x20);
 }
 

@@ -13,7 +13,7 @@ use crate::support::scene::{
     FOR_EVER, LONG, NOISE, Problems, SetWhenDropped, emit, emit_in_time, exporter, gathering, start,
 };
 
-/// Enough for a request on any machine, even after another signal has used up its share.
+/// Enough time for a request on any machine, even if another signal uses up its own share of the time.
 const BUDGET: Duration = Duration::from_secs(8);
 
 fn log(logger: &Logger, records: u64) {

@@ -1,4 +1,4 @@
-//! Certificates that are replaced while the program runs, and the roots of the system.
+//! Certificates that are replaced while the program runs, and the system's root certificates.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -98,7 +98,8 @@ fn follows_a_replaced_ca_file_and_keeps_the_old_text_while_the_new_one_is_broken
         let config = Config::from_file(scratch.write("otlp.toml", file)).unwrap().service_name("shop");
         let telemetry = problems.start_with(config);
         deliver(&telemetry);
-        // The server closes the connection, so the next request needs another one.
+        // The server closes the connection below, so the next request needs a new connection, for which the file is
+        // read again.
         std::fs::write(&path, "-----BEGIN CERTIFICATE-----\nhunter2\n").unwrap();
         let second = front(&old.leaf("localhost"), &receiver, is_grpc);
         relay.lead_to(second.address());
@@ -189,7 +190,7 @@ fn trusts_an_extra_authority_beside_the_others() {
     assert_eq!(telemetry.shutdown(PATIENCE).lost(), 0);
 }
 
-/// Runs `standpipe check` with these roots of the system.
+/// Runs `standpipe check` with these certificates as the system's roots.
 fn check(configuration: &Path, roots: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_standpipe"))
         .arg("check")

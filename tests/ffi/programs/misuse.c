@@ -191,7 +191,7 @@ static void pass_other_sizes(const standpipe *telemetry, const char *endpoint) {
 /* A counter only increases: negative additions are refused. */
 static void lower_counters(const standpipe *telemetry) {
     standpipe_meter *meter = standpipe_meter_new(telemetry, "hostile", NULL);
-    /* As if the struct had been shorter in the version of this program. */
+    /* The size of an older header, in which the struct ended before `unit`. */
     standpipe_instrument_options options = {offsetof(standpipe_instrument_options, unit), STANDPIPE_COUNTER, 0, "whole",
                                             "cut", "cut", NULL, 9};
     standpipe_instrument *whole = standpipe_instrument_new(meter, &options), *parts;
@@ -210,7 +210,7 @@ static void lower_counters(const standpipe *telemetry) {
     standpipe_meter_free(meter);
 }
 
-/* The message names nothing that only Rust programs have. */
+/* The message names variables and keys, but no Rust paths. */
 static void expect_no_name(void *calls, int32_t kind, const char *message, uint64_t times) {
     EXPECT(kind == STANDPIPE_PROBLEM_NO_SERVICE_NAME && times == 1);
     EXPECT(strstr(message, "OTEL_SERVICE_NAME") != NULL && strstr(message, "service-name") != NULL);
@@ -231,7 +231,7 @@ static void forget_name(const char *endpoint) {
     standpipe_free(telemetry);
 }
 
-/* All mistakes are reported at once, and the previous contents of the results are not used. */
+/* All mistakes are reported at once, and the previous contents of the out-parameters are not used. */
 static void make_mistakes(void) {
     static const char toml[] = "[tracer.otel]\ntype = 'otel'\ntransport = 'http'\ntimeout = '0s'\nlinger = 'x'\n";
     standpipe *telemetry = (standpipe *)toml;

@@ -20,7 +20,7 @@ static void fail(const char *what, int line) {
     exit(1);
 }
 
-/* Starts telemetry that sends to the endpoint, or as the environment says if it is "-". */
+/* Starts telemetry that sends to the endpoint, or to that of the environment if the argument is "-". */
 static standpipe *start_with(const char *endpoint, standpipe_problem_fn problem, uint32_t flags) {
     bool by_env = strcmp(endpoint, "-") == 0;
     standpipe_options options;

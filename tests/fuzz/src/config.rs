@@ -17,7 +17,7 @@ pub const MAX_VALUE_LEN: usize = 200;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
     Nothing,
-    /// The tracer [`KEPT`]. Whatever precedes or follows it, it must not start without its header.
+    /// The tracer [`KEPT`]. Whatever text surrounds this tracer, it must not be started without its header.
     Tracer,
 }
 

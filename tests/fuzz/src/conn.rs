@@ -203,7 +203,7 @@ impl Model {
                                 self.stream_window += value - self.initial_window;
                                 self.initial_window = value;
                             }
-                            // Values out of range end the connection.
+                            // Not checked here: the client ends the connection if a value is out of range.
                             [0, 5] => self.max_frame = MIN_MAX_FRAME.max(value as usize),
                             _ => {}
                         }

@@ -17,7 +17,7 @@ pub fn check(input: &[u8]) {
     let list_limit = LIST_LIMITS[usize::from(choice >> 2 & 3)];
     let mut tight = Decoder::new(table_limit, list_limit);
     let mut twin = Decoder::new(table_limit, list_limit);
-    // The limit of a list changes only which fields are kept.
+    // The limit of a list decides only whether its fields are kept. Errors and the table must be the same.
     let mut generous = Decoder::new(table_limit, GENEROUS);
     for block in blocks(rest) {
         let list = tight.decode(block);
@@ -97,7 +97,7 @@ fn check_tables(tight: &mut Decoder, generous: &mut Decoder, table_limit: usize,
 fn reference(index: usize) -> Vec<u8> {
     match index.checked_sub(127) {
         None => vec![0x80 | index as u8],
-        // The tables have fewer than 127 and 128 fields.
+        // The prefix 127, and the rest in two bytes of seven bits each: enough for every index of these tables.
         Some(rest) => vec![0xff, rest as u8 | 0x80, (rest >> 7) as u8],
     }
 }

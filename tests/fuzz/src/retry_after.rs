@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::calendar::retry_after;
 
-/// Time at which the header is read. A later date is a delay.
+/// Time at which the header is read. A later date in the header is a delay.
 const NOW: u64 = 1_800_000_000;
 
 pub fn check(text: &str) {

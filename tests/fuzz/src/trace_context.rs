@@ -2,7 +2,7 @@
 
 use standpipe::{Baggage, SpanContext};
 
-/// Limits of the standard for what is propagated.
+/// Limits of W3C's standards for propagated headers.
 const STATE_BYTES: usize = 512;
 const STATE_MEMBERS: usize = 32;
 const BAGGAGE_BYTES: usize = 8192;

@@ -15,7 +15,8 @@ use crate::table::{Row, Table};
 const RATIOS: [f64; 10] =
     [1.0, 0.75, 0.5, 0.25, 0.0625, 1.0 / 1024.0, 1.0 / 1_048_576.0, 1.0 / 3.0, 0.1, 0.001];
 
-/// States of the parent. `rv` is large, small, and equal to a threshold; the other randomness is that of the trace id.
+/// Trace states of the parent. The explicit randomness `rv` is large, small, or equal to a threshold. Without `rv`, the
+/// randomness is that of the trace id.
 const STATES: [&str; 9] = [
     "",
     "a=b",
@@ -151,10 +152,10 @@ fn ask(environment: &Environment<'_>, questions: &[Question]) -> Result<Vec<Deci
     }
 }
 
-/// Returns whether both decisions are equal, with thresholds that agree in the digits that we send. A sampler that drops
-/// a span may leave a threshold in the state of the other SDK, which then has no other field to write.
+/// Returns whether both decisions are equal, with thresholds that agree in the digits that we send. If a span is
+/// dropped, the other SDK may leave a threshold in the state. The other fields are not compared then.
 fn agree(ours: &Decision, theirs: &Decision) -> bool {
-    // An entry that does not change may keep its place.
+    // The order of entries is not compared: an SDK may leave an unchanged entry in its place.
     let parts = |state: &str| {
         let (mut threshold, mut others) = (None, Vec::new());
         for entry in state.split(',') {

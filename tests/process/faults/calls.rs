@@ -1,4 +1,4 @@
-//! System calls of the worker that strace lets fail, or counts.
+//! strace makes the worker's system calls fail, or counts them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -80,15 +80,16 @@ fn is_traced(task: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|by| by.trim() != "0"))
 }
 
-/// Allows a process to trace this one on systems where only ancestors may. All ones stand for any process, 0 for none.
+/// Allows a process to trace this one on systems where only ancestors may. A value with all bits set allows any
+/// process, 0 allows none.
 #[allow(unsafe_code)]
 fn allow_tracing_by(process: libc::c_ulong) {
     // SAFETY: takes numbers; fails on systems without this rule
     unsafe { libc::prctl(libc::PR_SET_PTRACER, process, 0, 0, 0) };
 }
 
-/// Calls of the worker that fail: name of the fault, names of the system call on all machines, error, and which calls
-/// fail, in the syntax of strace.
+/// Calls of the worker that fail: name of the fault, names of the system call on all architectures, error, and which
+/// calls fail, in the syntax of strace.
 const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("create", "?rename,?renameat,?renameat2", "EIO", "1"),
     ("append", "write", "ENOSPC", "2+3"),
@@ -96,13 +97,13 @@ const FAULTS: [(&str, &str, &str, &str); 8] = [
     ("sync", "fdatasync,fsync", "EIO", "2+3"),
     ("remove", "?unlink,?unlinkat", "EIO", "1+2"),
     ("open", "openat", "EMFILE", "2..8+3"),
-    // The worker waits for five seconds before it reads again.
+    // After this error, the worker waits for five seconds before it reads again.
     ("read", "?read,?pread64", "EIO", "2"),
     // The first rename, which gives a segment its name, succeeds.
     (AT_THE_END, "?rename,?renameat,?renameat2", "EIO", "2+"),
 ];
 
-/// Name of the fault in the call that is made only when an exporter ends and leaves requests.
+/// Name of the fault in a call that the worker makes only if its exporter ends with requests left in the spool.
 const AT_THE_END: &str = "replace";
 const RECORDS: u64 = 3000;
 
@@ -115,7 +116,7 @@ fn system_calls_that_fail_cost_no_record() {
     for (name, _, error, _) in FAULTS {
         let (spool, receiver) = (private(), Receiver::start().unwrap());
         receiver.always(Answer::status(503));
-        // A separate process, because files that it cannot remove stay locked until it ends.
+        // A child process, because files that a process cannot remove stay locked until the process ends.
         let task = format!("{name} {} {}", receiver.endpoint(), spool.path().display());
         let mut child = process::Child::start(NAME, &task);
         let report = child.next_report();

@@ -1,4 +1,4 @@
-//! One request, one tree: across both processes, with its own spans only, and by OpenTelemetry's conventions.
+//! The spans of one request are one tree across both processes. They follow OpenTelemetry's conventions.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};

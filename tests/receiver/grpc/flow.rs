@@ -68,7 +68,7 @@ fn the_window_comes_back_also_for_what_nobody_reads() {
         assert_eq!(client.reply(stream).unwrap().code(), 12);
     }
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
-    // All bytes except the half window that need not be returned yet.
+    // All bytes are returned, except at most half a window, which is not worth an update yet.
     assert!(client.given_back() > 20 * 16_384 - 32_768, "{}", client.given_back());
 }
 

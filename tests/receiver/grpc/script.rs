@@ -169,7 +169,7 @@ fn a_reset_on_a_kept_connection_meets_the_next_call() {
     let mut client = Grpc::connect(&receiver);
     assert_eq!(client.ask(Signal::Traces, &traces(1)).code(), 0);
     receiver.script([Answer::reset()]);
-    // This request is not a call.
+    // A PING is not a call, so it leaves the scripted answer to the next call.
     client.write_frame(PING, 0, 0, &[0; 8]);
     client.frame_of(PING).unwrap();
     let stream = client.export(Signal::Traces, &traces(1));

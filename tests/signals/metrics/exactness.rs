@@ -185,7 +185,7 @@ fn many_small_fractions_add_up() {
         size.record(0.1, ());
     }
     assert_eq!(telemetry.flush(LONG), FlushOutcome::Complete);
-    // Plain addition would have an error of more than a millionth.
+    // Plain addition would have an error of 2e-8.
     assert!((float(&newest(&receiver, "revenue")[0]) - 10_000.0).abs() < 1e-9);
     let sum = histograms(&named(&receiver, "size")[0])[0].sum.unwrap();
     assert!((sum - 10_000.0).abs() < 1e-9, "{sum}");

@@ -1,4 +1,4 @@
-//! Measurements that must not break a batch, and the limit of series.
+//! Invalid measurements and instruments, which must not break a batch, and the limit of series.
 
 use standpipe::config::Temporality;
 use standpipe::receiver::Receiver;

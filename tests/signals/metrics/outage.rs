@@ -18,7 +18,7 @@ fn after_an_outage_the_newest_snapshot_arrives_and_nothing_is_lost() {
     let telemetry = start(exporter_to(&format!("http://{address}")).interval(Duration::from_millis(5)));
     let orders = telemetry.meter("shop").counter("orders");
     orders.add(1, ());
-    // By then, some snapshots have failed and been superseded.
+    // Waits until some snapshots have failed and been superseded.
     wait_until(|| telemetry.ledger().exporters[0].metrics.superseded >= 3);
     orders.add(1, ());
     let receiver = open_at(address);

@@ -322,7 +322,7 @@ fn the_program_observes_the_exporters_of_both_routes_and_tells_it_on_its_own() {
     emit(&telemetry.tracer("t"), 1);
     emit(&telemetry.application().tracer("t"), 2);
     assert!(own.wait_for_spans(1, LONG) && theirs.wait_for_spans(2, LONG));
-    // Received records are settled with the first export, and reported with the second.
+    // The first flush settles the received records. The second flush exports metrics that count them.
     flush(&telemetry);
     flush(&telemetry);
     let of = |number| component("otlp_http_span_exporter", number);

@@ -77,7 +77,7 @@ impl Shop {
     }
 }
 
-/// A series that did not fit into one collection has its own start time in the next one.
+/// Asserts that the periods of a series do not overlap, even if the series did not fit into one of the collections.
 fn assert_periods_follow_each_other(points: &[NumberDataPoint], what: &str) {
     let mut ends = BTreeMap::new();
     for point in points {
@@ -91,7 +91,7 @@ fn deltas(exporter: Exporter) -> Exporter {
     exporter.temporality(Temporality::Delta).when_full(WhenFull::Block).block_timeout(None)
 }
 
-/// Threads that measure, and keep the queue full of spans.
+/// Measures on several threads, which also emit so many spans that the queue is full.
 fn work(telemetry: &Telemetry, shop: &Shop, steps: u64) {
     thread::scope(|scope| {
         for _ in 0..THREADS {

@@ -107,7 +107,7 @@ fn rules_see_the_attributes_with_which_a_span_starts() {
     assert!(spans.iter().all(|span| span.span.trace_state == "ot=th:0"));
 }
 
-/// A type of the program. A sampler reads it, because it implements `peek`.
+/// A type of the program, whose values samplers can read, because the type implements `peek`.
 struct Route(&'static str);
 
 impl IntoValue for Route {

@@ -120,7 +120,7 @@ impl TlsFront {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// The kind of each handshake that data followed, in their order.
+    /// Returns the kinds of the handshakes that were followed by data, in order.
     pub(crate) fn handshakes(&self) -> Vec<HandshakeKind> {
         self.seen.handshakes.lock().expect("nobody panics with it").clone()
     }
@@ -203,8 +203,7 @@ fn open(client: TcpStream, conduct: &Conduct, seen: &Arc<Seen>) -> io::Result<Co
         Conduct::Stall => Ok(Connection { sockets: vec![client], thread: None }),
         Conduct::Forward { config, upstream } => {
             let upstream = TcpStream::connect_timeout(upstream, PATIENCE)?;
-            // Each forwarded piece is complete: if the system waited to fill a packet, every answer would be delayed
-            // until an acknowledgement arrives.
+            // Disables Nagle's algorithm, which would delay forwarded pieces until earlier ones are acknowledged.
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;
             if cfg!(windows) {

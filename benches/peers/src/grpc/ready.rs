@@ -1,5 +1,5 @@
-//! Builds requests in advance for contenders that only send. They contain spans that standpipe sent, so that all send
-//! the same.
+//! Builds requests in advance for contenders that only send. The requests contain spans that standpipe has sent, so
+//! that all contenders send the same spans.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use standpipe::Exporter;

@@ -105,7 +105,7 @@ pub(super) fn play() -> Result<(), Error> {
     })
 }
 
-/// Prints the counts of both protocols for each line on standard input.
+/// For each line on standard input, prints the sums of the counts of both protocols.
 fn answer(counts: &Counts, receiver: &Receiver) {
     for _ in io::stdin().lines() {
         let requests = counts.requests.load(Ordering::SeqCst) + receiver.request_count();

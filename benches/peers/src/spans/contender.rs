@@ -34,7 +34,7 @@ impl Contender {
     }
 }
 
-/// What arrives of a span in addition to its name, times, parent and number of attributes.
+/// Properties of a span that arrive in addition to its name, times, parent and number of attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrives {
     Everything,
@@ -47,7 +47,7 @@ pub(super) enum Arrives {
 }
 
 impl Arrives {
-    /// Returns the text of the table that names what is missing.
+    /// Returns the missing properties, as shown in the table.
     pub(super) fn shortfall(self) -> &'static str {
         match self {
             Self::Everything | Self::Nothing => "",
@@ -104,8 +104,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a contender. `flush` returns when everything has been sent; `end` returns then, or at the end of its
-    /// budget.
+    /// Creates a contender. `flush` returns when everything has been sent. `end` returns then, too, or when its budget
+    /// is used up.
     pub(super) fn new(
         spans: impl Spans + Clone + 'static,
         flush: impl Fn() -> Result<(), Error> + 'static,

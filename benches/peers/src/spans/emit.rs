@@ -26,7 +26,8 @@ pub(super) const CONTENDER: Contender = Contender {
     start,
 };
 
-/// Backlog at which a single caller waits. With several callers, one step of each must also fit into the queue.
+/// Backlog at which a single caller waits. Each further caller lowers this limit by [`STEP`] spans, which it may emit
+/// before it waits.
 const LIMIT: u64 = 8_192;
 
 fn start(setup: &Setup) -> Result<Pipe, Error> {

@@ -39,10 +39,10 @@ pub(super) const SPAN: Contender = Contender {
     ..LOCAL
 };
 
-/// Backlog at which callers wait. The ring holds this many spans of either kind.
+/// Backlog at which callers wait. Even if each span is a separate command, the ring of commands has room for them.
 const LIMIT: u64 = 8_192;
-/// Report interval of runs with more spans than [`LIMIT`]. A ring that is half full is reported at once, but spans that
-/// share a command do not fill it before callers wait.
+/// Report interval of runs with more spans than [`LIMIT`]. fastrace reports at once if its ring of commands is half
+/// full, but a command can hold many spans, so callers may have to wait before that.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 fn start(setup: &Setup, pipe: fn(Traces) -> Pipe) -> Result<Pipe, Error> {

@@ -58,7 +58,7 @@ fn socket(setup: &Setup) -> Result<Pipe, Error> {
         Ok(())
     };
     Ok(Pipe::raw(move |spans| {
-        // Spans that are not sent are missing in the collector's count.
+        // Spans that are not sent are missing from the collector's count.
         let _ = (0..spans / BATCH).try_for_each(|_| exchange(&full));
         if spans % BATCH > 0 {
             let _ = exchange(&rest);

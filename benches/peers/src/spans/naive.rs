@@ -72,7 +72,7 @@ fn work(receiver: &Receiver<Message>, url: &str) {
             Message::Flush(done) => Some(done),
         };
         if spans.len() == BATCH || asked.is_some() && !spans.is_empty() {
-            // Requests that fail are missing in the collector's count.
+            // Requests that fail are missing from the collector's count.
             let _ = agent.post(url).content_type("application/x-protobuf").send(&request(&mut spans));
         }
         if let Some(done) = asked {
@@ -159,7 +159,7 @@ impl Traces {
 
     fn end(&self, mut span: Span) {
         span.end_time_unix_nano = now();
-        // Spans that are dropped are missing in the collector's count.
+        // Spans that are dropped are missing from the collector's count.
         let _ = match self.is_lossless {
             true => self.sender.send(Message::Span(span)).map_err(drop),
             false => self.sender.try_send(Message::Span(span)).map_err(drop),

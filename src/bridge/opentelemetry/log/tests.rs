@@ -17,7 +17,7 @@ use crate::bridge::opentelemetry::tests::{
 };
 use crate::record::MAX_DEPTH;
 
-/// Only a logger can create a record.
+/// Uses a logger, because the SDK has no other public way to create a record.
 fn empty_log() -> SdkLogRecord {
     SdkLoggerProvider::builder().build().logger("any").create_log_record()
 }

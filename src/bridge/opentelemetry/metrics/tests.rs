@@ -237,7 +237,7 @@ mod program {
         rounds: Vec<Round>,
     }
 
-    /// Index of the instrument, its value, and its attributes.
+    /// The measurements of a round, each with the index of its instrument.
     pub(super) type Round = Vec<(prop::sample::Index, Measurement)>;
 
     #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ export const QUANTILES = [0.5, 0.9, 0.99];
 const MARGIN = { left: 76, right: 12, top: 10, bottom: 24 };
 /** Minimum height of a cell of a heat map, in pixels. */
 const CELL = 10;
-/** Distance in which the pointer hits a point, in pixels. */
+/** Maximum distance between the pointer and a point that it hits, in pixels. */
 const REACH = 9;
 /** Minimum length of a drag in pixels. */
 const MIN_DRAG = 6;
@@ -302,7 +302,7 @@ export class Plot {
       tip.hidden = true;
       canvas.pointer = undefined;
     };
-    // The chart was redrawn under the pointer.
+    // The chart was redrawn under the pointer: update the tip, which describes the value there.
     if (canvas.pointer) show(canvas.pointer);
   }
 }

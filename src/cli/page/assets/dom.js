@@ -51,7 +51,7 @@ export function duration(nanos) {
   return `${threeDigits(number)} s`;
 }
 
-/** Formats the local time of day in milliseconds, with the date if it is not today. */
+/** Formats a local time: today with milliseconds, this year with month and day, otherwise only the date. */
 export function timeOfDay(millis) {
   const date = new Date(millis);
   if (Number.isNaN(date.getTime())) return "no time";
@@ -98,7 +98,7 @@ export const dot = (service) => h("i", { class: `dot ${hue(service)}` });
 
 export const back = (list) => h("a.back", { href: list, title: "all traces (Esc)" }, "←");
 
-/** Says that a trace is not kept, with a link back. */
+/** Returns a message that a trace is not kept, with a link to the list. */
 export const missing = (id, error, list) => h("div.missing", h("h1", `Trace ${id.slice(0, 8)} is not here`), h("p", error.message), h("a", { href: list }, "← all traces"));
 
 /** Copies a text, and shows the result on the button. */

@@ -134,7 +134,7 @@ function ofZipkin(spans) {
   const serverId = (id) => (BigInt(`0x${padded(id, 16)}`) ^ 0x5a5a5a5a5a5a5a5an).toString(16).padStart(16, "0");
   const servers = new Map(spans.filter(isServerOf).map((span) => [span.id, span.localEndpoint?.serviceName]));
   return [...services].map(([service, own]) => line(service ? [text("service.name", service)] : [], own.map((span) => {
-    // A child in the server's process names the shared id as its parent; its parent is the server's span.
+    // A child in the server's process names the shared id as its parent, and is put below the server's span.
     const isBelowServer = servers.has(span.parentId) && servers.get(span.parentId) === service;
     const parent = isServerOf(span) ? span.id : span.parentId;
     return {

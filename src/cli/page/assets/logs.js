@@ -60,7 +60,7 @@ export class LogsView {
     this.listing.toTop();
   }
 
-  /** Requests the records. The first time, the record of the address is in the middle. */
+  /** Requests the records. The first time, the record that the page's address names is in the middle. */
   async update() {
     const { around } = this;
     this.around = undefined;

@@ -19,7 +19,7 @@ export class MetricsView {
     this.chosen = name === undefined ? undefined : decoded(name);
     this.metrics = [];
     this.hidden = new Set();
-    /** How a histogram is drawn: "heat map" of one series, or a line of a quantile for each series. */
+    /** How histograms are drawn: one series as a "heat map", or a quantile of each series, such as "p90", as a line. */
     this.form = "heat map";
     this.list = h("nav.metrics", { "aria-label": "metrics" });
     this.chart = h("section.chart");
@@ -123,7 +123,7 @@ export class MetricsView {
     else this.drawLines(plot, metric);
   }
 
-  /** Replaces the legend if it differs, because it may be under the pointer. */
+  /** Replaces the legend if it differs. An unchanged legend stays, because it may be under the pointer. */
   setLegend(...children) {
     const drawn = h("div", ...children);
     const text = (element) => [...element.children].map((child) => child.textContent + child.className).join("\n");
@@ -170,7 +170,7 @@ export class MetricsView {
     this.exemplarLinks());
   }
 
-  /** Draws links to the traces of the latest exemplars, which can be reached without a pointer. */
+  /** Draws links to the traces of the latest exemplars, for users without a pointer, who cannot click the rings. */
   exemplarLinks() {
     const latest = new Map(this.exemplars(this.series).sort((a, b) => b.time - a.time).map((one) => [one.trace + one.span, one]));
     return latest.size ? h("p.facts", "exemplars: ", ...[...latest.values()].slice(0, 8).map(({ value, trace, span }) =>

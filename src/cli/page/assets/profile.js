@@ -29,7 +29,7 @@ function operations(view) {
   return [...sums.values()];
 }
 
-/** Returns a table that a click on a head sorts. A column has a title, and functions for its value and text. */
+/** Returns a table whose heads sort it when clicked. A column has a title, and functions for its value and text. */
 function sortable(rows, columns, first, onRow) {
   let [sorted, isUp] = [1, false];
   const table = h("table.operations");

@@ -36,14 +36,14 @@ export class Rows {
       this.choose?.(this.selected, "click", event);
     });
     this.observer = new ResizeObserver(() => {
-      // The sheet with the details covers rows.
+      // On a narrow screen, the sheet with the details may cover the selected row.
       if (isNarrow()) this.reveal(this.selected);
       this.draw();
     });
     this.observer.observe(this.element);
   }
 
-  /** Sets the number of rows. `scrollTop` is a position that stays possible even if the rows do not fill the screen. */
+  /** Sets the number of rows. The list stays high enough to be scrolled to `scrollTop`, even if it has few rows. */
   setCount(count, scrollTop = 0) {
     this.count = count;
     this.space.style.height = `${Math.max(count * this.height, scrollTop && scrollTop + this.element.clientHeight)}px`;
@@ -122,7 +122,7 @@ export class Rows {
 }
 
 /** A list that is loaded in parts: the server sends only the rows on the screen, and those around them. A button
- * announces rows above. */
+ * announces new rows above the visible ones. */
 export class Listing {
   /** `ask(parameters)` requests a part, `taken(answer)` is called with each new part, and `key(row)` identifies a
    * row. */

@@ -3,7 +3,7 @@
 import { ask, count, duration, grouped, h, hue, quoted, svg, timeOfDay } from "./dom.js";
 
 const BOX = { width: 160, height: 58 };
-/** Height of a box for each line that ends at it. It keeps the labels apart. */
+/** Minimum height of a box for each line that ends at the box, so that the labels of the lines stay apart. */
 const ENTRY = 40;
 /** Minimum distances of boxes. Labels are between the layers. */
 const GAP = { layer: 128, box: 40 };
@@ -13,7 +13,7 @@ const LANE = 9;
 const CLEAR = 60;
 /** Vertical distance between the lines of calls back to earlier layers, which pass below all boxes. */
 const RETURN = 24;
-/** Width of their turns. */
+/** Width of the turns of these lines. */
 const TURN = 32;
 const MARGIN = 24;
 

@@ -200,7 +200,7 @@ export class TraceView {
     }
   }
 
-  /** Returns a time on the axis, on which folded gaps are short. */
+  /** Converts a time to a position on the axis, where folded gaps are short. */
   fold(time) {
     let folded = time;
     for (const { from, to } of this.gaps ?? []) {
@@ -372,7 +372,7 @@ export class TraceView {
     this.flatten();
   }
 
-  /** Finds the spans that match the search, or that have a matching log record. The server has their attributes. */
+  /** Requests the spans that match the search, or have a matching log record: only the server knows the attributes. */
   async find() {
     const { query } = this.app;
     const found = query ? await this.app.find(this, `/api/trace/${this.id}/find`, { from: "", to: "" }) : [];
@@ -408,7 +408,7 @@ export class TraceView {
     return this.search();
   }
 
-  /** Finds the times without an open childless span, an event or a log record. */
+  /** Finds the gaps: long times without an open childless span, an event or a log record. */
   findGaps() {
     const { trace, tree } = this;
     const busy = tree.order.filter((span) => !tree.inside[span]).map((span) => [trace.start[span], tree.end[span]]);

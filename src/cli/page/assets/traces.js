@@ -5,7 +5,7 @@ import { Scatter } from "./charts.js";
 import { copy, count, dot, duration, flash, grouped, h, hue, setText, timeOfDay } from "./dom.js";
 import { Listing, Rows, isNarrow } from "./rows.js";
 
-/** Heads of the columns, and the order of the list that a click on a head selects. */
+/** Heads of the columns, each with the order of the list that a click selects, and a tip. */
 const HEADS = [["time", "time"], ["trace"], ["services"], ["", undefined, "the length of a bar is the logarithm of the duration"],
   ["duration", "duration"], ["spans", "spans"], ["logs"], ["errors", "errors"]];
 /** Length of the shortest bar, in percent. */

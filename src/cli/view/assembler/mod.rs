@@ -160,7 +160,7 @@ impl Assembler {
         self.due.insert((trace.due, trace.number), id);
     }
 
-    /// Returns the next trace that is due. Call it until it returns `None`.
+    /// Closes and returns the next trace that is due. Call this function until it returns `None`.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Block> {
         let (&(due, number), id) = self.due.first_key_value()?;
         let opened_at = self.open.get(id)?.opened_at;

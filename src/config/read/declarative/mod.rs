@@ -92,9 +92,8 @@ pub(super) fn read(
     let (config, members) = (Config::new(), Vec::new());
     let mut reader =
         Reader { report, config, members, level: None, errors: 0, variables, referenced: &referenced };
-    // After a syntax error, the document is empty.
     let root = Part { node: &root, path: String::new() };
-    // Half of a file would send to the wrong place, so after a syntax error nothing is read.
+    // After a mistake, nothing is read: an incomplete configuration could send telemetry to the wrong place.
     let is_readable = !has_mistakes && reader.has_known_format(&root);
     if is_readable {
         reader.root(&root);
@@ -265,7 +264,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Reads keys that are settings.
+    /// Reads the settings for which the schema has these keys.
     fn settings(&mut self, part: &Part<'_>, keys: Keys, member: &mut Member) {
         for (name, row) in keys {
             member.paths.insert(row.key, part.below(name));
@@ -276,7 +275,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a value in the units of other files.
+    /// Reads a value in the units of the crate's other file formats.
     fn value(&mut self, row: &'static SettingRow, part: &Part<'_>) -> Option<SettingValue> {
         let read = row.kind.read(part.node, self.report.resolver, row.advice);
         self.take(part, row.advice, read)
@@ -288,7 +287,7 @@ impl Reader<'_> {
         let (least, most) = match &row.kind {
             Kind::Duration { range, .. } => (millis(range.start()), millis(range.end())),
             Kind::Limit { range, .. } => (0, millis(range.end())),
-            // In the schema, the size 0 means no limit. Other numbers must be positive.
+            // In the schema, a request size of 0 means no limit. Other numbers have the range of their row.
             Kind::Number { range, .. } if row.key == BATCH_BYTES.key => (0, *range.end()),
             Kind::Number { range, .. } => (*range.start(), *range.end()),
             Kind::Word { .. } => return self.word(part, &words_of(row)).map(word),
@@ -398,8 +397,8 @@ impl Reader<'_> {
             let limit = part.given(name);
             limit.iter().for_each(|limit| rows.iter().for_each(|row| self.general(row, limit)));
         }
-        // Files written from a template contain the schema's default, 64. Decoders accept fewer levels, so a warning
-        // about the default would be noise.
+        // Values never have more than `MAX_DEPTH` levels, so a higher limit needs no warning, such as the schema's
+        // default of 64.
         let is_low = |limit: &Part<'_>| value::count(limit.node).is_ok_and(|depth| depth < MAX_DEPTH as u64);
         if part.given(DEPTH_LIMIT).is_some_and(|limit| is_low(&limit)) {
             self.ignore(part, &[DEPTH_LIMIT], &format!("values have up to {MAX_DEPTH} levels"));
@@ -407,7 +406,7 @@ impl Reader<'_> {
     }
 }
 
-/// Part of `distribution` that has the settings of this crate.
+/// Key below `distribution` for the settings of this crate.
 const OWN: &str = "standpipe";
 const OWN_KEYS: [&str; 4] = [SELF_OBSERVATION.key, "traces", "metrics", "logs"];
 

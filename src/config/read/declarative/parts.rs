@@ -141,7 +141,7 @@ impl Reader<'_> {
         self.set(&PROPAGATORS, &part);
     }
 
-    /// Reads the levels of log records: of all loggers, and of loggers by name.
+    /// Reads the lowest severities of log records: one for all loggers, and others for loggers by name.
     pub(super) fn levels(&mut self, part: &Part<'_>) {
         const ENABLED: &str = "enabled";
         const LEAST: &str = "minimum_severity";
@@ -209,7 +209,7 @@ impl Reader<'_> {
                 }
                 let root = inner.given("root");
                 let root = root.map_or(Some(Sampler::always_on()), |root| self.sampler(&root))?;
-                // Built directly, because `Sampler::parent_based` would not nest two samplers `parent_based`.
+                // Built directly: `Sampler::parent_based` returns a root that is itself `parent_based` unchanged.
                 Sampler(SamplerKind::ParentBased(Box::new(root.0)))
             }
             COMPOSITE => Sampler::composite(self.composable(&inner)?),

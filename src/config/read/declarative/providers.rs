@@ -77,7 +77,7 @@ const MAX_MEMBERS: usize = 64;
 /// A processor or a reader with its exporter.
 pub(super) struct Member {
     signal: Signal,
-    /// Beginning of the exporter's name.
+    /// Name of the exporter, to which a signal or a number may be appended.
     name: &'static str,
     path: String,
     location: Location,
@@ -102,7 +102,7 @@ impl Member {
     }
 
     /// Returns whether two members can share an exporter: they have different signals and equal settings. A setting
-    /// that neither member has counts as equal, because a shared exporter keeps a separate default for each signal.
+    /// that neither member has counts as equal, even if the defaults of the signals differ.
     fn agrees_with(&self, other: &Self) -> bool {
         let agrees = |row: &'static SettingRow| match (self.get(row), other.get(row)) {
             (None, None) => true,
@@ -120,7 +120,7 @@ impl Member {
         self.signal != other.signal && files(self) == files(other) && rows().all(agrees)
     }
 
-    /// Returns whether the schema has a default of the setting for the signal.
+    /// Returns whether the schema has a default of the setting for the member's signal.
     fn has_default(&self, row: &SettingRow) -> bool {
         let of_queue = [QUEUE_RECORDS.key, QUEUE_BYTES.key, BATCH_RECORDS.key];
         row.signals.contains(&self.signal) && (self.signal != Signal::Metrics || !of_queue.contains(&row.key))
@@ -190,7 +190,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports keys that would change what is exported, but are not applied.
+    /// Reports keys that would change the exported telemetry, but are not supported, as errors.
     pub(super) fn refuse(&mut self, part: &Part<'_>, names: &[&str]) {
         for found in names.iter().filter_map(|name| part.given(name)) {
             self.error(&found, "is not applied", "remove it");

@@ -117,7 +117,7 @@ fn starters_and_recipes_keep_their_effect() {
             })
             .collect::<String>();
         if let Ok(config) = Config::from_toml_str(&tables) {
-            // Values of headers in the file become variables.
+            // The writer replaces the values of headers by references to these variables.
             let headers = config.exporters().iter().flat_map(|exporter| {
                 exporter.connection.headers.iter().map(|(name, value)| {
                     let name = format!("SECRET_{}_{name}", exporter.own_name()).to_ascii_uppercase();

@@ -1,7 +1,7 @@
 //! Writes a configuration as OpenTelemetry's declarative configuration, which [`read`](super::read) reads back.
 //!
-//! No secret is resolved: a reference of the source remains a reference, and any other secret becomes a reference to a
-//! new variable, with a warning. Settings for which the format has no place are reported as well.
+//! No secret is resolved: a reference in the original remains a reference, and any other secret becomes a reference to
+//! a new variable, with a warning. Settings that the format cannot express are left out, with a warning.
 
 use super::providers::{
     BATCH, CONSOLE, FILE_EXPORTER, GRPC, HTTP, Keys, METRICS, OTLP, PERIODIC, PROVIDERS, TLS, is_own,
@@ -53,7 +53,7 @@ fn text(text: &str) -> String {
     quote(&escaped(text))
 }
 
-/// Returns the value of a variable.
+/// Returns a reference to a variable, for which the reader inserts the value.
 fn value_of(variable: &str) -> String {
     quote(&format!("${{{variable}}}"))
 }
@@ -62,7 +62,7 @@ fn escaped(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// Returns a number, a word or a measure.
+/// Returns the YAML of a number, a word or a measure such as `5s`; quotes all but whole numbers and plain words.
 fn scalar(text: &str) -> String {
     let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     if is_word || text.parse::<u64>().is_ok() { text.to_owned() } else { quote(text) }
@@ -164,7 +164,7 @@ impl Writer<'_> {
         self.warn(source, key, "is left out: the format has no place for it", "set it in code");
     }
 
-    /// Writes a setting that belongs to no exporter, unless it is not set, or set to `any`, which means no limit.
+    /// Writes a setting that belongs to no exporter. Omits an unset one, and `any`, which means no limit.
     fn general(&mut self, depth: usize, name: &str, row: &GeneralRow) {
         self.done.push(row.key);
         let value = row.kind.show(self.config);
@@ -183,7 +183,7 @@ impl Writer<'_> {
             let has_reference = node.and_then(Node::as_text).is_some_and(|text| text.contains("%{"));
             let (value, kind) = match (&source, node) {
                 (SettingSource::Environment(variable), None) if is_credential_name(key) => {
-                    // This list has a lower priority than the other attributes.
+                    // The reader lets the other attributes take precedence over this list.
                     variables = vec![("attributes_list", value_of(variable))];
                     continue;
                 }

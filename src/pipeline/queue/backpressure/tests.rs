@@ -8,7 +8,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Long, but not forever, so that a failing test ends.
+/// Callers wait long, but not forever, so that a failing test ends.
 fn blocking() -> Backpressure {
     Backpressure::new(WhenFull::Block, Some(LONG), Arc::default())
 }

@@ -104,7 +104,7 @@ impl Exporter {
         }
     }
 
-    /// Returns when the next step is due, if nothing happens before.
+    /// Returns the time at which the next step is due, if nothing happens before.
     pub(super) fn next(&self, world: &World) -> Option<Instant> {
         match self {
             Self::Thread { worker, sleep, .. } => match sleep.get() {

@@ -112,7 +112,7 @@ fn a_caller_that_waits_goes_on_when_the_thread_that_drives_stops() {
     spec.queue.block_timeout = None;
     let handle = Arc::new(start(&spec));
     (0..2).for_each(|_| enqueue(&handle));
-    // The wait is said to have begun a second ago, so that it is reported at once. After that, only a wake-up ends it.
+    // Pretend that the wait began a second ago, so that it is reported at once. After that, only a wake-up ends it.
     let since = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let (done, ended) = mpsc::channel();
     pump(&handle, || {

@@ -116,7 +116,7 @@ fn the_first_push_comes_after_one_interval_and_then_one_each() {
     counter.add(1, ());
     world.gate.next();
     assert!(begun.elapsed() >= interval, "{:?}", begun.elapsed());
-    // While the first request is at the gate, there is no second.
+    // No second request is made while the first one is at the gate.
     counter.add(1, ());
     assert_eq!(world.accept(), orders(1));
     assert_eq!(world.accept(), orders(2));

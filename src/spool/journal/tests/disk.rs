@@ -28,7 +28,7 @@ struct State {
 /// A fault of one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
-    /// Number of calls that succeed before it.
+    /// Number of calls that succeed before the fault.
     pub(super) after: u8,
     /// Effect of the failed call: an append writes this many 256ths of its bytes. Any other call has its full effect if
     /// the number is 128 or more, and otherwise none.
@@ -94,7 +94,7 @@ impl Disk {
             for (byte, seen) in bytes.iter_mut().zip(&seen).filter(|(byte, seen)| byte != seen) {
                 *byte = if choose(2) == 1 { *seen } else { *byte };
             }
-            // A file may have grown before its bytes were written.
+            // The length of a file may reach the disk before its last bytes, which are then zeros.
             let len = synced_len + choose(seen.len() - synced_len + 1);
             let written = synced_len + choose(len - synced_len + 1);
             bytes.extend(&seen[synced_len..written]);

@@ -64,7 +64,7 @@ trait Medium {
     fn storage(&self) -> Self::Storage;
     /// Returns an empty storage without locks.
     fn nothing(&self) -> Self::Storage;
-    /// Returns all segments and their bytes.
+    /// Returns the number of segments and their total size.
     fn contents(&self) -> (usize, u64);
     /// Returns the number of failed calls.
     fn faults(&self) -> u64 {
@@ -160,12 +160,12 @@ impl Medium for Directory {
     }
 }
 
-/// An appended entry.
+/// An appended entry or, without a body, a failed append.
 #[derive(Debug, Clone)]
 struct Item {
     header: Header,
     body: Vec<u8>,
-    /// True if a later sync has covered it.
+    /// True if the entry must survive a power loss: it was synced, or has survived one.
     is_synced: bool,
     /// True if a power loss has changed the body.
     is_damaged: bool,
@@ -187,7 +187,7 @@ enum State {
 struct Model<M: Medium> {
     medium: M,
     journal: Journal<M::Storage>,
-    /// All appended entries, by number.
+    /// All entries and failed appends, by number.
     items: Vec<Item>,
     /// Numbers of the pending entries, oldest first.
     lanes: [Vec<usize>; Signal::COUNT],
@@ -294,7 +294,7 @@ impl<M: Medium> Model<M> {
         let header = Header::new(signal, records, now_ms, &[&body]).expect("it is short");
         // Only the segments of this signal, and those that are left alone, count toward its limit.
         let bytes = self.own_bytes(signal);
-        // A failed append is an item without a body: its number is not used again, and it must never be found.
+        // A failed append adds an item without a body: no other entry gets its number, and no process may find it.
         let (mut state, mut segment) = (State::Settled, None);
         match self.journal.append(signal, records, &[front, back], now_ms, |_| ()) {
             Ok(()) => {
@@ -441,7 +441,7 @@ impl<M: Medium> Model<M> {
         let is_lost = |number: &&usize| !found.contains(number);
         for number in before.iter().filter(is_lost) {
             let is_spoiled = |other: &Item| other.is_spoiled && other.segment == self.items[*number].segment;
-            // Damage followed by unreadable bytes: the segment is left alone.
+            // If unreadable bytes follow damage, the scan fails, and the journal leaves the segment alone.
             let is_left_alone = self.items[*number].segment.is_some_and(|id| self.left_alone.contains(&id))
                 && self.had_fault_or_power_loss
                 && self.items.iter().any(is_spoiled);

@@ -151,7 +151,7 @@ fn a_span_that_grows_too_large_is_found_as_it_was_before() {
 #[test]
 fn a_span_that_outgrows_what_can_be_sent_is_found_as_it_was_before() {
     let mut outgrown = 0;
-    // With each length, the room ends at another byte of the event.
+    // Each limit stops the growth of the record at a different byte of the event, or after it.
     for most in 300..600 {
         let folder = Folder::new("outgrown");
         let (_recorder, mut span) = one_open_span(&folder, 0);

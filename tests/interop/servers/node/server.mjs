@@ -139,7 +139,7 @@ function grpcFault(headers, framed) {
   return undefined;
 }
 
-// Node adds a second to its own keepAliveTimeout.
+// Replaces Node's keepAliveTimeout, to which Node adds a second.
 function hangUpWhenIdle({ socket }, response) {
   clearTimeout(socket.idle);
   response.on("finish", () => {

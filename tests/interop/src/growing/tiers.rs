@@ -22,7 +22,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// Starts all of them. `over` overrides the gateways' configuration; the agent's queue can hold `queue` requests.
+    /// Starts all servers. `over` overrides the gateways' configuration; the agent's queue can hold `queue` requests.
     pub(super) fn start(
         tools: &Path,
         scratch: &Path,

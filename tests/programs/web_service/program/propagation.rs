@@ -6,7 +6,8 @@ use crate::http::Request;
 
 /// Returns the context of the caller. Malformed headers are ignored, and a new trace starts.
 pub(crate) fn extract(request: &Request) -> Context {
-    // The standards allow a list to be split over several headers. Two parents joined are malformed, as they should be.
+    // The standards allow a list to be split over several headers, so headers are joined. Two joined `traceparent`
+    // headers are malformed, as two parents should be.
     Context::from_headers(|name| Some(request.headers(name).collect::<Vec<_>>().join(",")))
 }
 

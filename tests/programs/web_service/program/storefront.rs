@@ -12,7 +12,7 @@ use crate::http::{Request, Response, number};
 use crate::propagation;
 use crate::server::{Service, host_and_port};
 
-/// Time limit of a request to the warehouse, because a browser waits for it.
+/// Time limit of a request to the warehouse; meanwhile a browser waits.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ANSWER_BYTES: u64 = 16 << 10;
 

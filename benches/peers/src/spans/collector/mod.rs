@@ -60,7 +60,7 @@ impl Collector {
         thread::Builder::new().spawn(move || {
             for socket in listener.incoming().flatten() {
                 let totals = Arc::clone(&shared);
-                // Connection errors are ignored: the spans of the connection are missing in the count.
+                // Connection errors are ignored: the spans of the connection are missing from the count.
                 thread::spawn(move || serve(&socket, &totals));
             }
         })?;

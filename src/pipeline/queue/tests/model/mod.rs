@@ -97,7 +97,7 @@ impl Shop {
         if records > 0 {
             self.release(records);
         } else if is_due {
-            // A caller is about to append. A worker that polls meanwhile would create infinite schedules.
+            // Wait for the caller that is about to append: a worker that polls would create infinite schedules.
             self.returned.wait_for(1);
         }
         records
@@ -147,7 +147,7 @@ fn wake_ups(callers: usize, each: usize) {
     assert_eq!((shop.counts().accepted as usize, shop.queue.level()), (callers * each, (0, 0)));
 }
 
-/// Like `wake_ups`, on the fast path (a chunk is open) and for a threshold that only all records together reach.
+/// Like `wake_ups`, but a chunk is open already (the fast path), and only all records together reach the threshold.
 fn threshold(callers: usize, each: usize) {
     let shop = Shop::new(100, WhenFull::DropNewest);
     shop.enqueue();
@@ -291,7 +291,7 @@ fn more_steps_in_sampled_orders() {
     }
 }
 
-/// Each model must detect these faults of a worker.
+/// Each of these models has a faulty worker, which the search must detect.
 #[test]
 fn models_detect_a_faulty_worker() {
     let faults: [(&str, fn()); 4] = [

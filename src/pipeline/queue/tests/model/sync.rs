@@ -297,7 +297,7 @@ impl Ends {
         Self(Object::new(0))
     }
 
-    /// Notes an event. Must be the last step of a thread.
+    /// Notes an event. This is a part of the thread's preceding step.
     pub(super) fn note(self) {
         self.0.give();
     }

@@ -100,7 +100,7 @@ fn metric(parts: &[ReceivedMetric]) -> Record {
     fact("kind", kind(metric.data.as_ref()));
     fact("parts", parts.len().to_string());
     for point in parts.iter().flat_map(|part| points(part.metric.data.as_ref())) {
-        // The SDK has no order of data points.
+        // The SDK exports data points in any order, so each point is a separate fact.
         let short: String = point.attributes.chars().take(80).collect();
         facts
             .entry(format!("point {short}"))

@@ -50,7 +50,7 @@ impl Ours {
             .throttle(Duration::ZERO)
             .level(Severity::Trace)
             .temporality(temporality);
-        // This service name is not that of the SDK, so that a record with the wrong one is noticed.
+        // Not the SDK's service name, so that a record with the wrong name is noticed.
         let config = Config::new().service_name("till").exporter(exporter);
         Self { telemetry: Telemetry::start(config).unwrap(), way }
     }

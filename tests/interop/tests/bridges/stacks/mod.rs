@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     pub(crate) busy_and_idle: bool,
     /// True to use each stack's own defaults instead of these settings.
     pub(crate) untouched: bool,
-    /// True to export events also as log records, with their targets as scopes, instead of using these settings.
+    /// True to export events as log records, too, with their targets as scopes. The other settings are then not used.
     pub(crate) logs: bool,
 }
 
