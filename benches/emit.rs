@@ -198,7 +198,7 @@ fn play_sampled(part: &Part) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the same child with a sampler that drops every span.
+/// Runs the child whose instructions are counted, with a sampler that drops every span.
 fn play_unsampled(part: &Part) -> Result<(), Error> {
     let exporter = Exporter::http(part.text("endpoint")?).proxy(Proxy::Off);
     let sampler = Sampler::always_off().parent_based();

@@ -131,7 +131,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Returns the severity: `WARN`, `INFO2`, or another text of the sender with the number, if any: `notice(10)`.
+    /// Returns the severity's name (`WARN`, `INFO2`), or the sender's own text and the number, if set: `notice(10)`.
     pub(crate) fn severity(&self) -> String {
         let (number, text) = (self.log.severity_number, self.log.severity_text.as_str());
         match (name_of(number), text) {

@@ -134,7 +134,7 @@ mod tests {
     fn handler_restores_errno() {
         // SAFETY: no process has this id, so the call only sets `errno`.
         let failed = unsafe { libc::kill(i32::MAX, 0) };
-        // The handler has no open file to write to, because no test calls `on_interrupt`. SIGURG is ignored by default.
+        // No test calls `on_interrupt`, so the write fails. The handler also resets SIGURG to its default: ignored.
         super::platform::handle(libc::SIGURG);
         let errno = std::io::Error::last_os_error().raw_os_error();
         assert_eq!((failed, errno), (-1, Some(libc::ESRCH)));

@@ -234,7 +234,7 @@ fn mean(newest: &PointValue) -> String {
     }
 }
 
-/// Returns the count, minimum and maximum of a histogram or summary, or the change of a number.
+/// Returns the count of a histogram or summary with its change, and minimum and maximum if known; or a number's change.
 fn spread(newest: &PointValue, change: &str) -> String {
     let (PointValue::Histogram { count, .. } | PointValue::Summary { count, .. }) = newest else {
         return change.to_owned();

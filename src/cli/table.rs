@@ -183,7 +183,7 @@ pub(crate) fn put<'t>(cells: impl IntoIterator<Item = (Column, Text<'t>)>, line:
             LongText::Right => (start + width).saturating_sub(text.width(line.style)),
             _ => start,
         };
-        // A text that was too long has moved `start` beyond its column, so this may pad less than the width.
+        // After a text that is too long for its column, `start` is further to the right, and so are all later cells.
         line.pad_to(aligned);
         let room = match long_text {
             LongText::Cut => width.min(line.room()),

@@ -175,7 +175,7 @@ impl ProviderSettings {
         self.origins.source(key)
     }
 
-    /// Returns the service name for display: the text of the file if the name contains an expanded secret.
+    /// Returns the service name for display: as the configuration file spells it if it contains an expanded secret.
     pub(crate) fn shown_service_name(&self) -> String {
         if let Some(written) = self.origins.shown(SERVICE_NAME) {
             return shown(written).into_owned();

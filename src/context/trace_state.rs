@@ -231,13 +231,13 @@ mod tests {
         let join = |entries: &[&str]| entries.join(",");
         let [long, longer] = [entry("long", 129), entry("longer", 200)];
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|key| entry(key, 127));
-        // 4 · 127 + 3 commas + 1
+        // 128 + 3 · 127 + 3 commas
         let exact = join(&[&entry("a", 128), &b, &c, &d]);
         assert_eq!((exact.len(), read(&exact)), (512, exact.clone()));
         // One byte more: no entry is longer than 128 bytes, so the last one is removed.
         let above = join(&[&entry("a", 128), &entry("b", 128), &c, &d]);
         assert_eq!((above.len(), read(&above)), (513, above[..above.len() - 128].to_owned()));
-        // Long entries first, from the end, and only as many as necessary.
+        // Entries over 128 bytes are removed first, from the end, and only as many as necessary.
         assert_eq!(read(&join(&[&long, &a, &longer, &b])), join(&[&long, &a, &b]));
         assert_eq!(read(&join(&[&longer, &a, &long, &b])), join(&[&longer, &a, &b]));
         assert_eq!(read(&join(&[&long, &a, &b, &c, &d])), join(&[&a, &b, &c, &d]));

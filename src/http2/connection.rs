@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// Send window of the connection.
     pub(crate) window: Window,
     receive_window: ReceiveWindow,
-    /// Number of RST_STREAM, GOAWAY and frames without effect on a call since the owner last set this field to 0.
+    /// Number of frames that [`count_noise`](Self::count_noise) has counted since the owner last set this field to 0.
     pub(crate) noise: u32,
     max_noise: u32,
     /// True if the next header block must set the size of the dynamic table to 0 (RFC 7541, section 4.2): it is the

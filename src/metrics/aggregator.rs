@@ -216,7 +216,7 @@ impl Aggregator {
         }
     }
 
-    /// Records a value `times` times with a histogram. Returns the index of its sample of exemplars.
+    /// Records a value `times` times with a histogram. Returns the index of the value's sample of exemplars.
     pub(super) fn record_many(&self, value: f64, times: u64) -> usize {
         match self {
             _ if times == 0 => {}

@@ -160,8 +160,8 @@ impl Draw {
         // A random number, uniform in (0, 1]: never 0, so that its logarithm and its reciprocal are finite.
         let mut unit = || ((random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         if size == 1 {
-            // Element n is still in the sample at element m with probability n / m. Inverting this distribution gives
-            // the number of the element that replaces it.
+            // Element n is still in the sample after element m with probability n / m. Inverting this distribution
+            // gives the number of the element that replaces it.
             let number = self.next.max(1);
             self.next = ((number as f64 / unit()) as u64).saturating_add(1);
             return (0, self.next.saturating_sub(number).saturating_sub(1));

@@ -49,7 +49,7 @@ pub(super) struct PendingPoint {
 impl PendingPoint {
     /// Takes the value of a series, and keeps the series from being forgotten. Returns `None` if there is no value.
     fn take(series: Arc<Series>, period: Period, table: &RwLock<Table>) -> Option<Self> {
-        // Bind under the lock of the table; otherwise the series could be removed in between.
+        // Bind under the lock of the table, so that `forget_idle` does not run meanwhile; later it spares the series.
         let held = read(table);
         series.bind();
         drop(held);

@@ -168,8 +168,8 @@ pub(crate) struct ExporterHandle {
     counters: Arc<Counters>,
     stop: Sender<Stop>,
     /// A clone of `stop`, stored when a stop is requested. The function that is called when the worker ends also holds
-    /// this cell, so the channel stays connected even if the handle is dropped earlier. To the worker, a disconnected
-    /// channel is a stop without a budget.
+    /// this cell, so the channel stays connected even if the handle is dropped earlier. A disconnected channel makes
+    /// the worker stop at once, without time to send.
     stopped: Arc<OnceLock<Sender<Stop>>>,
     flush: Weak<NextFlush>,
     /// A message on this channel wakes the worker.
@@ -281,8 +281,8 @@ impl ExporterHandle {
         let stopped = Arc::new(OnceLock::new());
         let own_stopped = Arc::clone(&stopped);
         let on_end = move || {
-            // The worker closes its own counters, because a stop on the worker's thread does not wait for the worker's
-            // end.
+            // The worker closes its own counters: a stop that is called on the worker's thread neither waits for the
+            // worker's end nor closes them.
             own_counters.close(has_all(own_recorder.as_ref()), || accepted(&own_queues));
             drop((own_stopped, running));
         };

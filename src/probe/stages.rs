@@ -33,7 +33,7 @@ impl ProbeTarget<'_> {
     /// Records the stages up to TLS. Returns whether all of them passed.
     fn enter<T>(&self, request: &ProbeRequest<T>, stages: &mut Stages) -> bool {
         let timeline = &request.timeline;
-        // `Closed` is a placeholder and never reported: if a stage was not reached, the result is an error.
+        // `Closed` is never reported: if a stage was not reached, `result` is an error, which is reported instead.
         let failure = request.result.as_ref().err().unwrap_or(&ProbeFailure::Closed);
         let Some(at) = timeline.resolved else {
             let who = match &self.proxy {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::{STARTING, generation, lock, with_fork_lock};
 
 /// Maximum time that a fork waits. Even on a busy machine, a thread that is in a first use gets the processor within
-/// this time. Only forks during the first request of a process can take this long.
+/// this time. Only a fork during a first use can wait this long.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two checks while a fork waits.
 const PAUSE: Duration = Duration::from_micros(200);

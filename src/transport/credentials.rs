@@ -51,7 +51,7 @@ pub(super) fn renewing<T: SendsHeaders + 'static>(
 /// Returns the settings with the current values of all headers, for a probe.
 ///
 /// # Errors
-/// Returns the error of a function.
+/// Returns the error of the first function or file that fails.
 pub(crate) fn with_current_headers(settings: &ConnectionSettings) -> Result<ConnectionSettings, SetupError> {
     let mut sources = sources(settings);
     for source in &mut sources {

@@ -153,8 +153,8 @@ fn a_record_that_finds_no_room_makes_room_for_the_next() {
     until_settled(&telemetry);
     (0..60).for_each(|_| emit_large(&telemetry, 10 << 10));
     assert!(!receiver.wait_for_requests(2, A_WHILE), "600 of 1024 KiB are not three quarters");
-    // This record wakes the worker. The receiver is paused so that the worker cannot make room before the queue is
-    // checked a second time.
+    // The caller wakes the worker and then looks for room. The receiver is paused so that the worker cannot make room
+    // in between.
     receiver.pause();
     emit_large(&telemetry, 700 << 10);
     assert_eq!(telemetry.ledger().total().not_enqueued.queue_full, 1);

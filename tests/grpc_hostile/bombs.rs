@@ -94,7 +94,7 @@ fn an_answer_of_5_mebibytes_is_broken_off_and_its_connection_is_good() {
         peer.say(&head(request.stream))?;
         say_data(peer, request.stream, 5 << 20)?;
         peer.say(&trailers(request.stream, &[("grpc-status", "0")]))?;
-        // The client granted the window for the last MiB only when it made the next call.
+        // The client granted the window for the last MiB only during its next call, so this answers that call.
         peer.say(&well(3))?;
         peer.until_gone()
     });

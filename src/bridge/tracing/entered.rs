@@ -46,7 +46,7 @@ pub(super) fn has_other_layers() -> bool {
     NEXT_LAYER.load(Ordering::Relaxed) - gone > 2
 }
 
-/// Makes the innermost span that does not belong to another layer current, until the guard is dropped.
+/// Sets the current span, until the guard is dropped, to the innermost one that does not belong to another layer.
 #[cold]
 pub(super) fn enter_without_other_layers(layer: &LayerId) -> ContextGuard {
     match context::current_without_other_layers(layer.0) {

@@ -185,7 +185,7 @@ struct Screen {
     page: Arc<Page>,
     filter: view::Filter,
     style: Style,
-    /// Number of lines of the list.
+    /// Number of lines of the list that fit on the screen.
     rows: usize,
     full: bool,
     place: Place,

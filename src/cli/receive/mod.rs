@@ -77,7 +77,7 @@ fn address(word: &str) -> Result<SocketAddr, &'static str> {
     address.map_err(|_| "write an IP address and a port, for example 127.0.0.1:4318")
 }
 
-/// Parses an origin, as browsers send it: without a path and without a default port.
+/// Parses an origin as browsers send it: without a path. Browsers also omit a default port, but this is not checked.
 fn origin(word: &str) -> Result<String, &'static str> {
     let host =
         ["http://", "https://"].iter().find_map(|scheme| word.strip_prefix(scheme)).unwrap_or_default();

@@ -154,7 +154,7 @@ impl<'t> Reader<'t, '_> {
             // The table counts as lost until `put` has opened it.
             self.current = CurrentTable { path: path.clone(), is_lost: true, ..CurrentTable::default() };
         } else if self.current.is_lost {
-            // The error of the header covers its keys, but not an unclosed value, which hides the rest of the text.
+            // The header's error covers the keys of its table, but not an unclosed value, which hides all later text.
             statement.flaw = Some(NEVER_CLOSED).filter(|_| statement.is_unclosed);
             statement.flaw?;
         }

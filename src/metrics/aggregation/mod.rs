@@ -164,7 +164,7 @@ impl ExplicitHistogram {
     }
 
     /// Like [`record_many`](Self::record_many), but returns the index of the bucket, or `None` if the value is not
-    /// finite.
+    /// finite or `times` is 0.
     #[inline]
     pub(crate) fn record_in_bucket(&mut self, value: f64, times: u64) -> Option<usize> {
         if !value.is_finite() || times == 0 {

@@ -29,7 +29,7 @@ use crate::config::MAX_QUEUE_RECORDS;
 struct Pair(u64);
 
 /// Largest values that a [`Pair`] can hold. A configuration cannot ask for more, see `config/settings/delivery.rs`.
-/// Half of `usize` on a 32-bit machine, so that the sum of two sizes does not overflow.
+/// On a 32-bit machine, the bytes are at most half of `usize`, so that the sum of two sizes does not overflow.
 const MAX_RECORDS: usize = MAX_QUEUE_RECORDS;
 const MAX_BYTES: usize = if usize::BITS == 64 { Pair::BYTES as usize } else { usize::MAX / 2 };
 

@@ -373,7 +373,7 @@ impl Worker {
     }
 
     /// Returns the time at which something is due, if known. Sets the level at which each queue wakes the worker
-    /// earlier.
+    /// before that time.
     fn next_event(&mut self, now: Instant) -> Option<Instant> {
         let tick = self.spool.as_ref().and_then(|spool| spool.next_tick());
         let mut until = self.next_collection().into_iter().chain(self.stop_by()).chain(tick).min();
@@ -485,7 +485,7 @@ fn records(count: u64) -> String {
     escape::count(count, "record")
 }
 
-/// Returns a stop without a budget, for a disconnected channel: no caller is left that could wait for the stop.
+/// Returns a stop that ends at once, for a disconnected channel: no caller is left that could wait for the stop.
 fn stop_now() -> Stop {
     let now = clock::now();
     Stop { begun: now, by: now }

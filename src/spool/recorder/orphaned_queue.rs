@@ -311,7 +311,7 @@ impl OrphanedQueue {
         };
         let mut open_spans = Vec::new();
         if chunk.signal == Signal::Traces && !self.interrupted.is_empty() {
-            // A span in a chunk has ended. The process died before it freed the span's place.
+            // A span in a chunk has ended. If its place is in use, the process died before it freed the place.
             let ended = |id| self.interrupted.remove(&id).map(|(number, _)| number);
             open_spans.extend(frames(&data).filter_map(span_id_of).filter_map(ended));
         }

@@ -252,7 +252,7 @@ fn stop() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// Results of all states of the file.
+/// Result of the checks of all states of the file.
 #[derive(Debug, Default)]
 struct Watched {
     instructions: u64,

@@ -258,7 +258,7 @@ export class Plot {
     });
   }
 
-  /** Returns the positions of the buckets of a column. Buckets that are lower than a cell share a cell. */
+  /** Returns the positions of the buckets of a column. Buckets less high than a cell are merged, cell by cell. */
   cells({ bounds, counts, min, max }) {
     const cells = new Map();
     counts.forEach((count, at) => {

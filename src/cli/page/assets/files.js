@@ -120,7 +120,7 @@ function ofJaeger(traces) {
   }));
 }
 
-/** Converts spans in Zipkin's JSON, version 2. A server that shares the id of its client's span becomes a child. */
+/** Converts spans in Zipkin's JSON, version 2. A server span with the same id as its client span becomes its child. */
 function ofZipkin(spans) {
   const shared = new Set(spans.filter((span) => span.kind === "CLIENT").map((span) => span.id));
   const services = new Map();

@@ -5,7 +5,7 @@
 //! queue of open traces by the time at which they are due. The spans of drawn traces are remembered: they are the
 //! ancestors of spans that arrive late.
 //!
-//! Pure: records and times in, blocks to draw out.
+//! This module is pure: it takes records and times, and returns the blocks to draw.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem;

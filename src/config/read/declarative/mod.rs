@@ -52,7 +52,7 @@ const WORD: &str = "write one of the words of the schema";
 const COUNT: &str = "write a whole number, without quotes";
 const LIST: &str = "write a list, whose items begin with dashes";
 
-/// Limits of attributes, each with the rows that it sets.
+/// The key of a limit, and the rows that it sets.
 type Limit = (&'static str, &'static [&'static GeneralRow]);
 const ATTRIBUTE_LIMITS: &[Limit] = &[
     ("attribute_count_limit", &[&SPAN_LIMITS[0], &LOG_LIMITS[0]]),
