@@ -53,7 +53,6 @@ export const app = {
     return all.size ? `${path}?${all}` : path;
   },
 
-  /** Returns the time range in milliseconds. */
   range() {
     const [from, to] = app.time.split("-").map(Number);
     const end = app.paused?.at ?? Date.now();
@@ -61,7 +60,6 @@ export const app = {
     return app.time ? [from, to] : [0, Infinity];
   },
 
-  /** Changes the time range of all views. */
   setTime(time) {
     app.time = time;
     drawTimes();
@@ -75,7 +73,6 @@ export const app = {
     return app.setTime(`${Math.floor(Math.min(...ends))}-${Math.ceil(Math.max(...ends))}`);
   },
 
-  /** Changes the address without changing the view. */
   note(path) {
     history.replaceState(undefined, "", path);
   },
@@ -102,7 +99,6 @@ export const app = {
     return `${path}?${new URLSearchParams(Object.entries(all).filter(([, value]) => value !== "" && value !== undefined))}`;
   },
 
-  /** Shows an error of the search below the search field. */
   problem(text) {
     const element = byId("problem");
     element.hidden = !text;
@@ -226,7 +222,6 @@ function drawTimes() {
     h("option", { value, selected: value === app.time }, text)));
 }
 
-/** Shows the result of an action for a while. */
 app.report = (text) => {
   const element = byId("note");
   setText(element, text);

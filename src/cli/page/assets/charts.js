@@ -70,7 +70,6 @@ export function onDrag(element, choose, { click, isBox = false } = {}) {
   });
 }
 
-/** A chart over time, on a canvas. */
 export class Plot {
   constructor(canvas, tip, unit) {
     Object.assign(this, { canvas, tip, unit, ...cleared(canvas), width: canvas.clientWidth, height: canvas.clientHeight });
@@ -78,13 +77,11 @@ export class Plot {
     this.context.font = `11px ${this.color("font-family")}`;
   }
 
-  /** Returns the time at a horizontal position. */
   timeAt(x) {
     const part = (x - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right);
     return this.from + Math.max(0, Math.min(1, part)) * (this.to - this.from);
   }
 
-  /** Returns the value at a vertical position. */
   valueAt(y) {
     const part = Math.max(0, Math.min(1, (this.height - MARGIN.bottom - y) / (this.height - MARGIN.top - MARGIN.bottom)));
     return this.isLog ? Math.exp(Math.log(this.low) + part * (Math.log(this.high) - Math.log(this.low))) : this.low + part * (this.high - this.low);
@@ -153,7 +150,6 @@ export class Plot {
     return near.sort((a, b) => a[0] - b[0]).map(([, index]) => index);
   }
 
-  /** Draws exemplars as rings, which lead to their traces. */
   exemplars(list) {
     const { context } = this;
     this.shownExemplars = list.filter(({ time, value }) => time >= this.from && time <= this.to && Number.isFinite(value));
@@ -169,7 +165,6 @@ export class Plot {
     }
   }
 
-  /** Returns the exemplar at a position. */
   exemplarAt(place) {
     return this.shownExemplars?.[this.hits(this.exemplarPlaces, place)[0]];
   }

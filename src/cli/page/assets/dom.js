@@ -62,7 +62,6 @@ export function timeOfDay(millis) {
   return date.getFullYear() === new Date().getFullYear() ? `${day} ${time}` : `${date.getFullYear()}-${day}`;
 }
 
-/** Formats a time relative to a start, with its sign. */
 export const offset = (nanos) => (nanos < 0 ? `−${duration(-nanos)}` : `+${duration(nanos)}`);
 
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
@@ -85,10 +84,8 @@ export const bytes = (number) => `${(number / 1048576).toFixed(number < 10485760
 export const largest = (list) => list.reduce((most, one) => (one > most ? one : most), -Infinity);
 export const smallest = (list) => list.reduce((least, one) => (one < least ? one : least), Infinity);
 
-/** Quotes a text for the search. */
 export const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
 
-/** Returns the address of a trace, or of a span in it. */
 export const traceAt = (id, span) => `/trace/${id}${span ? `?span=${span}` : ""}`;
 
 /** Returns the CSS class for a service's color. The server assigns the number, so that all tabs use the same color. */
@@ -98,10 +95,8 @@ export const dot = (service) => h("i", { class: `dot ${hue(service)}` });
 
 export const back = (list) => h("a.back", { href: list, title: "all traces (Esc)" }, "←");
 
-/** Returns a message that a trace is not kept, with a link to the list. */
 export const missing = (id, error, list) => h("div.missing", h("h1", `Trace ${id.slice(0, 8)} is not here`), h("p", error.message), h("a", { href: list }, "← all traces"));
 
-/** Copies a text, and shows the result on the button. */
 export async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);

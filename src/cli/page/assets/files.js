@@ -6,7 +6,6 @@ import { count } from "./dom.js";
 /** Maximum length of the text of one request. A longer line is sent alone. */
 const MAX_PART = 4e6;
 
-/** Loads dropped files. */
 export function acceptFiles(app) {
   addEventListener("dragover", (event) => {
     if (!event.dataTransfer.types.includes("Files")) return;
@@ -90,7 +89,6 @@ function tag({ key, type, value }) {
   return text(key, value);
 }
 
-/** Converts traces in the JSON of Jaeger's query service. */
 function ofJaeger(traces) {
   return traces.flatMap(({ spans, processes }) => Object.entries(processes ?? {}).map(([name, process]) => {
     const own = (spans ?? []).filter((span) => span.processID === name);

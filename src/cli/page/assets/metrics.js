@@ -48,7 +48,6 @@ export class MetricsView {
     this.drawChart();
   }
 
-  /** Returns the points of a series within the time range of all views. */
   points(series) {
     const [from, to] = this.app.range();
     const end = Math.min(to, this.app.paused?.at ?? Infinity);
@@ -60,7 +59,6 @@ export class MetricsView {
     return list.flatMap((series) => [...(series.exemplars ?? []), ...this.points(series).flatMap((point) => point.exemplars ?? [])]);
   }
 
-  /** Returns the metrics that match the filter, grouped by service. */
   shownMetrics() {
     return this.metrics.filter((metric) => metric.name.toLowerCase().includes(this.filter)).sort((a, b) => a.services[0] - b.services[0]);
   }

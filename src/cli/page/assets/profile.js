@@ -120,7 +120,6 @@ export class ProfileView {
     return `${this.app.service(block.service)} · ${block.name}: ${duration(block.total)}, self ${duration(block.self)}, ${count(block.spans, "span")}${block.errors ? `, ✗ ${count(block.errors, "error")}` : ""}`;
   }
 
-  /** Draws a block in full width, with its ancestors above it and its descendants below it. */
   drawBlocks(top) {
     const drawn = [];
     let deepest = 0;
@@ -151,7 +150,6 @@ export class ProfileView {
   }
 }
 
-/** Compares two traces by operation. */
 export class CompareView {
   constructor(app, main, ids) {
     Object.assign(this, { app, main, ids });

@@ -102,7 +102,6 @@ export class Rows {
     else if (top + this.height > scrollTop + clientHeight) this.element.scrollTop = top + this.height - clientHeight;
   }
 
-  /** Moves the selection. Returns whether the key was handled. */
   key(event) {
     const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
     const steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.count, End: this.count };
@@ -145,13 +144,11 @@ export class Listing {
     this.rows.setCount(0);
   }
 
-  /** Shows how many rows have appeared above. */
   announce(number, text) {
     this.button.hidden = !number;
     if (number) setText(this.button, `↑ ${text}`);
   }
 
-  /** Scrolls to the first row, and lets the rows move. */
   toTop() {
     this.rows.element.scrollTop = 0;
     this.rows.pointer = undefined;

@@ -104,7 +104,6 @@ function long(text) {
   return whole;
 }
 
-/** Returns the CSS class for a severity number. */
 export function level(number) {
   if (number >= 17) return "bad";
   if (number >= 13) return "warn";

@@ -267,7 +267,6 @@ export class TraceView {
     text.style.right = place === "behind" ? "" : place === "before" ? `${100 - Math.min(100, left)}%` : `${100 - right}%`;
   }
 
-  /** Draws the parts of a span that are on the critical path. */
   fillSegments(element, parts) {
     resize(element, parts.length);
     parts.forEach(([from, to], index) => {
@@ -308,7 +307,6 @@ export class TraceView {
     this.show(span);
   }
 
-  /** Shows the details of a span. */
   async show(span) {
     this.note(this.trace.ids.slice(span * 16, span * 16 + 16));
     await this.panel.show(this.id, span, this.trace, this.selfTime(span));
@@ -401,7 +399,6 @@ export class TraceView {
     if (!mode) this.rows.draw();
   }
 
-  /** Searches for the spans of an operation, in the waterfall. */
   searchFor(query) {
     document.getElementById("search").value = this.app.query = query;
     this.setMode("");
@@ -534,12 +531,10 @@ export class TraceView {
     return span === undefined ? "" : `?span=${span}`;
   }
 
-  /** Returns the name of the root span. */
   name() {
     return this.trace.names[this.trace.name[this.tree.order[0]]] || "(no name)";
   }
 
-  /** Lets the user choose the trace that this one is compared with. */
   compare() {
     this.app.compared = { id: this.id, name: this.name() };
     this.app.go(this.app.list);
