@@ -2,6 +2,7 @@
 //! recorded. Plain data; `trace/sampler.rs` makes the decisions.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::node::Node;
 use super::summary::{Origins, SmallMap};
@@ -251,7 +252,7 @@ pub(crate) enum SamplerKind {
     /// The inner sampler decides about spans without a parent.
     ParentBased(Box<SamplerKind>),
     AlwaysRecord(Box<SamplerKind>),
-    Composite(ComposableSampler),
+    Composite(Arc<ComposableSampler>),
 }
 
 impl Sampler {
@@ -286,7 +287,7 @@ impl Sampler {
     /// Records the spans that a tree of samplers selects. The decisions are consistent with those of other programs
     /// that use thresholds.
     pub fn composite(sampler: ComposableSampler) -> Self {
-        Self(SamplerKind::Composite(sampler))
+        Self(SamplerKind::Composite(Arc::new(sampler)))
     }
 
     /// Returns a sampler that records a span if its parent is recorded, in this process or another. `self` decides
@@ -322,8 +323,11 @@ impl SamplerKind {
             Self::AlwaysOff => 0.0,
             Self::TraceIdRatio(ratio) => *ratio,
             Self::ParentBased(inner) | Self::AlwaysRecord(inner) => inner.share(),
-            Self::Composite(ComposableSampler::Probability(ratio)) => share(*ratio),
-            Self::AlwaysOn | Self::Composite(_) => 1.0,
+            Self::AlwaysOn => 1.0,
+            Self::Composite(sampler) => match **sampler {
+                ComposableSampler::Probability(ratio) => share(ratio),
+                _ => 1.0,
+            },
         }
     }
 }

@@ -135,7 +135,9 @@ fn has_credential(text: &str) -> bool {
     let beginning = text.chars().take(MAX_SHOWN).collect::<String>().to_ascii_lowercase();
     CREDENTIALS.split(' ').any(|word| {
         let mut rests = beginning.split(word).skip(1);
-        rests.any(|rest| rest.trim_start_matches(char::is_alphanumeric).starts_with(['=', ':', ' ']))
+        rests.any(|rest| {
+            rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with(['=', ':', ' '])
+        })
     })
 }
 

@@ -73,7 +73,7 @@ impl Decider {
 
     /// Returns whether no span is ever recorded, regardless of its parent.
     pub(super) fn keeps_nothing(&self) -> bool {
-        self.sampler == SamplerKind::AlwaysOff
+        matches!(self.sampler, SamplerKind::AlwaysOff)
     }
 
     /// Returns whether every child of an unsampled parent is dropped, whatever the trace id is.

@@ -332,6 +332,9 @@ pub(crate) fn lines(_: &ConnectionSettings, _: bool) -> Result<Opener, SetupErro
 /// Makes the first letter lower-case, as in our messages; those of the operating system begin with an upper-case
 /// letter.
 fn lower_first(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+    let mut lower = text.to_owned();
+    if let Some(first) = lower.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    lower
 }

@@ -1,5 +1,6 @@
 //! Connections under ureq's HTTP/1.1: our own connector, with deadlines, interruption and proxies.
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -44,7 +45,6 @@ impl Resolver for Unresolved {
 }
 
 /// Opens connections for one agent.
-#[derive(Debug)]
 pub(super) struct HttpConnector {
     /// Never contended, because ureq makes one request at a time here.
     pub(super) connector: Mutex<Connector>,
@@ -82,7 +82,6 @@ impl UreqConnector for HttpConnector {
 /// A proxy that forwards plain HTTP needs the request line in absolute form (`POST http://collector:4318/v1/traces`),
 /// which ureq cannot write. ureq therefore gets the proxy's URL, and this type inserts the server's origin after the
 /// method.
-#[derive(Debug)]
 pub(super) struct HttpStream {
     stream: Stream,
     buffers: LazyBuffers,
@@ -90,6 +89,20 @@ pub(super) struct HttpStream {
     /// True if the next output begins a request. The output does not show it: a body may look like a request line.
     is_at_head: bool,
     timeline: Option<Arc<Mutex<Timeline>>>,
+}
+
+// ureq requires `Debug`, but formats connectors and connections only in its trace log. Derived implementations would
+// bring those of all their parts into the program.
+impl fmt::Debug for HttpConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpConnector")
+    }
+}
+
+impl fmt::Debug for HttpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpStream")
+    }
 }
 
 impl Transport for HttpStream {

@@ -145,7 +145,7 @@ impl HttpSpec {
         let signed = signed.map_err(|error| error.to_string())?.headers;
         let host = (!has_host).then(|| sensitive_header("host", host));
         let signed =
-            signed.iter().map(|(name, value)| sensitive_header(&name.to_lowercase(), value.expose()));
+            signed.iter().map(|(name, value)| sensitive_header(&name.to_ascii_lowercase(), value.expose()));
         host.into_iter().chain(signed).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
